@@ -14,6 +14,7 @@ import io
 import json
 import math
 import os
+import stat
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -46,6 +47,38 @@ def write_atomically(path: str | Path, content: str | bytes) -> Path:
         Path(temporary).unlink(missing_ok=True)
         raise
     return path
+
+
+def check_regular(path: str | Path) -> None:
+    """Refuse a path that is there and is neither a regular file nor a folder.
+
+    A pipe would be waited for without an end, and most readers look at a file more than once.
+
+    Raises:
+        ValueError: it is a pipe, a device or a socket.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):  # who opens it says why it cannot be
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise ValueError(f"{path} is a pipe, a device or a socket: write its content to a file, and give that file")
+
+
+def json_data(text: str | bytes) -> Any:
+    """Return what a JSON text holds.
+
+    Raises:
+        json.JSONDecodeError: it is no JSON, is nested too deeply to be data, or has a number of thousands of digits.
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise
+    except RecursionError:
+        raise json.JSONDecodeError("nested too deeply", "", 0) from None
+    except ValueError as error:
+        raise json.JSONDecodeError(str(error), "", 0) from None
 
 
 def csv_text(header: Iterable[str], rows: Iterable[Sequence[Any]]) -> str:

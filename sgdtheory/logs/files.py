@@ -1,23 +1,52 @@
 """Files of logs, compressed by gzip or not, whatever their names end in."""
 
-import gzip
+import io
+import zlib
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
+
+from sgdtheory._common.files import check_regular
 
 HEAD = 1 << 16
 GZIP = b"\x1f\x8b"  # first two bytes
+OF_GZIP = 31  # zlib's window bits for members of gzip, whose checksums it verifies
+# A compressed file may be a thousand times as large unpacked. One that holds more than this is refused, and can be read
+# once its user has unpacked it. A log of a million steps has some 200 MB.
+MOST_UNPACKED = 256 << 20
+# A longer line of text is no row of a log: a header of a thousand runs has some 100,000 characters.
+LONGEST_LINE = 1 << 20
 
 
 def open_text(path: Path) -> TextIO:
-    """Lines of a text file in UTF-8, uncompressed; what is no UTF-8 becomes a replacement character."""
-    if is_compressed(path):
-        return gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="")
-    return path.open(encoding="utf-8-sig", errors="replace", newline="")
+    """Lines of a text file in UTF-8, uncompressed; what is no UTF-8 becomes a replacement character.
+
+    Of a compressed file that was cut off, as one that is still being written, the last line is left out if it does not
+    end: it may have been cut within a number.
+
+    Raises:
+        ValueError: on reading, a line that is too long, or a compressed file that is damaged or unpacks to too much.
+    """
+    return _Lines(open_bytes(path), path)  # pyright: ignore[reportReturnType]
 
 
 def open_bytes(path: Path) -> BinaryIO:
+    """Bytes of a file, uncompressed, from its start on; a file that is not compressed can be sought.
+
+    Raises:
+        ValueError: a pipe or a device.
+    """
+    check_regular(path)
+    if is_compressed(path):
+        return io.BufferedReader(_Unpacked(path), HEAD)  # pyright: ignore[reportReturnType]
+    return path.open("rb")
+
+
+def open_sought(path: Path) -> BinaryIO:
     """Bytes of a file, uncompressed, that can be sought."""
-    return gzip.open(path, "rb") if is_compressed(path) else path.open("rb")  # pyright: ignore[reportReturnType]
+    if not is_compressed(path):
+        return open_bytes(path)
+    with open_bytes(path) as file:
+        return io.BytesIO(file.read())
 
 
 def first_bytes(path: Path) -> bytes:
@@ -26,13 +55,13 @@ def first_bytes(path: Path) -> bytes:
     Raises:
         ValueError: there is no such file, or it cannot be read.
     """
-    if path.is_dir():
-        return b""
     try:
+        if path.is_dir():
+            return b""
         with open_bytes(path) as file:
             return file.read(HEAD)
-    except (OSError, EOFError) as error:
-        raise ValueError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    except OSError as error:
+        raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
 
 
 def head_of(path: Path) -> str:
@@ -43,6 +72,12 @@ def head_of(path: Path) -> str:
     """
     start = first_bytes(path)
     return "" if b"\0" in start else start.decode("utf-8-sig", errors="replace")
+
+
+def whole_text(path: Path) -> str:
+    """All of a text file, which may be one long line."""
+    with open_bytes(path) as file:
+        return file.read().decode("utf-8-sig", errors="replace")
 
 
 def stem(path: Path) -> str:
@@ -56,5 +91,89 @@ def stem(path: Path) -> str:
 
 def is_compressed(path: Path) -> bool:
     """Whether it begins as gzip's files do."""
+    check_regular(path)
     with path.open("rb") as file:
         return file.read(2) == GZIP
+
+
+def cut_remark(path: Path) -> str:
+    """Say that a compressed file ends before its content does; "" if it does not, or is not compressed."""
+    if path.is_dir() or not is_compressed(path):
+        return ""
+    with _Unpacked(path) as unpacked:
+        while unpacked.read(HEAD):
+            pass
+    return f"{path.name} ends within its compressed content: what came after it is missing" if unpacked.cut else ""
+
+
+class _Unpacked(io.RawIOBase):
+    """What members of a gzip file hold, as far as they go.
+
+    Attributes:
+        cut: whether the file ended within a member; known once all was read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._file, self._member = path, path.open("rb"), zlib.decompressobj(OF_GZIP)
+        self._size, self.cut = 0, False
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def close(self) -> None:
+        """Close the file too."""
+        self._file.close()
+        super().close()
+
+    def readinto(self, buffer: Any) -> int:
+        """Unpack the next bytes."""
+        try:
+            data = self._next(len(buffer))
+        except zlib.error as error:
+            raise ValueError(f"cannot read {self._path}: {error}; it is damaged, copy the file again") from None
+        self._size += len(data)
+        if self._size > MOST_UNPACKED:
+            raise ValueError(
+                f"{self._path} unpacks to more than {MOST_UNPACKED >> 20} MiB; if that is meant, unpack it with gunzip "
+                "and give the file that it makes"
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _next(self, most: int) -> bytes:
+        while True:
+            if self._member.eof:
+                rest = self._member.unused_data.lstrip(b"\0") or self._file.read(HEAD).lstrip(b"\0")
+                if not rest:
+                    return b""
+                self._member = zlib.decompressobj(OF_GZIP)
+            else:
+                rest = self._member.unconsumed_tail or self._file.read(HEAD)
+                if not rest:
+                    self.cut = True
+                    return b""
+            if data := self._member.decompress(rest, most):
+                return data
+
+
+class _Lines(io.TextIOWrapper):
+    """Text whose lines are of limited length."""
+
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        super().__init__(file, encoding="utf-8-sig", errors="replace", newline="")
+        self._path, self._source = path, getattr(file, "raw", None)
+
+    def readline(self, size: int = -1, /) -> str:
+        """The next line."""
+        line = super().readline(LONGEST_LINE + 1 if size is None or size < 0 else size)
+        if len(line) > LONGEST_LINE:
+            raise ValueError(f"{self._path} has a line of more than {LONGEST_LINE:,} characters, no row of a log")
+        if line and not line.endswith(("\n", "\r")) and getattr(self._source, "cut", False):
+            return ""
+        return line
+
+    def __next__(self) -> str:
+        if line := self.readline():
+            return line
+        raise StopIteration

@@ -1,10 +1,11 @@
 """Which format a file is of, and which files are logs, in folders that hold other files too."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sgdtheory.logs.column_names import ColumnNames
-from sgdtheory.logs.files import first_bytes, head_of
+from sgdtheory.logs.files import cut_remark, first_bytes, head_of
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.formats.registry import FORMATS
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
@@ -54,7 +55,7 @@ def logs_of_files(
         ValueError: a file of no known format, or damaged, or a folder that holds none.
     """
     for path, logs in _files(paths, names, own):
-        for log in format_of(path, own).read(path, names) if logs is None else logs:
+        for log in _read(path, names, own) if logs is None else logs:
             yield path, log
 
 
@@ -84,6 +85,21 @@ def _files_in(folder: Path, names: ColumnNames, own: Sequence[AbstractLogFormat]
             yield path, None  # a log without what was named: reading it says so
 
 
+def _read(path: Path, names: ColumnNames, own: Sequence[AbstractLogFormat]) -> Sequence[TrainingLog]:
+    """Read a file or folder, and say of a compressed file that it was cut off.
+
+    Raises:
+        ValueError: no format reads it, or it is damaged.
+    """
+    try:
+        logs = format_of(path, own).read(path, names)
+        remark = cut_remark(path)
+    except (OSError, EOFError, MemoryError, OverflowError, RecursionError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+        raise ValueError(f"cannot read {path}: {reason}") from None
+    return [replace(log, remarks=(*log.remarks, remark)) for log in logs] if remark else logs
+
+
 def _is_log(folder: Path, own: Sequence[AbstractLogFormat]) -> bool:
     try:
         format_of(folder, own)
@@ -95,7 +111,7 @@ def _is_log(folder: Path, own: Sequence[AbstractLogFormat]) -> bool:
 def _logs_in(path: Path, names: ColumnNames, own: Sequence[AbstractLogFormat]) -> Sequence[TrainingLog]:
     """Those of a file; none where no format reads it, or finds a number in it: a table of anything is no log."""
     try:
-        logs = format_of(path, own).read(path, names)
+        logs = _read(path, names, own)
     except ValueError:
         return ()
     return logs if any(log.has(each) for log in logs for each in COLUMNS) else ()

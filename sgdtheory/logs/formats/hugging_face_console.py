@@ -9,11 +9,15 @@ import numpy as np
 
 from sgdtheory.logs.formats.lines import NUMBER, AbstractTextFormat, Entry, number
 
-DICTIONARY = r"\{(?![^{}]*'(?:global_)?step')[^{}]*'(?:eval_)?loss': [^{}]*'epoch': [^{}]*\}"
+LOSS, EPOCH, RUNTIME = r"'(?:eval_)?loss': ", "'epoch': ", "'train_runtime': "
+# Each key is looked for once: `[^{}]*` before it would try every place of it, for every place of the key before.
+DICTIONARY = (
+    rf"\{{(?![^{{}}]*'(?:global_)?step')(?:(?!{LOSS})[^{{}}])*+{LOSS}(?:(?!{EPOCH})[^{{}}])*+{EPOCH}[^{{}}]*+\}}"
+)
 PAIR = re.compile(rf"'([^']+)': '?({NUMBER})'?(?=[,}}])")
 BAR = re.compile(r"^\s*\d+%\|[^|]*\| (\d+)/(\d+) \[")
-HEADER = re.compile(r"(Num Epochs|Total train batch size \([^)]*\)|Total optimization steps) = ([\d,]+)")
-SUMMARY = re.compile(r"\{[^{}]*'train_runtime': [^{}]*\}")
+HEADER = re.compile(r"(Num Epochs|Total train batch size \([^()]*\)|Total optimization steps) = ([\d,]+)")
+SUMMARY = re.compile(rf"\{{(?:(?!{RUNTIME})[^{{}}])*+{RUNTIME}[^{{}}]*+\}}")
 COLUMNS = {
     "loss": "loss",
     "eval_loss": "evaluation_loss",

@@ -5,11 +5,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from sgdtheory._common.files import json_data
 from sgdtheory.logs.column_names import ColumnNames
-from sgdtheory.logs.files import HEAD, open_text, stem
+from sgdtheory.logs.files import HEAD, head_of, open_text, stem, whole_text
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.table import TEXTS, logs_of_columns, numbers, understood_columns
 from sgdtheory.logs.training_log import TrainingLog
+
+DEEPEST = 32  # objects in objects: names of metrics have two or three levels
 
 
 class JsonRows(AbstractLogFormat):
@@ -46,19 +49,19 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
     Raises:
         ValueError: a line is no JSON; a last line that was cut off, as of a run under way, is left out.
     """
+    if head_of(path).lstrip().startswith("["):  # perhaps one long line
+        yield from map(_flat, _array(whole_text(path), path))
+        return
     with open_text(path) as file:
         first = file.readline()
         while first and not first.strip():
             first = file.readline()
-        if first.lstrip().startswith("["):
-            yield from map(_flat, _array(first + file.read(), path))
-            return
         number = 1
         while first:
             following = file.readline()
             try:
                 if first.strip():
-                    yield _flat(json.loads(first))
+                    yield _flat(json_data(first))
             except json.JSONDecodeError:
                 if following:
                     raise ValueError(f"{path}, line {number}: not a JSON object: {first.strip()[:60]!r}") from None
@@ -68,19 +71,19 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _array(text: str, path: Path) -> list[Any]:
     try:
-        return json.loads(text)
+        return json_data(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"cannot read {path}: line {error.lineno}: {error.msg}; it is no whole JSON array") from None
 
 
-def _flat(row: Any, before: str = "") -> dict[str, Any]:
-    """Keys of inner objects behind those of the outer, with a slash."""
-    if not isinstance(row, dict):
+def _flat(row: Any, before: str = "", deepest: int = DEEPEST) -> dict[str, Any]:
+    """Keys of inner objects behind those of the outer, with a slash; what lies deeper is left out."""
+    if not isinstance(row, dict) or not deepest:
         return {}
     found = {}
     for key, value in row.items():
         if isinstance(value, dict):
-            found |= _flat(value, f"{before}{key}/")
+            found |= _flat(value, f"{before}{key}/", deepest - 1)
         else:
             found[before + key] = value
     return found
@@ -92,6 +95,6 @@ def _is_cell(value: Any) -> bool:
 
 def _is_object(line: str) -> bool:
     try:
-        return isinstance(json.loads(line), dict)
+        return isinstance(json_data(line), dict)
     except json.JSONDecodeError:
         return False

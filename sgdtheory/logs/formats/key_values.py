@@ -75,7 +75,7 @@ def _keys(names: ColumnNames) -> re.Pattern[str]:
     words = [re.escape(each).replace("_", "[ _-]") for each in guesses]
     words += [EPOCH, *map(re.escape, names.given.values())]
     longest = "|".join(sorted(set(words), key=len, reverse=True))
-    return re.compile(rf"(?<![\w/])({longest})['\"]?(?:\s*[:=]\s*|\s+)\[?\s*({NUMBER})(?![\w.])", re.IGNORECASE)
+    return re.compile(rf"(?<![\w/])({longest})['\"]?(?:\s*+[:=]|\s)\s*+\[?\s*+({NUMBER})(?![\w.])", re.IGNORECASE)
 
 
 def _pairs(line: str, keys: re.Pattern[str]) -> dict[str, float]:

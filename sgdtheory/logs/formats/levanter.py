@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from sgdtheory._common.files import json_data
 from sgdtheory.logs.formats.lines import NUMBER, AbstractTextFormat, Entry, number
 
-TRACKED = re.compile(r'\{"tracker": "json_logger", "event": "(?:log|hparams)".*\}')
-BAR = re.compile(rf"Progress on:train ({NUMBER})it/.*\bpostfix:loss=({NUMBER})")
-TERMINAL = re.compile(rf"\btrain: +\d+%\|.*\| ([\d.]+[kM]?)/.*\bloss=({NUMBER})\]")
+TRACKED = re.compile(r'\{"tracker": "json_logger", "event": "(?:log|hparams)"')
+BAR = re.compile(rf"Progress on:train ({NUMBER})it/(?:(?!Progress on:train).)*?\bpostfix:loss=({NUMBER})")
+TERMINAL = re.compile(rf"\btrain: +\d+%\|[^|]*\| ([\d.]+[kM]?)/(?:(?!\btrain: ).)*?\bloss=({NUMBER})\]")
 EVALUATION = re.compile(rf":: eval loss: ({NUMBER})")
 COLUMNS = {
     "train/loss": "loss",
@@ -50,7 +51,7 @@ class Levanter(AbstractTextFormat):
         for line in lines:
             if found := TRACKED.search(line):
                 tracked = True
-                yield from _of_tracker(found[0])
+                yield from _of_tracker(line[found.start() : line.rfind("}") + 1])
             elif found := BAR.search(line) or TERMINAL.search(line):
                 bar.append(Entry("loss", number(found[2]), float(round(number(found[1]) or 0)), "loss of the bar"))
             elif bar and (found := EVALUATION.search(line)):
@@ -67,7 +68,7 @@ class Levanter(AbstractTextFormat):
 
 def _of_tracker(text: str) -> Iterator[Entry]:
     try:
-        record = json.loads(text)
+        record = json_data(text)
     except json.JSONDecodeError:
         return
     for path, name in SETTINGS.items():
@@ -76,7 +77,8 @@ def _of_tracker(text: str) -> Iterator[Entry]:
             value = value.get(key) if isinstance(value, dict) else None
         if isinstance(value, int | float | str):
             yield Entry(name, value)
+    step, metrics = record.get("step"), record.get("metrics", {})
     for called, name in COLUMNS.items():
-        value = record.get("metrics", {}).get(called)
-        if value is not None and record.get("step") is not None:
-            yield Entry(name, float(value), float(record["step"]), called)
+        value = metrics.get(called) if isinstance(metrics, dict) else None
+        if isinstance(value, int | float) and isinstance(step, int | float):
+            yield Entry(name, value, step, called)

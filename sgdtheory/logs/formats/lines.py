@@ -14,7 +14,8 @@ from sgdtheory.logs.training_log import TrainingLog
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 RANK = re.compile(r"\[default(\d+)\]:|\[rank(\d+)\]: |\s*(\d+): ")  # torchrun's two, and that of `srun --label`
 FAR = 4 << 20  # characters; what clusters, containers and NCCL write before the first step is less
-NUMBER = r"(?:[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?[kKMBTPE]?|[-+]?(?:[nN][aA][nN]|[iI][nN][fF]))"
+# No two parts of it can take the same characters: else matching would take the square of a long line's length.
+NUMBER = r"(?:[-+]?(?:\d+(?:,\d+)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?[kKMBTPE]?|[-+]?(?:[nN][aA][nN]|[iI][nN][fF]))"
 UNITS = {"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 
 

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 from sgdtheory.logs.formats.lines import NUMBER, AbstractTextFormat, Entry, number, setting
 
-STEP = re.compile(rf"\bcompleted (?:profiler activation/deactivation )?step: (\d+), .*?\bloss: ({NUMBER})")
+STEP = re.compile(
+    rf"\bcompleted (?:profiler activation/deactivation )?step: (\d+), (?:(?!\bcompleted ).)*?\bloss: ({NUMBER})"
+)
 EVALUATION = re.compile(
     rf"(?:Completed eval after train step|eval metrics after step:) (\d+), (?:avg_)?loss=({NUMBER})"
 )

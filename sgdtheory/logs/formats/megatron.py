@@ -7,7 +7,9 @@ from typing import Any
 from sgdtheory.logs.formats.lines import AbstractTextFormat, Entry, numbers_of_cells, setting
 
 STEP = re.compile(r"\biteration +(\d+)/ *(\d+) \|(.*)")
-VALIDATION = re.compile(r"\bvalidation(-\S+)? loss at (?:iteration (\d+)|the end of \w+ for (\w+))(.*?)\|(.*)")
+VALIDATION = re.compile(
+    r"(?<![\w-])validation(-\S+)? loss at (?:iteration (\d+)|the end of \w+ for (\w+))((?:(?! loss at )[^|])*)\|(.*)"
+)
 ARGUMENT = re.compile(r"\s+(\w+) \.{2,} (.+)")
 ARGUMENTS = {
     "seq_length": "sequence_length",
@@ -45,7 +47,10 @@ class Megatron(AbstractTextFormat):
 
     name = "Megatron-LM"
     programs = "Megatron-LM", "Megatron-Bridge", "Megatron-DeepSpeed"
-    mark = re.compile(r"\biteration +\d+/ *\d+ \|.*elapsed time per iteration \(m?s\)|^-+ arguments -+$", re.MULTILINE)
+    mark = re.compile(
+        r"\biteration +\d+/ *\d+ \|(?:(?!\biteration +\d).)*?elapsed time per iteration \(m?s\)|^-+ arguments -+$",
+        re.MULTILINE,
+    )
 
     def entries(self, lines: Iterator[str]) -> Iterator[Entry]:
         """Of steps, validations and arguments."""

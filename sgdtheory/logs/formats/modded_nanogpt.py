@@ -7,7 +7,7 @@ from math import prod
 from sgdtheory.logs.formats.lines import NUMBER, AbstractTextFormat, Entry, number
 
 STEP = re.compile(rf"^step:(\d+)/(\d+) (train|val)_loss:({NUMBER}) ")
-ARGUMENT = re.compile(r"\s+(\w+) *: *(?:int|float) *= *([\d.e*+ -]+?)\s*(?:#.*)?")
+ARGUMENT = re.compile(r"\s+(\w+) *: *(?:int|float) *= *+([\d.e*+-][\d.e*+ -]*)(?:#.*)?")
 ARGUMENTS = {
     "batch_size": "batch_size",
     "sequence_length": "sequence_length",

@@ -9,7 +9,7 @@ from sgdtheory.logs.formats.lines import NUMBER, AbstractTextFormat, Entry, numb
 STEP = re.compile(rf"\biter (\d+): loss ({NUMBER}), time")
 EVALUATION = re.compile(rf"\bstep (\d+): train loss ({NUMBER}), val loss ({NUMBER})")
 TOKENS = re.compile(r"tokens per iteration will be: ([\d,]+)")
-OVERRIDE = re.compile(r"(?:Overriding: )?(\w+) = ([^#]+?)\s*(?:#.*)?")
+OVERRIDE = re.compile(r"(?:Overriding: )?(\w+) = ([^#]+)(?:#.*)?")
 OVERRIDES = {
     "block_size": "sequence_length",
     "batch_size": "micro_batch",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from sgdtheory.logs.formats.lines import AbstractTextFormat, Entry, number
 
 STEP = re.compile(r"\[step=(\d+)/([\d,]+|\?\?\?),epoch=\d+")
-METRIC = re.compile(r"    (\S.*?)=(\S+)")
+METRIC = re.compile(r"    ([^\s=][^=]*)=(\S+)")
 COLUMNS = {
     "train/CrossEntropyLoss": "loss",
     "train/CE loss": "loss",

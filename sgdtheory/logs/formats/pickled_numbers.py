@@ -2,6 +2,7 @@
 
 import pickletools
 import zipfile
+import zlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 MEMORY = "PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"
 FROM_MEMORY = "GET", "BINGET", "LONG_BINGET"
 CLASS = "GLOBAL"  # before the value of a choice, in the protocol that torch.save writes
+MOST = 1 << 18  # bytes of a pickle that are looked at: one of training arguments has some 5,000
+UNREADABLE = ValueError, OSError, EOFError, LookupError, RuntimeError, OverflowError, MemoryError, zipfile.BadZipFile
 WORDS = {"NEWTRUE": True, "NEWFALSE": False}
 
 
@@ -47,15 +50,19 @@ def pickled_numbers(path: Path, keys: Collection[str]) -> dict[str, float | str]
                 elif isinstance(value, int | float):
                     found.setdefault(last, value)
             last = value
-    except (ValueError, OSError, zipfile.BadZipFile, IndexError):
+    except (*UNREADABLE, zlib.error):
         return found
     return found
 
 
 def _pickle(path: Path) -> bytes:
-    """The pickle itself: torch.save puts it into a zip archive."""
+    """The beginning of the pickle itself: torch.save puts it into a zip archive."""
     if not zipfile.is_zipfile(path):
-        return path.read_bytes()
+        with path.open("rb") as file:
+            return file.read(MOST)
     with zipfile.ZipFile(path) as archive:
         inner = next((name for name in archive.namelist() if name.endswith("data.pkl")), None)
-        return archive.read(inner) if inner else b""
+        if inner is None:
+            return b""
+        with archive.open(inner) as file:
+            return file.read(MOST)

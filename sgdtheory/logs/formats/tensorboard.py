@@ -1,15 +1,13 @@
 """TensorBoard's event files: a folder of them, or one."""
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sgdtheory.logs.column_names import ColumnNames
-from sgdtheory.logs.files import first_bytes, is_compressed, open_bytes
+from sgdtheory.logs.files import first_bytes, open_sought
+from sgdtheory.logs.formats.event_records import EventRecords
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.formats.library import needed
 from sgdtheory.logs.training_log import COLUMNS, LOSSES, TrainingLog
@@ -44,11 +42,14 @@ class TensorBoard(AbstractLogFormat):
 
     def _run(self, folder: Path, root: Path, files: list[Path], names: ColumnNames) -> TrainingLog:
         points: dict[str, tuple[list[float], list[float]]] = {}
+        remarks: list[str] = []
         for file in files:  # in the order of their names, which begin with the time: a restart writes another file
-            for tag, step, value in _scalars(file):
+            scalars = _Scalars(file)
+            for tag, step, value in scalars:
                 steps, values = points.setdefault(tag, ([], []))
                 steps.append(step)
                 values.append(value)
+            remarks += scalars.remarks
         understood = names.understand([*points])
         understood = {attribute: tag for attribute, tag in understood.items() if attribute in COLUMNS}
         used = set(understood.values())
@@ -58,6 +59,7 @@ class TensorBoard(AbstractLogFormat):
             {attribute: points[tag] for attribute, tag in understood.items()},
             columns={"step": "step", **understood},
             unused=tuple(tag for tag in points if tag not in used),
+            remarks=tuple(remarks),
         )
 
 
@@ -72,16 +74,33 @@ def _run_name(folder: Path, root: Path) -> str:
     return inside.as_posix() if inside.parts else folder.resolve().name
 
 
-def _scalars(file: Path) -> Iterator[tuple[str, float, float]]:
-    """(tag, step, value) of every scalar of an event file, in order."""
-    loader = needed("tensorboard.backend.event_processing.event_file_loader", "TensorBoard's event files")
-    tensors = needed("tensorboard.util.tensor_util", "TensorBoard's event files")
-    with _uncompressed(file) as name:
-        for event in loader.LegacyEventFileLoader(name).Load():
-            for value in event.summary.value:
-                number = _number(value, tensors)
-                if number is not None:
-                    yield value.tag, float(event.step), number
+class _Scalars:
+    """The scalars of an event file.
+
+    Attributes:
+        remarks: on what could not be read, once all are.
+    """
+
+    def __init__(self, file: Path):
+        self._file, self.remarks = file, ()
+
+    def __iter__(self) -> Iterator[tuple[str, float, float]]:
+        """(tag, step, value) of each, in order."""
+        events = needed("tensorboard.compat.proto.event_pb2", "TensorBoard's event files")
+        checks = needed("tensorboard.compat.tensorflow_stub.pywrap_tensorflow", "TensorBoard's event files")
+        tensors = needed("tensorboard.util.tensor_util", "TensorBoard's event files")
+        errors = needed("google.protobuf.message", "TensorBoard's event files")
+        with open_sought(self._file) as source:
+            records = EventRecords(source, checks.masked_crc32c)
+            for record in records:
+                try:
+                    event = events.Event.FromString(record)
+                    found = [(each.tag, _number(each, tensors)) for each in event.summary.value]
+                except (errors.DecodeError, ValueError, TypeError, LookupError):  # its checksum is right, it is not
+                    records.damaged += 1
+                    continue
+                yield from ((tag, float(event.step), value) for tag, value in found if value is not None)
+        self.remarks = tuple(f"{self._file.name}: {remark}" for remark in records.remarks)
 
 
 def _number(value: Any, tensors: Any) -> float | None:
@@ -92,16 +111,3 @@ def _number(value: Any, tensors: Any) -> float | None:
     if kind == "tensor" and not value.tensor.tensor_shape.dim and value.tensor.dtype != TEXT:
         return float(tensors.make_ndarray(value.tensor))
     return None
-
-
-@contextmanager
-def _uncompressed(file: Path) -> Iterator[str]:
-    """The path of a file that is not compressed: of this one, or of a copy, which is gone afterwards."""
-    if not is_compressed(file):
-        yield str(file)
-        return
-    with tempfile.TemporaryDirectory() as folder, open_bytes(file) as source:
-        copy = Path(folder) / "events"
-        with copy.open("wb") as target:
-            shutil.copyfileobj(source, target)
-        yield str(copy)

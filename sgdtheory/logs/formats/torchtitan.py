@@ -11,7 +11,7 @@ SETUP = re.compile(r"Trainer is initialized with ([^\n]+)")
 SETTINGS = {
     "batch_size": r"global batch size (\d+)",
     "micro_batch": r"local batch size (\d+)",
-    "tokens_per_step": r"(\d+) tokens per train step",
+    "tokens_per_step": r"(?<!\d)(\d+) tokens per train step",
     "accumulation": r"gradient accumulation steps (\d+)",
     "sequence_length": r"(?:sequence|maximum context) length (\d+)",
     "num_steps": r"total steps (\d+)",

@@ -1,12 +1,14 @@
 """Hugging Face's `trainer_state.json`, and what lies beside it in a checkpoint."""
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sgdtheory._common.files import json_data
 from sgdtheory.logs.column_names import ColumnNames
-from sgdtheory.logs.files import open_text, stem
+from sgdtheory.logs.files import stem, whole_text
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.formats.pickled_numbers import pickled_numbers
 from sgdtheory.logs.table import numbers, understood_columns
@@ -15,6 +17,7 @@ from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 FILE = "trainer_state.json"
 CHECKPOINTS = "checkpoint-*"
 SUMMARY = "train_runtime"  # of the last row, whose train_loss is the mean over the whole run
+LARGEST = 1e18  # of a setting: no run has as many steps, samples or processes, and floats hold it
 ARGUMENTS = {  # of TrainingArguments → setting of a log
     "per_device_train_batch_size": "micro_batch",
     "gradient_accumulation_steps": "accumulation",
@@ -78,13 +81,15 @@ def _file_in(folder: Path) -> Path | None:
 
 def _state(file: Path) -> dict[str, Any]:
     try:
-        with open_text(file) as text:
-            state = json.load(text)
-    except (OSError, EOFError, json.JSONDecodeError) as error:
+        state = json_data(whole_text(file))
+    except (OSError, json.JSONDecodeError) as error:
         raise ValueError(
             f"cannot read {file}: {error}; it was cut off, take the one of the checkpoint before"
         ) from None
-    if not state.get("log_history"):
+    history = state.get("log_history") if isinstance(state, dict) else None
+    if not isinstance(history, list | None) or not all(isinstance(row, dict) for row in history or ()):
+        raise ValueError(f"{file} must have a list of objects, a logged step each, as its log_history")
+    if not history:
         raise ValueError(
             f"{file} has an empty log_history: nothing was logged up to step {state.get('global_step', 0)}"
         )
@@ -109,11 +114,10 @@ def _settings(folder: Path, state: Mapping[str, Any]) -> dict[str, Any]:
     """What state, arguments and checkpoint say of the run."""
     places = [folder, folder.parent] if folder.match(CHECKPOINTS) else [folder]
     said = _arguments(places)
-    found = {setting: said[key] for key, setting in ARGUMENTS.items() if said.get(key) is not None}
-    if state.get("train_batch_size"):
-        found["micro_batch"] = state["train_batch_size"]
-    if state.get("max_steps"):
-        found["num_steps"] = state["max_steps"]
+    found = {setting: said[key] for key, setting in ARGUMENTS.items() if _is_setting(key, said.get(key))}
+    for key, setting in ("train_batch_size", "micro_batch"), ("max_steps", "num_steps"):
+        if state.get(key) and _is_setting(key, state[key]):
+            found[setting] = state[key]
     processes = len([*folder.glob("rng_state_*.pth")]) or len([*folder.glob("rng_state.pth")])
     if processes:
         found["world_size"] = processes
@@ -130,9 +134,24 @@ def _arguments(folders: Iterable[Path]) -> dict[str, Any]:
     for folder in folders:
         plain = folder / "training_args.json"
         if plain.is_file():
-            said = json.loads(plain.read_text(encoding="utf-8"))
-            return said if isinstance(said, dict) else {}
+            return _settings_in(plain)
         saved = folder / "training_args.bin"
         if saved.is_file():
             return pickled_numbers(saved, ARGUMENTS)
     return {}
+
+
+def _settings_in(file: Path) -> dict[str, Any]:
+    """Of a file of JSON; none of one that is something else."""
+    try:
+        said = json_data(whole_text(file))
+    except (OSError, ValueError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _is_setting(key: str, value: Any) -> bool:
+    """Whether a value is a number as a training run has them; the optimizer is a word."""
+    if ARGUMENTS.get(key) == "optimizer":
+        return isinstance(value, str)
+    return isinstance(value, int | float) and abs(value) < LARGEST and math.isfinite(value)
