@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sgdtheory._common.files import check_regular
+
 OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 
 
@@ -19,6 +21,7 @@ def csv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, st
     Raises:
         ValueError: no such file, no such column, another separator than commas, or no CSV.
     """
+    check_regular(path)
     try:
         file = path.open(newline="", encoding="utf-8-sig")
     except OSError as error:
@@ -42,6 +45,7 @@ def csv_header(path: Path) -> list[str]:
     Raises:
         ValueError: no such file, or no CSV.
     """
+    check_regular(path)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             return next(csv.reader(file), [])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sgdtheory._common.arguments import refuse_complex
+from sgdtheory._common.files import check_regular
 
 PIECE = 1 << 22  # numbers that are read at once
 
@@ -89,8 +90,9 @@ def _array(name: str, value: Any) -> Any:
     path = Path(value)
     if path.suffix != ".npy":
         raise ValueError(f"{name} must be an array or a .npy file, got {path}; numpy.save writes one")
+    check_regular(path)
     try:
-        return np.load(path, mmap_mode="r")
+        return np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise ValueError(f"{name} must be a file that exists, got {path}; check the path") from None
     except (OSError, ValueError) as error:

@@ -8,6 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from sgdtheory._common.printable import one_line, printable
+
 MOST_ROWS = 12  # of a table: a longer one is shown by its two ends
 WIDTH = 100  # characters of a line of notes
 
@@ -87,15 +89,15 @@ def columns_sheet(title: str, columns: Mapping[str, Any], notes: Iterable[str] =
 
 def as_text(sheet: Sheet) -> str:
     """Title, columns at the width of their longest cell, and notes."""
-    grid = [[*sheet.header], *map(list, sheet.rows)]
+    grid = [[one_line(cell) for cell in row] for row in (sheet.header, *sheet.rows)]
     widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
     words = [bool(sheet.rows) and not _numeric(row[k] for row in sheet.rows) for k in range(len(widths))]
-    lines = [sheet.title] if sheet.title else []
+    lines = [printable(sheet.title)] if sheet.title else []
     for row in grid:
         cells = [cell.ljust(w) if left else cell.rjust(w) for cell, w, left in zip(row, widths, words, strict=True)]
         lines.append("  ".join(["", *cells]).rstrip())
     for note in sheet.notes:
-        lines += textwrap.wrap(note, WIDTH, break_long_words=False, break_on_hyphens=False)
+        lines += textwrap.wrap(printable(note), WIDTH, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)
 
 

@@ -16,6 +16,7 @@ def main(arguments: list[str] | None = None) -> None:
     """
     if arguments is None:
         ctrl_c.take_over()
+    from sgdtheory._common.printable import one_line, shortened
     from sgdtheory.cli.parsing import parse
     from sgdtheory.cli.plain import spell_out
 
@@ -27,5 +28,5 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         ctrl_c.leave()
     except (ValueError, OSError) as error:
-        print("sgdtheory:", " ".join(str(error).split()), file=sys.stderr)
+        print("sgdtheory:", one_line(shortened(" ".join(str(error).split()))), file=sys.stderr)
         sys.exit(2)

@@ -1,6 +1,7 @@
 """`sgdtheory advise`: what to do to the settings of a run when its batch size changes, and why."""
 
 import csv
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -11,11 +12,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from sgdtheory.advice import AdviceRow, BatchSizeChange, change_batch_size
+from sgdtheory.cli.log_flags import remarks_of_logs
 from sgdtheory.cli.log_optimizer import names_in, optimizer_named, taken_optimizer
 from sgdtheory.cli.output import print_json, print_note, print_tables, print_text
 from sgdtheory.fits import LossGrid, fit_loss_grid, read_loss_grid
 from sgdtheory.logs import TrainingLog, loss_grid, read_logs
 
+LONGEST_HEADER = 1 << 20  # characters of a line that may name columns
 SETTINGS = {  # flag → setting
     "batch_size": "batch_size",
     "learning_rate": "learning_rate",
@@ -122,23 +125,27 @@ class AdviseCommand:
             columns: dict[str, Any] = {name: name for name in GRID}
             return fit_loss_grid(read_loss_grid(self.file, **columns), level=self.level), {}, "", []
         logs = read_logs(self.file)
+        remarks = "; ".join(remarks_of_logs(logs))
         runs = [settings_of(log) for log in logs]
         names = names_in(log.settings for log in logs)
         if len({run["batch_size"] for run in runs if "batch_size" in run}) > 1:
             said = f"{len(runs)} runs at several batch sizes are taken as a grid, and the settings now from flags"
+            said = "; ".join(filter(None, [said, remarks]))
             return fit_loss_grid(loss_grid(logs), level=self.level), {}, said, names
         name = logs[0].name or self.file.name
         said = ", ".join(f"{WORDS.get(each, 'batch size')} {value:g}" for each, value in runs[0].items())
         said = ", ".join(filter(None, [f"optimizer {names[0]}" if len(names) == 1 else "", said]))
-        return None, runs[0], f"from the log of {name}: {said or 'no settings'}", names
+        said = f"from the log of {name}: {said or 'no settings'}"
+        return None, runs[0], "; ".join(filter(None, [said, remarks])), names
 
 
 def _is_grid(path: Path) -> bool:
     """Whether the first line names the columns of a grid."""
     if not path.is_file():
         return False
-    with path.open(encoding="utf-8", errors="replace", newline="") as file:
-        return set(GRID) <= set(next(csv.reader(file), []))
+    with path.open(encoding="utf-8", errors="replace", newline="") as file, suppress(csv.Error):
+        return set(GRID) <= set(next(csv.reader([file.readline(LONGEST_HEADER)]), []))
+    return False
 
 
 def settings_of(log: TrainingLog) -> dict[str, float]:

@@ -96,8 +96,9 @@ class FitGridCommand(MeasurementFlags):
         if self.preview:
             self.print_preview(self.files)
             return
+        losses, remarks = self._losses()
         grid = fit_loss_grid(
-            self._losses(),
+            losses,
             convention=Convention(self.reference, self.overhead),
             targets=self.target or None,
             degradation=self.degradation,
@@ -109,20 +110,21 @@ class FitGridCommand(MeasurementFlags):
             print_note(f"wrote {write_atomically(self.steps_csv, _steps(grid))}")
         if self.plot:
             self._draw(self.plot, grid)
+        notes = [*grid.remarks, *remarks]
         if self.json:
-            print_json(_report(grid) | {"notes": grid.remarks})
+            print_json(_report(grid) | {"notes": notes})
         else:
             _print(grid)
-        for note in grid.remarks:
+        for note in notes:
             print_note(note)
 
-    def _losses(self) -> dict[str, list[Any]]:
-        """Columns of the file, or of the logs."""
+    def _losses(self) -> tuple[dict[str, list[Any]], list[str]]:
+        """Columns of the file, or of the logs, and the remarks of these."""
         if not self.files:
             raise ValueError("fit-grid needs a CSV file of losses, or logs: name files or folders")
         if is_table(self.files, self.samples):
             columns: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS}
-            return read_loss_grid(self.files[0], **columns)
+            return read_loss_grid(self.files[0], **columns), []
         return self.grid_of_logs(self.files)
 
     def _draw(self, path: Path, grid: LossGrid) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ENDS = b"\n}]"  # of a text that is whole
+BINARY = 64  # bytes, of which one is 0 where a file is no text, as TensorBoard's
 COMPRESSED = b"\x1f\x8b"  # first bytes of gzip, whose last byte tells nothing
 
 
@@ -37,7 +38,11 @@ def whole_lines(path: Path, folder: Path) -> Path:
     if not path.is_file():
         return path
     content = path.read_bytes()
-    if content.startswith(COMPRESSED) or content[-1:] in (b"", *(bytes([each]) for each in ENDS)):
+    if (
+        content.startswith(COMPRESSED)
+        or b"\0" in content[:BINARY]
+        or content[-1:] in (b"", *(bytes([each]) for each in ENDS))
+    ):
         return path
     copy = folder / path.name
     copy.write_bytes(content[: content.rfind(b"\n") + 1])

@@ -14,7 +14,7 @@ import tyro
 from sgdtheory._common.files import json_text
 from sgdtheory.algorithms import Shape, algorithm_settings, make_algorithm
 from sgdtheory.cli.following import versions, whole_lines
-from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, log_notes
+from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, left_out_notes, log_notes
 from sgdtheory.cli.output import print_json, print_note, print_text, require_figure_suffix, write_figure
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class ForecastCommand(LogFlags):
         else:
             curves, settings = self._read()
             found = self._forecast(curves, settings)
-            notes = [*self.taken_optimizer([settings]).notes, *log_notes(curves)]
+            notes = [*self.taken_optimizer([settings]).notes, *log_notes(curves), *left_out_notes(curves)]
             self._print(found, [note for note in notes if NOT_NEEDED not in note])
 
     def _follow(self) -> None:

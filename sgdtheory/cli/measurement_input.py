@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.files import csv_text
-from sgdtheory.cli.log_flags import number_or_text, print_logs
+from sgdtheory.cli.log_flags import number_or_text, print_logs, remarks_of_logs
 
 if TYPE_CHECKING:
     from sgdtheory.fits import StepsMeasurement
@@ -68,18 +68,19 @@ class MeasurementFlags:
         return options | {"run": self.curve}
 
     def steps_of_logs(self, paths: Sequence[Path], target_loss: float) -> "StepsToTarget":
-        """Of `steps_to_target`."""
+        """Of `steps_to_target`; its remarks have those of the logs too."""
         from sgdtheory.logs import steps_to_target
 
         logs, given = self.read_runs(paths)
-        return steps_to_target(logs, target_loss=target_loss, **given)
+        found = steps_to_target(logs, target_loss=target_loss, **given)
+        return replace(found, remarks=(*found.remarks, *remarks_of_logs(logs)))
 
-    def grid_of_logs(self, paths: Sequence[Path]) -> dict[str, list[Any]]:
-        """Of `loss_grid`."""
+    def grid_of_logs(self, paths: Sequence[Path]) -> tuple[dict[str, list[Any]], list[str]]:
+        """Of `loss_grid`, and the remarks of the logs."""
         from sgdtheory.logs import loss_grid
 
         logs, given = self.read_runs(paths)
-        return loss_grid(logs, **given)
+        return loss_grid(logs, **given), remarks_of_logs(logs)
 
     def _given(self, name: str) -> str | None:
         """What the user called a column; None if nothing."""

@@ -8,6 +8,7 @@ import numpy as np
 import tyro
 from rich.table import Table
 
+from sgdtheory.cli.log_flags import remarks_of_logs
 from sgdtheory.cli.output import interval_text, print_json, print_note, print_tables
 from sgdtheory.fits import NoiseScaleFit, fit_noise_scale
 
@@ -49,12 +50,12 @@ class NoiseScaleCommand:
 
     def run(self) -> None:
         """Read, fit and print."""
-        steps, small, large = self._norms()
+        steps, small, large, remarks = self._norms()
         power = 2 if self.unsquared else 1
         found = fit_noise_scale(
             small**power, large**power, small_batch=self.small_batch, large_batch=self.large_batch, steps=steps
         )
-        report = self._report(found)
+        report = self._report(found, remarks)
         if self.json:
             print_json(report)
         else:
@@ -62,16 +63,18 @@ class NoiseScaleCommand:
         for note in report["notes"]:
             print_note(note)
 
-    def _norms(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(steps, small, large) of the rows that have either; the two columns may be logged at different steps."""
+    def _norms(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
+        """(steps, small, large) of the rows that have either, which may differ in steps; remarks of the log."""
         from sgdtheory.logs import read_logs
 
         columns: list[dict[float, float]] = []
+        remarks: list[str] = []
         for name in (self.small_norms, self.large_norms):
             logs = read_logs(self.log, loss=name, step=self.step)  # any column, read in the place of a loss
             if len(logs) != 1:
                 runs = ", ".join(each.name for each in logs)
                 raise ValueError(f"{self.log} holds {len(logs)} runs ({runs}): give the log of one")
+            remarks += remarks_of_logs(logs)
             columns.append(dict(zip(logs[0].step.tolist(), logs[0].loss.tolist(), strict=True)))
         small, large = columns
         steps = sorted(small.keys() | large.keys())
@@ -80,11 +83,12 @@ class NoiseScaleCommand:
             np.array(steps),
             np.array([small.get(step, nowhere) for step in steps]),
             np.array([large.get(step, nowhere) for step in steps]),
+            list(dict.fromkeys(remarks)),
         )
 
-    def _report(self, found: NoiseScaleFit) -> dict[str, Any]:
+    def _report(self, found: NoiseScaleFit, remarks: list[str]) -> dict[str, Any]:
         path = found.path(max(1, min(WINDOWS, found.steps.size // ROWS)), self.level)
-        notes = [found.remark] if found.remark else []
+        notes = [*filter(None, [found.remark]), *remarks]
         if found.left_out:
             notes.append(f"{found.left_out} rows have no norm of one kind and were left out")
         return {

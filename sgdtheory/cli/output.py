@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sgdtheory._common.files import json_text
+from sgdtheory._common.printable import one_line
 from sgdtheory.cli.tables import print_table, wrapped
 
 PIPE = 160  # columns where there is no terminal: wide enough for every table
@@ -75,7 +76,7 @@ def write_figure(figure: Any, path: Path) -> None:
 
 def print_note(text: str) -> None:
     """Print a line for the reader, on standard error: standard output is for results."""
-    print(f"sgdtheory: note: {text}", file=sys.stderr)
+    print(f"sgdtheory: note: {one_line(text)}", file=sys.stderr)
 
 
 def announce_model(entry_point: str | None) -> None:

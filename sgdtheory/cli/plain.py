@@ -4,6 +4,8 @@ import codecs
 import unicodedata
 from typing import Any
 
+from sgdtheory._common.printable import printable
+
 SPELLING = {
     "−": "-",
     "–": "-",
@@ -41,17 +43,19 @@ SPELLING = {
 } | dict.fromkeys("│┃║", "|")
 SPELLING |= dict.fromkeys("─━═", "-") | dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┡┩╇", "+")
 HANDLER = "sgdtheory.spell_out"
+FAILING = "strict", "surrogateescape"  # ways with characters that an encoding lacks; the second is that of the C locale
 
 
 def spell_out(stream: Any) -> None:
     """From here on the text stream spells out what its encoding does not have, where it would have failed."""
-    if getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
+    if getattr(stream, "errors", None) in FAILING and hasattr(stream, "reconfigure"):
         codecs.register_error(HANDLER, _replace)
         stream.reconfigure(errors=HANDLER)
 
 
 def plain(text: str, stream: Any) -> str:
-    """The text as the stream will have it: as wide as it will be."""
+    """The text as the stream will have it: as wide as it will be, and without control characters of a name in it."""
+    text = printable(text)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     return text.encode(encoding, HANDLER).decode(encoding) if getattr(stream, "errors", None) == HANDLER else text
 

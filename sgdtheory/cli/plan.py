@@ -10,7 +10,7 @@ import tyro
 
 from sgdtheory._common.csv_rows import csv_header
 from sgdtheory.cli.fit_curves import FitCurvesCommand, longest
-from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, log_notes, number_or_text
+from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, left_out_notes, log_notes, number_or_text
 from sgdtheory.cli.output import print_json, print_note, require_figure_suffix, write_figure
 from sgdtheory.cli.plan_notation import Asked, Trainer, notation
 from sgdtheory.cli.plan_output import PlanReport
@@ -205,7 +205,13 @@ class PlanCommand(LogFlags):
         return (
             self._plan(law, convention),
             None,
-            [*model.taken.notes, *log_notes(model.curves), *filter(None, [found.remark, law.remark]), target],
+            [
+                *model.taken.notes,
+                *log_notes(model.curves),
+                *left_out_notes(model.curves),
+                *filter(None, [found.remark, law.remark]),
+                target,
+            ],
         )
 
     def _of_steps(self) -> tuple[RunPlan, BatchRamp | None, list[str]]:

@@ -1,5 +1,6 @@
 """`sgdtheory plan-sweep`: what a sweep will take on this machine, and whether it will decide."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -8,6 +9,7 @@ import tyro
 
 from sgdtheory._common.arguments import positive_number
 from sgdtheory.cli.output import announce_models, print_json
+from sgdtheory.cli.plain import plain
 from sgdtheory.cli.sweep_run import STORE
 from sgdtheory.sweep import Design, Plan, Scatter, pilot_scatter, plan, read_grid
 from sgdtheory.training import TrainConfig
@@ -46,7 +48,7 @@ class PlanSweepCommand:
             print_json(_fields(found, assumed))
             return
         for line in [*_cost(found, self.store), *_verdict(found, self.margin, reason)]:
-            print(line)
+            print(plain(line, sys.stdout))
 
 
 def _fields(found: Plan, assumed: Scatter | None) -> dict[str, object]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sgdtheory._common.printable import one_line
 from sgdtheory.cli.plain import plain
 
 Grid = list[list[Text]]  # rows of cells
@@ -24,7 +25,8 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
 
 def print_table(console: Console, table: Table) -> None:
     """Print a table with its title and caption, no wider than the console where its words are not."""
-    _print_words(console, table.title, "italic")
+    title = None if table.title is None else Text(one_line(_plain(table.title).plain))
+    _print_words(console, title, "italic")
     _print_cells(console, table)
     _print_words(console, table.caption, "dim italic")
 

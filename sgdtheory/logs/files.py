@@ -11,8 +11,8 @@ HEAD = 1 << 16
 GZIP = b"\x1f\x8b"  # first two bytes
 OF_GZIP = 31  # zlib's window bits for members of gzip, whose checksums it verifies
 # A compressed file may be a thousand times as large unpacked. One that holds more than this is refused, and can be read
-# once its user has unpacked it. A log of a million steps has some 200 MB.
-MOST_UNPACKED = 256 << 20
+# once its user has unpacked it: 300,000 rows of 200 bytes fit. The shortest rows take a minute and 1 GB of memory then.
+MOST_UNPACKED = 64 << 20
 # A longer line of text is no row of a log: a header of a thousand runs has some 100,000 characters.
 LONGEST_LINE = 1 << 20
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from sgdtheory._common.printable import one_line
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.loss_curves import loss_curve, losses_of
 from sgdtheory.logs.reading import read_logs
@@ -77,7 +78,7 @@ class LogPreview:
         for row in self.rows:
             ends = f"{row.first:.6g} … {row.last:.6g}"
             lines.append(f"  {row.attribute:16} {row.column:24} {row.count:8} rows  {ends:24} {row.unit}".rstrip())
-        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+        return "\n".join(map(one_line, [*lines, *(f"  {note}" for note in self.notes)]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,11 +3,12 @@
 import csv
 import io
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
 
-from sgdtheory._common.files import csv_columns, csv_number, write_atomically
+from sgdtheory._common.files import check_regular, csv_columns, csv_number, write_atomically
 from sgdtheory.problems.least_squares import LeastSquares
 
 COLUMNS = "eigenvalues", "signal"
@@ -32,11 +33,12 @@ def read_spectrum(path: str | Path, *, noise_variance: float | None = None) -> L
         ValueError: no such file, or not such a file.
     """
     path = Path(path)
+    check_regular(path)
     try:
         found = _from_npz(path) if path.suffix == ".npz" else _from_csv(path)
     except FileNotFoundError:
         raise ValueError(f"spectrum must be a file that exists, got {path}; check the path") from None
-    except (OSError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+    except (OSError, zipfile.BadZipFile, UnicodeDecodeError, MemoryError, csv.Error, zlib.error) as error:
         raise ValueError(f"spectrum must be a CSV or .npz file, got {path}: {error}") from None
     missing = [name for name in COLUMNS if name not in found]
     if missing:
@@ -78,7 +80,7 @@ def write_spectrum(problem: LeastSquares, path: str | Path) -> Path:
 
 def _from_npz(path: Path) -> dict:
     try:
-        with np.load(path) as arrays:
+        with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except ValueError as error:  # objects, or no archive at all
         raise OSError(str(error)) from None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sgdtheory._common.arguments import checked_name
+from sgdtheory._common.files import check_regular
 from sgdtheory.training import FIELDS, KINDS, PRESETS, TrainConfig, homes_of
 
 TABLES = "fixed", "grid", "cases"
@@ -32,11 +33,12 @@ def read_grid(path: str | Path) -> list[TrainConfig]:
         ValueError: no such file, no TOML, an unknown field (with the nearest known one), an empty list, a field
             given twice, or a combination that is no config.
     """
+    check_regular(path)
     try:
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is not TOML: {error}") from None
     try:
         return list(grid(tables))

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sgdtheory._common.files import check_regular
+
 FEWEST_ROWS = 10
 MOST_CLASSES = 1 << 20
 
@@ -58,6 +60,7 @@ def number_of_classes(targets: str, classes: np.ndarray) -> int | None:
 
 
 def _mapped(path: str) -> np.ndarray:
+    check_regular(Path(path).expanduser())
     try:
         found = np.load(Path(path).expanduser(), mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from sgdtheory._common.files import csv_number, json_text, write_atomically
+from sgdtheory._common.files import check_regular, csv_number, json_data, json_text, write_atomically
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.config_file import config_of_file, read_config
 from sgdtheory.training.engine import State, evaluation_program, init, iterate_of, stacked
@@ -45,7 +45,8 @@ def is_of(directory: Path, config: TrainConfig) -> bool:
     """
     path = directory / CONFIG
     with contextlib.suppress(OSError, ValueError):
-        if json.loads(path.read_bytes()) == config.as_fields():  # the quick way
+        check_regular(path)
+        if json_data(path.read_bytes()) == config.as_fields():  # the quick way
             return True
     return read_config(path).as_fields() == config.as_fields()
 
@@ -91,8 +92,10 @@ def read_result(directory: Path, config: TrainConfig) -> TrainResult:
     if not is_of(directory, config):
         raise ValueError(f"{directory} is the run of another config")
     try:
-        summary = json.loads((directory / RESULT).read_text())
-        header, *rows = csv.reader((directory / CURVE).read_text().splitlines())
+        for name in RESULT, CURVE:
+            check_regular(directory / name)
+        summary = json_data((directory / RESULT).read_bytes())
+        header, *rows = csv.reader((directory / CURVE).read_text(encoding="utf-8").splitlines())
         cells = np.array([[csv_number(cell) for cell in row] for row in rows]).reshape(-1, len(header))
         columns = dict(zip(header, cells.T, strict=True))
         if columns["step"][-1] != summary["num_steps"]:
@@ -125,10 +128,11 @@ def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, Histor
     if not path.exists():
         return None
     try:
+        check_regular(path)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             found = {name: arrays[name] for name in arrays.files}
-        head = json.loads(found["head"].tobytes())
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        head = json_data(found["head"].tobytes())
+    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"checkpoint {path} is damaged ({' '.join(str(error).split()) or type(error).__name__}); move it away to "
             "start the run anew"

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sgdtheory._common.files import check_regular, json_data
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.migration import current_fields
 from sgdtheory.training.named_model import NamedModel
@@ -21,7 +22,8 @@ def config_of_file(path: Path, fields: Any) -> TrainConfig:
 def read_config(path: Path) -> TrainConfig:
     """The config that a run wrote to its directory, by this version or by 0.1.0."""
     try:
-        return config_of_file(path, json.loads(path.read_text()))
+        check_regular(path)
+        return config_of_file(path, json_data(path.read_bytes()))
     except FileNotFoundError:
         raise ValueError(f"{path.parent} is not the directory of a run: it has no {path.name}") from None
     except (json.JSONDecodeError, TypeError, UnicodeDecodeError) as error:

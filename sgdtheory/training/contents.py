@@ -2,11 +2,9 @@
 
 import functools
 import hashlib
-import json
-from collections.abc import Mapping
 from pathlib import Path
 
-from sgdtheory._common.files import json_text, write_atomically
+from sgdtheory._common.files import check_regular, json_data, json_text, write_atomically
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.custom_model import Custom
 from sgdtheory.training.data import Arrays, Data, Tokens
@@ -38,9 +36,10 @@ def file_hash(path: str | Path) -> str | None:
     """Of a file's bytes; None if it cannot be read."""
     place = Path(path).expanduser()
     try:
+        check_regular(place)
         stat = place.stat()
         return _hash(place, stat.st_mtime_ns, stat.st_size)
-    except OSError:
+    except (OSError, ValueError):
         return None
 
 
@@ -65,10 +64,11 @@ def check_contents(directory: Path, config: TrainConfig) -> None:
         ValueError: one has been edited since.
     """
     try:
-        before: Mapping[str, str] = json.loads((directory / CONTENTS).read_text())
+        check_regular(directory / CONTENTS)
+        before = json_data((directory / CONTENTS).read_bytes())
     except (OSError, ValueError):  # of runs without files, or of a version that kept no hashes
         return
-    now = contents_of(config)
+    now = contents_of(config) if isinstance(before, dict) else {}
     for name, digest in now.items():
         if before.get(name, digest) != digest:
             raise ValueError(

@@ -1,8 +1,8 @@
 """The directory of a run as one object: what it holds, of which run it is, and how far that is."""
 
-import json
 from pathlib import Path
 
+from sgdtheory._common.files import json_data
 from sgdtheory.training.checkpoint import CHECKPOINT, CONFIG, RESULT, is_of, read_checkpoint, read_result, write_config
 from sgdtheory.training.config import TrainConfig, hash_of
 from sgdtheory.training.config_file import read_config
@@ -117,7 +117,7 @@ class RunDirectory:
     def renamed_from_0_1_0(self) -> TrainConfig | None:
         """The run of a directory that 0.1.0 named, if this version names it otherwise; None for any other."""
         try:
-            fields = json.loads((self.path / CONFIG).read_bytes())
+            fields = json_data((self.path / CONFIG).read_bytes())
             if not isinstance(fields, dict) or not is_of_0_1_0(fields) or hash_of(fields) != self.path.name:
                 return None
             config = self.config()

@@ -63,8 +63,12 @@ def separator_of(line: str) -> str:
 def header_of(head: str) -> list[str]:
     """The cells of a file's first line."""
     line = next((line for line in head.splitlines() if line.strip()), "")
-    cells = next(csv.reader([line], delimiter=separator_of(line)), [])
-    return cells if "{" not in line else []
+    if "{" in line:
+        return []
+    try:
+        return next(csv.reader([line], delimiter=separator_of(line)), [])
+    except csv.Error:  # a cell of more than 131,072 characters
+        return []
 
 
 def header_of_file(path: Path) -> list[str]:

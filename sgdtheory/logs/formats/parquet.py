@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.logs.column_names import ColumnNames
-from sgdtheory.logs.files import MOST_UNPACKED, first_bytes, open_sought, stem
+from sgdtheory.logs.files import first_bytes, open_sought, stem
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.formats.library import needed
 from sgdtheory.logs.table import TEXTS, logs_of_columns, numbers, understood_columns
@@ -17,6 +17,7 @@ MARK = b"PAR1"
 # Numbers of the columns that are read. A repeated number takes no room in the file and 8 bytes, several times over, in
 # memory: some 1.5 GB at this limit. A log of a million steps has a few million numbers.
 MOST_NUMBERS = 1 << 25
+MOST_BYTES = 8 * MOST_NUMBERS  # of the columns, before their encoding is undone; texts are longer than numbers
 BATCH = 1 << 16  # rows that are unpacked at once, before what they take is looked at
 
 
@@ -56,19 +57,17 @@ def _read(table: Any, columns: list[str]) -> Any:
     numbers = table.metadata.num_rows * max(1, len(columns))
     groups = [table.metadata.row_group(place) for place in range(table.metadata.num_row_groups)]
     size = sum(group.total_byte_size for group in groups)
-    if numbers > MOST_NUMBERS or size > MOST_UNPACKED:
+    if numbers > MOST_NUMBERS or size > MOST_BYTES:
         raise ValueError(
             f"it unpacks to {numbers:,} numbers, {size >> 20:,} MiB, where at most {MOST_NUMBERS:,} and "
-            f"{MOST_UNPACKED >> 20} MiB are read; keep fewer rows, or the columns of the log alone"
+            f"{MOST_BYTES >> 20} MiB are read; keep fewer rows, or the columns of the log alone"
         )
     batches, taken = [], 0
     for batch in table.iter_batches(BATCH, columns=columns):
         batches.append(batch)
         taken += batch.nbytes
-        if taken > 2 * MOST_UNPACKED:
-            raise ValueError(
-                f"it unpacks to more than {2 * MOST_UNPACKED >> 20} MiB; keep the columns of the log alone"
-            )
+        if taken > 2 * MOST_BYTES:
+            raise ValueError(f"it unpacks to more than {2 * MOST_BYTES >> 20} MiB; keep the columns of the log alone")
     if not batches:
         return table.schema_arrow.empty_table().select(columns)
     return needed("pyarrow", "Parquet files").Table.from_batches(batches)

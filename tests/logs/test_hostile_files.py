@@ -1,0 +1,205 @@
+"""Files that are damaged, cut off, or made to cost much: read with a remark, or refused in one sentence."""
+
+import contextlib
+import gzip
+import json
+import os
+import pickle
+import threading
+import time
+import zipfile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sgdtheory as st
+from sgdtheory.logs import files
+from sgdtheory.logs.formats import parquet
+from sgdtheory.logs.formats.registry import FORMATS
+from tests import marks
+from tests.logs import writers
+
+RUN = {t: {"loss": 2 + 10 / t, "learning_rate": 0.01} for t in range(10, 4010, 10)}
+DEEP = "[" * 100_000 + "]" * 100_000
+NESTED = '{"a":' * 100_000 + "1" + "}" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.jsonl", '{"step": 1, "loss": 2}\n' + NESTED + '\n{"step": 2, "loss": 1}\n'),
+        ("b.jsonl", NESTED + "\n"),
+        ("c.json", '[{"step": 1, "loss": ' + DEEP + "}]"),
+        ("trainer_state.json", '{"log_history": ' + DEEP + "}"),
+        ("d.jsonl", '{"step": 1' + "0" * 10_000 + "}\n{}\n"),
+        ("e.log", '{"tracker": "json_logger", "event": "log", "metrics": ' + NESTED + "}\n"),
+    ],
+)
+def test_json_that_is_nested_too_deeply(name, text, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=name.partition(".")[0]):
+        st.logs.read_logs(tmp_path / name)
+
+
+@pytest.mark.parametrize("history", [3, [3], {"a": 1}, "x", [["step"]]])
+def test_a_trainer_state_of_another_shape(history, tmp_path):
+    path = tmp_path / "trainer_state.json"
+    path.write_text(json.dumps({"log_history": history}))
+    with pytest.raises(ValueError, match="must have a list of objects, a logged step each, as its log_history"):
+        st.logs.read_logs(path)
+
+
+@pytest.mark.parametrize("setting", [{"warmup_steps": "x"}, {"warmup_ratio": []}, {"world_size": {}}, {"optim": 3}])
+def test_settings_of_another_kind_are_not_taken(setting, tmp_path):
+    rows = [{"step": t, "loss": 1.0, "learning_rate": 0.1} for t in (1, 2, 3)]
+    state = {"log_history": rows, "max_steps": [1], "train_batch_size": "8"}
+    (tmp_path / "trainer_state.json").write_text(json.dumps(state))
+    (tmp_path / "training_args.json").write_text(json.dumps(setting))
+    (log,) = st.logs.read_logs(tmp_path)
+    assert log.settings == {}
+
+
+def cut(path, share=0.5):
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    return path
+
+
+def random_run(rows=4000):
+    rng = np.random.default_rng(0)
+    return {t: {"loss": float(rng.random()), "learning_rate": float(rng.random())} for t in range(1, rows)}
+
+
+def write_lines(path, run):
+    lines = [f"step {t}, loss: {row['loss']!r}, lr: {row['learning_rate']!r}" for t, row in run.items()]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("write", [writers.write_csv, writers.write_json_lines, write_lines])
+def test_a_compressed_log_that_was_cut_is_read_up_to_there(write, tmp_path):
+    """Its rows are those of the whole one, none of them half a number."""
+    run = random_run()
+    path = write(tmp_path / "a.log", run)
+    (whole,) = st.logs.read_logs(path)
+    (found,) = st.logs.read_logs(cut(writers.compressed(path)))
+    count = found.step.size
+    assert 0.4 * whole.step.size < count < 0.6 * whole.step.size
+    np.testing.assert_array_equal(found.loss, whole.loss[:count])
+    assert found.remarks == ("a.log.gz ends within its compressed content: what came after it is missing",)
+    assert not whole.remarks
+
+
+def test_a_compressed_log_of_several_members(tmp_path):
+    """As of `cat a.gz b.gz`, with zeros at the end as tapes have them."""
+    path = writers.write_csv(tmp_path / "a.csv", random_run())
+    content = path.read_bytes()
+    packed = tmp_path / "b.csv.gz"
+    packed.write_bytes(gzip.compress(content[:5000]) + gzip.compress(b"") + gzip.compress(content[5000:]) + b"\0" * 99)
+    (found,), (whole,) = st.logs.read_logs(packed), st.logs.read_logs(path)
+    np.testing.assert_array_equal(found.loss, whole.loss)
+    assert found.remarks == ()
+
+
+def test_compressed_files_that_unpack_to_too_much(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MOST_UNPACKED", 4 << 20)
+    line = tmp_path / "line.csv.gz"
+    with gzip.open(line, "wb", compresslevel=1) as file:
+        file.write(b"step,loss\n1,2\n")
+        file.write(b"3" * (1 << 21))
+    with pytest.raises(ValueError, match="line.csv.gz has a line of more than 1,048,576 characters"):
+        st.logs.read_logs(line)
+    events = tmp_path / "events.out.tfevents.1.gz"
+    first = next(writers.write_tensorboard(tmp_path / "tb", {1: {"loss": 1.0}}).iterdir()).read_bytes()
+    with gzip.open(events, "wb", compresslevel=1) as file:
+        file.write(first)
+        file.write(bytes(9 << 20))
+    with pytest.raises(ValueError, match=r"events.* unpacks to more than 4 MiB; .* with gunzip"):
+        st.logs.read_logs(events)
+    rows = tmp_path / "rows.csv.gz"
+    with gzip.open(rows, "wb", compresslevel=1) as file:
+        file.write(b"step,loss\n" + b"1.000000000000,2.000000000000\n" * (1 << 19))
+    with pytest.raises(ValueError, match=r"rows.csv.gz unpacks to more than 4 MiB"):
+        st.logs.read_logs(rows)
+
+
+def test_a_parquet_file_of_more_rows_than_fit(tmp_path, monkeypatch):
+    """One number repeated takes no room in the file."""
+    monkeypatch.setattr(parquet, "MOST_NUMBERS", 1 << 20)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({name: np.zeros(1 << 20) for name in ("step", "loss", "lr")}), path)
+    assert path.stat().st_size < 1 << 16
+    with pytest.raises(ValueError, match=r"a.parquet: it unpacks to 3,145,728 numbers, .* where at most 1,048,576"):
+        st.logs.read_logs(path)
+
+
+@pytest.mark.parametrize("read", [st.logs.read_logs, st.read_loss_grid, st.read_measurements, st.read_spectrum])
+def test_a_pipe_is_refused(read, tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    result = []
+
+    def go():
+        try:
+            read(tmp_path / "pipe.csv")
+        except ValueError as error:
+            result.append(str(error))
+
+    thread = threading.Thread(target=go, daemon=True)  # which would wait without an end
+    thread.start()
+    thread.join(30)
+    assert len(result) == 1
+    assert "pipe.csv is a pipe, a device or a socket: write its content to a file" in result[0]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_training_arguments_of_a_billion_operations(packed, tmp_path):
+    rows = [{"step": t, "loss": 1.0, "learning_rate": 0.1} for t in (1, 2, 3)]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": rows}))
+    head = pickle.dumps({"weight_decay": 0.25}, protocol=2)[:-1]
+    saved = tmp_path / "training_args.bin"
+    if packed:
+        with zipfile.ZipFile(saved, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            archive.writestr("a/data.pkl", head + b"N" * (100 << 20))
+    else:
+        saved.write_bytes(head + b"N" * (8 << 20))
+    begun = time.process_time()
+    (log,) = st.logs.read_logs(tmp_path)
+    assert time.process_time() - begun < 5
+    assert log.settings["weight_decay"] == 0.25
+
+
+LONG = 1 << 15
+BEGINNINGS = [
+    "iteration ", "step", "step: ", "loss ", "loss=", "lr: 1", "iter 1: loss ", "epoch 1,", "0: ", "\x1b[", "'", '"',
+    " iteration 1/ 1 |", "validation loss at iteration 1", "validation-", "---- arguments ", "  lr ...... ",
+    "{", "{'loss': ", "{'loss': 1, 'epoch': ", "{'train_runtime': ", "'epoch': ", "Total train batch size (", "1%|",
+    '{"tracker": "json_logger", "event": "log"', "Progress on:train 1it/", "train: 1%|", "train: 1%|| 1/",
+    "completed step: 1, ", "completed step: 1, seconds: ", "Config param a", "step:1/1 train_loss:", "  a: int = ",
+    "step 1: train loss 1", "x = ", "x = a", "tokens per iteration will be: ", "[step=1/", "    a", "    a=",
+    "step: 1  loss: 1  ", "step: 1  loss: 1  grad_norm: ", "Trainer is initialized with ", '  "lr": ', "[titan] ",
+    "Training epoch 1, iteration 1/1 |", "global_step: ",
+]  # fmt: skip
+FILLERS = ["", " ", "1"]
+OTHERS = ["1,", "a", "=", "-", ".", "x=", "'", "{", "|"]
+
+
+TEXTS = [each for each in FORMATS if hasattr(each, "entries") or each.name == "lines of keys and values"]
+
+
+@pytest.mark.parametrize("filler", [*FILLERS, *map(marks.slow, OTHERS)], ids=repr)
+def test_long_lines_take_no_time(filler, tmp_path):
+    """A pattern that tries a place again for each place before makes 2^30 trials, which take half a minute, not 2^15.
+
+    What begins an entry comes once before a long run of one character, or again and again.
+    """
+    path = tmp_path / "a.log"
+    for beginning in BEGINNINGS:
+        line = (beginning + (filler or beginning) * LONG)[:LONG]
+        path.write_text(f"step: 1 loss: 2\nstep: 2 loss: 2\nstep: 3 loss: 2\n{line} end\n{line}x\n")
+        for each in TEXTS:
+            begun = time.process_time()
+            each.recognizes(path, line)
+            with contextlib.suppress(ValueError):
+                each.read(path, st.logs.ColumnNames())
+            assert time.process_time() - begun < 4, (each.name, beginning)
