@@ -21,7 +21,7 @@ from sgdtheory.fits.conventions import SMALLEST, Convention, common_convention
 from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.degradation import Degradation, degradations
 from sgdtheory.fits.grid_laws import GridLaw, grid_laws
-from sgdtheory.fits.loss_noise import LossNoise, loss_noise, other_edges, resampled
+from sgdtheory.fits.loss_noise import LossNoise, cliff_margins, loss_noise, other_edges, resampled
 from sgdtheory.fits.loss_rows import loss_rows
 from sgdtheory.fits.loss_targets import (
     LossTarget,
@@ -138,9 +138,14 @@ def fit_loss_grid(
     seed = whole_number("seed", seed, 0)
     wanted = None if targets is None else np.atleast_1d(positive_array("targets", targets)).ravel().tolist()
     needed = points_needed(optimal_batch_size)
-    tuned = [tuned_losses(rows) for rows in loss_rows(table)]
+    rows = list(loss_rows(table))
+    margins = [cliff_margins(tuned_losses(each)) for each in rows]
+    tuned = [tuned_losses(each, margin) for each, margin in zip(rows, margins, strict=True)]
     _check_batch_sizes(tuned)
-    groups = [_prepared(each, wanted, level, edges, seed + place, needed) for place, each in enumerate(tuned)]
+    groups = [
+        _prepared(each, margin, wanted, level, edges, seed + place, needed)
+        for place, (each, margin) in enumerate(zip(tuned, margins, strict=True))
+    ]
     if convention.reference is None:
         reached = [each for group in groups for each in group.batch_sizes_at_targets(needed)]
         convention = common_convention(reached, None, convention.overhead)
@@ -180,13 +185,19 @@ class _Group(NamedTuple):
 
 
 def _prepared(
-    tuned: TunedLosses, wanted: list[float] | None, level: float, edges: bool, seed: int, needed: int
+    tuned: TunedLosses,
+    margins: np.ndarray,
+    wanted: list[float] | None,
+    level: float,
+    edges: bool,
+    seed: int,
+    needed: int,
 ) -> _Group:
     noise = loss_noise(tuned)
     noisy = bool(noise.source) or bool((tuned.slack > 0).any())
     with np.errstate(divide="ignore"):
         here = np.log(tuned.loss)[None]
-    others = resampled(tuned, noise, RESAMPLES, seed), other_edges(tuned, level)
+    others = resampled(tuned, noise, RESAMPLES, seed, margins), other_edges(tuned, level)
     curves, *drawn = (curves_of(tuned, each, edges) for each in (here, *others))
     targets = default_targets(tuned, curves, needed) if wanted is None else wanted
     return _Group(tuned, noise, noisy, here, others, curves, (drawn[0], drawn[1]), targets)

@@ -4,11 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import stats
 
 from sgdtheory.fits.tuned_loss import MIDDLE, Cell, TunedLosses, lowest
 
 FEW = 5.0  # degrees of freedom: a batch size with fewer shares the variance of the whole group
 MEDIAN = 0.4549  # of χ² with one degree of freedom
+QUARTILE, EFFICIENCY_OF_QUARTILE = 0.1015, 0.156  # the same for the lower quartile
+CHANCE = 1e-4  # that scatter makes a rate seem to be past a cliff; a smaller one takes more of a rise for scatter
 EFFICIENCY = 0.37  # of a variance by the median: what a square counts in degrees of freedom
 
 
@@ -28,6 +31,23 @@ class LossNoise:
     source: str
     variances: np.ndarray
     freedom: np.ndarray
+
+
+def cliff_margins(tuned: TunedLosses) -> np.ndarray:
+    """Return (m,) errors of a run's log loss that scatter explains, at each batch size; 0 where nothing says.
+
+    One in 10⁴ is larger: one false cliff in a hundred grids of 8 × 8 cells, which have two sides each. Without repeated
+    runs scatter is that of the quarter of all cells with the least residuals of a parabola, since the cliffs that are
+    looked for are in the residuals of the others.
+    """
+    noise = loss_noise(tuned)
+    if noise.source == "rates":
+        squares = [square for cell in tuned.cells for square in _of_rates(cell)]
+        variances, freedom = np.quantile(squares, 0.25) / QUARTILE, EFFICIENCY_OF_QUARTILE * len(squares)
+    else:
+        variances, freedom = noise.variances, noise.freedom
+    bound = stats.t.isf(CHANCE, np.maximum(freedom, 1.0)) * np.sqrt(variances)
+    return np.broadcast_to(bound, noise.variances.shape)
 
 
 def loss_noise(tuned: TunedLosses) -> LossNoise:
@@ -72,7 +92,9 @@ def _pooled(batches: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return np.array([(each[:, 0] * each[:, 1]).sum() for each in found]) / freedom, freedom
 
 
-def resampled(tuned: TunedLosses, noise: LossNoise, number: int, seed: int) -> np.ndarray:
+def resampled(
+    tuned: TunedLosses, noise: LossNoise, number: int, seed: int, margins: np.ndarray | None = None
+) -> np.ndarray:
     """(number, m, k) log L* with other runs; nan where there are none.
 
     Each draws the variance of every batch size from what its estimate leaves open, ν s²/χ²_ν, and normal errors of the
@@ -88,7 +110,8 @@ def resampled(tuned: TunedLosses, noise: LossNoise, number: int, seed: int) -> n
     for cell in tuned.cells:
         z = random.standard_normal((number, cell.counts.size)) if shared is None else shared[:, cell.batch, cell.places]
         errors = spread[:, cell.batch, None] * z / np.sqrt(cell.counts)
-        found[:, cell.batch, cell.data] = lowest(cell.log_rates, cell.log_losses + errors).value(MIDDLE)
+        margin = 0.0 if margins is None else cell.margin(margins)
+        found[:, cell.batch, cell.data] = lowest(cell.log_rates, cell.log_losses + errors, margin).value(MIDDLE)
     return found
 
 

@@ -34,6 +34,10 @@ class Cell:
     counts: np.ndarray
     variances: np.ndarray
 
+    def margin(self, margins: np.ndarray) -> float:
+        """The error of one of its log losses that scatter explains, of those of single runs at each batch size."""
+        return float(margins[self.batch] / np.sqrt(self.counts.min()))
+
 
 @dataclass(frozen=True, eq=False)
 class TunedLosses:
@@ -77,15 +81,17 @@ class TunedLosses:
         return np.isin(self.state, (TUNED, CLIFF))
 
 
-def tuned_losses(rows: LossRows) -> TunedLosses:
+def tuned_losses(rows: LossRows, margins: np.ndarray | None = None) -> TunedLosses:
     """L*(B, D) of a group (THEORY.md T33).
 
+    `margins`, (m,) of each batch size, are errors of the log loss of a single run that scatter explains; None: 0.
+
     With k the rate of the least loss, a parabola goes through log L at k − 1, k, k + 1 against log γ. Where a neighbour
-    of k diverged, or is worse than the rate two further on the other side (without one, twice as bad as k), k is beside
-    a cliff, which no parabola follows: it goes through k and the two on this side of the cliff. If its lowest point
-    lies beyond k, where the cliff begins decides, and L* is known up to what log L falls between γ_k and the next rate
-    if slopes go on shrinking by the ratio of the last two: all of it if the lowest point lies half a spacing beyond k
-    or more, else in proportion.
+    of k diverged, or is worse than the rate two further on the other side by more than scatter explains (without one,
+    twice as bad as k), k is beside a cliff, which no parabola follows: it goes through k and the two on this side of
+    the cliff. If its lowest point lies beyond k, where the cliff begins decides, and L* is known up to what log L falls
+    between γ_k and the next rate if slopes go on shrinking by the ratio of the last two: all of it if the lowest point
+    lies half a spacing beyond k or more, else in proportion.
     """
     batch_sizes, samples = np.unique(rows.batch_size), np.unique(rows.samples)
     shape = batch_sizes.size, samples.size
@@ -93,7 +99,8 @@ def tuned_losses(rows: LossRows) -> TunedLosses:
     state = np.full(shape, ABSENT, dtype=object)
     cells = tuple(_cells(rows, batch_sizes, samples))
     for cell in cells:
-        place, found = (cell.batch, cell.data), lowest(cell.log_rates, cell.log_losses[None])
+        margin = 0.0 if margins is None else cell.margin(margins)
+        place, found = (cell.batch, cell.data), lowest(cell.log_rates, cell.log_losses[None], margin)
         loss[place] = np.exp(found.value(MIDDLE)[0])
         slack[place] = found.fall[0] / 2
         rate[place], state[place] = np.exp(found.log_rate[0]), str(found.state[0])
@@ -150,8 +157,11 @@ class Lowest:
         return self.top - share * self.fall
 
 
-def lowest(log_rates: np.ndarray, log_losses: np.ndarray) -> Lowest:
-    """The least of every row of `log_losses`, (R, g), inf of what diverged, over `log_rates`, (g,), increasing."""
+def lowest(log_rates: np.ndarray, log_losses: np.ndarray, margin: float = 0.0) -> Lowest:
+    """The least of every row of `log_losses`, (R, g), inf of what diverged, over `log_rates`, (g,), increasing.
+
+    Log losses that lie off a parabola by `margin` or less may lie on it but for scatter.
+    """
     rows, last = np.arange(len(log_losses)), log_rates.size - 1
     best = log_losses.argmin(1)
     found = Lowest(
@@ -166,14 +176,14 @@ def lowest(log_rates: np.ndarray, log_losses: np.ndarray) -> Lowest:
     inner = np.flatnonzero(found.state == TUNED)
     if inner.size:
         x, y = x[inner], y[inner]
-        found.top[inner], found.fall[inner], found.log_rate[inner], found.state[inner] = _interior(x, y)
+        found.top[inner], found.fall[inner], found.log_rate[inner], found.state[inner] = _interior(x, y, margin)
     return found
 
 
-def _interior(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _interior(x: np.ndarray, y: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(log L*, its fall, log γ*, state), each (R,), from the lowest and two rates on each side of it, (R, 5)."""
-    above = np.isfinite(y[:, 1]) & _is_cliff(y[:, 3], y[:, 0], y[:, 2])
-    below = ~above & np.isfinite(y[:, 3]) & _is_cliff(y[:, 1], y[:, 4], y[:, 2])
+    above = np.isfinite(y[:, 1]) & _is_cliff(x[:, :4], y[:, :4], margin)
+    below = ~above & np.isfinite(y[:, 3]) & _is_cliff(x[:, :0:-1], y[:, :0:-1], margin)
     side = above.astype(int) - below
     window = np.where(side[:, None] == 0, [1, 2, 3], 2 + side[:, None] * [-2, -1, 0])
     rows = np.arange(len(y))
@@ -190,9 +200,20 @@ def _interior(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     return top, fall, x[:, 2] + inside + MIDDLE * to_next, np.where(cliff, CLIFF, TUNED)
 
 
-def _is_cliff(beside: np.ndarray, opposite: np.ndarray, least: np.ndarray) -> np.ndarray:
-    """(R,) whether the rate beside the lowest is past a cliff: worse than the one two further on the other side."""
-    return np.isinf(beside) | (beside > np.where(np.isinf(opposite), least + WORSE, opposite))
+def _is_cliff(x: np.ndarray, y: np.ndarray, margin: float) -> np.ndarray:
+    """(R,) whether the last of four rates, (R, 4), is past a cliff, where the last but one has the least loss.
+
+    It is where it is worse than the first of them, and lies above a parabola through all four by more than scatter
+    explains: where the loss hardly depends on the rate, noise alone makes it a little worse in a half of all cases.
+    """
+    opposite, least, beside = y[:, 0], y[:, 2], y[:, 3]
+    apart = x[:, :, None] - x[:, None, :] + np.eye(4)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        weights = 1 / apart.prod(2)  # of the third divided difference, 0 for every parabola
+        above = np.sign(weights[:, 3]) * (weights * y).sum(1) / np.sqrt((weights**2).sum(1))
+        alone = ~np.isfinite(y[:, :2]).all(1)
+        worse = beside > np.where(np.isinf(opposite), least + WORSE, opposite)
+        return np.isinf(beside) | (worse & ((margin == 0) | alone | (above > margin)))
 
 
 def _further(x: np.ndarray, y: np.ndarray, distance: np.ndarray) -> np.ndarray:

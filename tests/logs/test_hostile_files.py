@@ -169,6 +169,44 @@ def test_training_arguments_of_a_billion_operations(packed, tmp_path):
     assert log.settings["weight_decay"] == 0.25
 
 
+def test_columns_of_one_name_and_rows_with_more_cells(tmp_path):
+    """The first column is taken, as it was, and said; cells beyond the header, but for empty ones, are counted."""
+    path = tmp_path / "a.csv"
+    path.write_text("step,loss,loss,learning_rate\n10,3,1,0.1\n20,2,1,0.1,\n30,2,9,9,3e-4\n40,1,1,0.1,5,6\n")
+    (log,) = st.logs.read_logs(path)
+    assert log.loss.tolist() == [3, 2, 2, 1]
+    assert log.remarks == (
+        "2 columns are called 'loss': the first is taken",
+        "2 rows have more cells than the header, which may stand in other columns than they seem to",
+    )
+
+
+def test_remarks_reach_every_command(tmp_path, capsys):
+    from sgdtheory import cli
+
+    path = tmp_path / "a.csv"
+    header = "run,step,loss,loss,learning_rate,batch_size,g2"
+    rows = [
+        f"r{batch},{t},{2 + 30 * (t / (1 + 200 / batch)) ** -0.5},1,0.01,{batch},{1 + 1 / t}"
+        for batch in (16, 64, 256, 1024)
+        for t in range(20, 4000, 40)
+    ]
+    path.write_text("\n".join([header, *rows]) + "\n")
+    one = tmp_path / "one.csv"
+    one.write_text("\n".join([header, *rows[:99]]) + "\n")
+    for words in (
+        ("fit", path, "--target-loss", "3.5", "--loss", "loss"),
+        ("fit-grid", path, "--loss", "loss", "--edges"),
+        ("fit-curves", path, "--preview"),
+        ("forecast", one, "--num-steps", "8000", "--optimizer", "sgd"),
+        ("advise", one, "--new-batch-size", "64", "--optimizer", "sgd"),
+    ):
+        with contextlib.suppress(SystemExit):
+            cli.main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert "2 columns are called 'loss'" in " ".join((out + err).split()), (words, err)
+
+
 LONG = 1 << 15
 BEGINNINGS = [
     "iteration ", "step", "step: ", "loss ", "loss=", "lr: 1", "iter 1: loss ", "epoch 1,", "0: ", "\x1b[", "'", '"',

@@ -1,7 +1,7 @@
 """CSV with a header, one row a logged step: any program's, and a run's history as W&B exports it."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,14 @@ class CsvTable(AbstractLogFormat):
         """The columns that are asked for or guessed, and no others."""
         header = header_of_file(path)
         understood, unused = understood_columns(names, header)
-        cells = columns_of(path, header, [*understood.values()])
+        remarks = _twice(understood.values(), header)
+        cells = columns_of(path, header, [*understood.values()], remarks)
         values = {
             attribute: cells[column] if attribute in TEXTS else numbers(cells[column], column, str(path))
             for attribute, column in understood.items()
         }
-        return logs_of_columns(stem(path), self.name, understood, values, [name for name in unused if name])
+        others = [name for name in unused if name]
+        return logs_of_columns(stem(path), self.name, understood, values, others, remarks)
 
 
 class WandbHistory(CsvTable):
@@ -77,20 +79,42 @@ def header_of_file(path: Path) -> list[str]:
         return header_of(next((line for line in file if line.strip()), ""))
 
 
-def columns_of(path: Path, header: Sequence[str], wanted: Sequence[str]) -> dict[str, np.ndarray]:
+def columns_of(
+    path: Path, header: Sequence[str], wanted: Sequence[str], remarks: list[str] | None = None
+) -> dict[str, np.ndarray]:
     """Column → its cells, as texts; a short row's are empty.
+
+    Args:
+        path: of the file.
+        header: its columns.
+        wanted: those of them that are read; of several of one name the first.
+        remarks: to which is added how many rows have more cells than the header.
 
     Raises:
         ValueError: the file is no CSV, or has no row below its header.
     """
     places = {column: list(header).index(column) for column in wanted}
     pieces: dict[str, list[np.ndarray]] = {column: [] for column in wanted}
+    longer = 0
     for rows in _chunks(path, len(header)):
+        longer += sum(any(row[len(header) :]) for row in rows)
         for column, place in places.items():
             pieces[column].append(np.array([row[place] for row in rows], dtype=str))
     if wanted and not pieces[wanted[0]]:
         raise ValueError(f"{path} has no row below its header; give a file with one row a logged step")
+    if longer and remarks is not None:
+        rows = "1 row has" if longer == 1 else f"{longer:,} rows have"
+        remarks.append(f"{rows} more cells than the header, which may stand in other columns than they seem to")
     return {column: np.concatenate(parts) for column, parts in pieces.items()}
+
+
+def _twice(used: Iterable[str], header: Sequence[str]) -> list[str]:
+    """A sentence for each column that is read and whose name stands in the header more than once."""
+    return [
+        f"{header.count(name)} columns are called {name!r}: the first is taken"
+        for name in dict.fromkeys(used)
+        if header.count(name) > 1
+    ]
 
 
 def _chunks(path: Path, width: int) -> Iterator[list[list[str]]]:
