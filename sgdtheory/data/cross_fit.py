@@ -22,12 +22,14 @@ class Spectrum(NamedTuple):
         signal: (d,) s_i, unbiased and so possibly negative where cross-fitted.
         square: E |y|².
         rows: N' that directions were found with.
+        exact: whether the rows are the population, so that λ_i and s_i have no noise of sampling.
     """
 
     eigenvalues: np.ndarray
     signal: np.ndarray
     square: float
     rows: float
+    exact: bool = False
 
 
 def sample_spectrum(moments: Moments, groups: np.ndarray) -> Spectrum:
@@ -37,7 +39,8 @@ def sample_spectrum(moments: Moments, groups: np.ndarray) -> Spectrum:
     kept = eigenvalues > NULL * eigenvalues[0]
     power = ((vectors.T @ correlation) ** 2).sum(1)
     signal = np.divide(power, eigenvalues, out=np.zeros_like(power), where=kept)
-    return Spectrum(np.where(kept, eigenvalues, 0.0), signal, square, float(moments.count[groups].sum()))
+    number = float(moments.count[groups].sum())
+    return Spectrum(np.where(kept, eigenvalues, 0.0), signal, square, number, exact=True)
 
 
 def cross_fitted_spectrum(moments: Moments, groups: np.ndarray) -> Spectrum:
@@ -119,8 +122,10 @@ def pooled_signal(spectrum: Spectrum) -> np.ndarray:
     """(d,) signal that is not negative, with the same sum as far as that is positive.
 
     Neighbouring directions are pooled until their sum exceeds `RESOLVED` standard errors of its noise; within a block
-    it is spread evenly.
+    it is spread evenly. Each direction keeps its own signal where the rows are the population.
     """
+    if spectrum.exact:
+        return spectrum.signal
     noise = spectrum.square / spectrum.rows  # standard deviation of s_i without signal
     pooled, start, total = np.zeros_like(spectrum.signal), 0, 0.0
     for i, value in enumerate(spectrum.signal):

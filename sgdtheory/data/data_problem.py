@@ -244,8 +244,10 @@ def problem_from_data(
     Args:
         features: (N, d) array or path of a `.npy` file, N ≥ 16 rows and d ≤ 4096 columns.
         targets: (N,) or (N, k) array or path of a `.npy` file.
-        cross_fit: False takes the rows themselves for the population, which is exact for SGD that draws from them with
-            replacement, and biased for what they were drawn from.
+        cross_fit: False takes the rows themselves for the population. `problem` then has the eigenvalues of XᵀX/N, the
+            signal of the least-squares fit along them and its mean squared residual, as SGD meets them that draws from
+            these rows with replacement. They are biased for what the rows were drawn from. Directions with an
+            eigenvalue below 1e-12 of the largest count as noise.
         fit_range: first and last direction of the fits of exponents; by default 1 to as many as N rows resolve.
         level: of the intervals.
         seed: of the split.

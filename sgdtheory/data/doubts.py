@@ -16,7 +16,7 @@ def remark_on(moments: Moments, whole: Spectrum, dim: int, exponents: tuple[Expo
     if moments.constant:
         names = ", ".join(map(str, moments.constant[:5])) + (", …" if len(moments.constant) > 5 else "")
         remarks.append(f"{len(moments.constant)} columns hold one value ({names}): an intercept, or nothing")
-    if whole.rows < dim:
+    if whole.rows < dim and not whole.exact:
         remarks.append(
             f"{whole.rows:.0f} rows find directions among {dim}: what the others explain counts as noise, and their "
             "eigenvalues are a mean"
