@@ -234,6 +234,9 @@ def _solve_equivalent(
     steps, needed = found.fewest
     critical = budget / steps
     keeping = samples / found.keeping[0]
+    # R_opt decides what B* has to reach: where the risk at B* is known well enough, that of the best B may not be.
+    remark = tuned.remark(critical, steps, needed.rate)
+    remark = remark or tuned.remark(samples / best, best, optimum.rate, "the best batch size")
     sizes = np.unique(np.round(np.geomspace(1, min(REACH * critical, samples / 2), EQUIVALENT_POINTS)))
     return CriticalBatchSize(
         batch_size=float(np.floor(critical)),
@@ -248,7 +251,7 @@ def _solve_equivalent(
         overhead=overhead,
         risk_factor=risk_factor,
         curves=(_equivalent_curve(tuned, samples, optimum.risk, sizes),) if with_curve else (),
-        remark=tuned.remark(critical, steps, needed.rate),
+        remark=remark,
         smallest_batch_size=float(np.floor(budget / (np.floor(found.most[0]) + 1)) + 1),  # ⌊budget/B⌋ ≤ most steps
     )
 

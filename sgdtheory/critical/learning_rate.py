@@ -20,15 +20,20 @@ class OptimalLearningRate(Shown):
 
     Attributes:
         learning_rate: γ* ∈ (0, stability edge], in units of 1/λ.
-        risk: exact excess risk at γ*, in units of y².
+        risk: excess risk at γ*, in units of y².
+        relative_error: of that risk, as `Risk.relative_error` states it. Of methods that are not linear and of passes
+            over a finite sample it is what theory is right to, inf where the size of the risk is not known; else 0.
     """
 
     learning_rate: np.ndarray | float
     risk: np.ndarray | float
+    relative_error: np.ndarray | float = 0.0
 
     def sheet(self) -> Sheet:
         """The rate and its risk."""
         columns = {"γ*, 1/λ": self.learning_rate, "excess risk, y²": self.risk}
+        if np.any(np.asarray(self.relative_error) > 0):
+            columns["within"] = self.relative_error
         return columns_sheet("best learning rate up to the stability edge", columns)
 
 
@@ -77,10 +82,13 @@ def optimal_learning_rate(
     exact = linear and not isinstance(problem, FiniteSampleProblem)
     tuned = TunedRisk(problem, algorithm) if exact else TunedEquivalent(problem, algorithm)
     if batch.size == 0:
-        return OptimalLearningRate(np.empty(batch.shape), np.empty(batch.shape))
+        return OptimalLearningRate(*(np.empty(batch.shape) for _ in range(3)))
     steps = numbers_of_steps(Constant(), batch, samples, algorithm.workers)
     if isinstance(tuned, TunedEquivalent):
-        found = np.array([tuned.least(*each) for each in zip(batch.flat, steps.flat, strict=True)]).T
-        return OptimalLearningRate(*(each.reshape(batch.shape)[()] for each in found))
+        settings = list(zip(batch.flat, steps.flat, strict=True))
+        best = [tuned.least(*each) for each in settings]
+        errors = [tuned.error(*each, found.rate) for each, found in zip(settings, best, strict=True)]
+        rates, risks = np.array(best).T
+        return OptimalLearningRate(*(each.reshape(batch.shape)[()] for each in (rates, risks, np.array(errors))))
     best = tuned.least(batch.ravel(), steps.ravel())
     return OptimalLearningRate(best.rate.reshape(batch.shape)[()], best.risk.reshape(batch.shape)[()])

@@ -83,15 +83,21 @@ class TunedEquivalent:
         others = [minimum(risk, start, SEVERAL_APART / 2, SETTLED) for start in places[low]]
         return min([(place, value), *others], key=lambda found: found[1])
 
-    def remark(self, batch: float, steps: float, rate: float) -> str:
-        """Where the equivalent is known to be wrong, what that means."""
+    def error(self, batch: float, steps: float, rate: float) -> float:
+        """Relative error of the risk, as it is stated."""
         one = (np.array([each]) for each in (batch, rate, steps))
-        error = float(run_risks(self.problem, self.algorithm, *one, rounded=False).error[0])
+        return float(run_risks(self.problem, self.algorithm, *one, rounded=False).error[0])
+
+    def remark(self, batch: float, steps: float, rate: float, at: str = "B*") -> str:
+        """Where the equivalent is known to be wrong, what that means."""
+        error = self.error(batch, steps, rate)
         if error < REMARKED:
             return ""
+        if not np.isfinite(error):
+            return f"at {at} theory does not know the size of the risk; simulate it"
         shaken = self.field is not None and error > self.field.error(steps, batch)
         why = "single steps lead to and fro, past the optimum and back" if shaken else "the equivalent is rough"
-        return f"at B* {why}, and its risk may be off by {error:.0%}; simulate it"
+        return f"at {at} {why}, and its risk may be off by {error:.0%}; simulate it"
 
     def _guess(self, batch: float, steps: float) -> float:
         """log γ: from what is known nearby, by powers of n and of the number of samples."""

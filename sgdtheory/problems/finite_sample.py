@@ -44,6 +44,11 @@ class Drivers(ABC):
     seen: np.ndarray
     least_loss: float
 
+    @property
+    def fourth(self) -> np.ndarray | None:
+        """Fourth moments of single rows beyond those of orthogonal ones, as `RowSample.fourth`; None if not known."""
+        return None
+
     def relative_error_at(self, reach: float) -> float:
         """Of risks after steps whose γ add up to `reach`."""
         return 0.0
@@ -183,6 +188,29 @@ class RowSample(Drivers):
         return self.weight * self.away**2
 
     @cached_property
+    def fourth(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """(J + 1, J + 1) `mean z_i² z_j² − 1 − δ_ij` over the rows, `z_j = v_jᵀx/√w_j`.
+
+        The last z is the residual of ŵ, in units in which its mean square is 1.
+        """
+        size = self.weight.size
+        fitted = self.vectors @ self.away  # w_0 − ŵ
+        moments = np.zeros((size + 1, size + 1))
+        squares = np.zeros(size + 1)
+        for features, noise in self.rows():
+            rows = np.empty((len(noise), size + 1))
+            rows[:, :size] = (features @ self.vectors) ** 2
+            rows[:, size] = (noise - features @ (self.start - fitted)) ** 2
+            squares += rows.sum(0)
+            moments += rows.T @ rows
+        if (
+            not self.least_loss > 0
+        ):  # no residual but rounding: a node that nothing drives, with moments of orthogonal rows
+            squares[size] = 1.0
+            moments[size] = moments[:, size] = squares / self.num_samples
+        return self.num_samples * moments / squares / squares[:, None] - 1 - np.eye(size + 1)
+
+    @cached_property
     def _shares(self) -> tuple[np.ndarray, np.ndarray]:
         """H^½ of ŵ − w*, (d,), and of the components of w_0 − ŵ, (d, J)."""
         parts = self.vectors * self.away
@@ -190,8 +218,16 @@ class RowSample(Drivers):
 
     def mean_risk(self, response: np.ndarray) -> np.ndarray:
         """`|H^½(ŵ − w* + Σ_j f_j v_j v_jᵀ(w_0 − ŵ))|²`."""
+        return (self._error(response) ** 2).sum(-1) + self.frozen
+
+    def _error(self, response: np.ndarray) -> np.ndarray:
+        """(…, d) `H^½ (w − w*)` of mean weights."""
         fixed, parts = self._shares
-        return ((fixed + response @ parts.T) ** 2).sum(-1) + self.frozen
+        return fixed + response @ parts.T
+
+    def risk_slope(self, response: np.ndarray) -> np.ndarray:
+        """(…, J) `v_jᵀ H (w − w*)`: half of what the risk of mean weights changes by as they move along v_j."""
+        return self._error(response) @ (self.scale[:, None] * self.vectors)
 
 
 @dataclass(frozen=True, eq=False)

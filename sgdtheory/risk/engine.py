@@ -81,7 +81,7 @@ def run_risks(
     if isinstance(problem, FiniteSampleProblem):
         options = {"tolerance": tolerance, "estimate": estimate, "compiled_from": compiled_from}
         courses = _courses(algorithm, batch, rate, steps, rounded)
-        return _of_sample(problem, courses, partial(run_risks, **options), rounded)
+        return _of_sample(problem, courses, partial(run_risks, **options), rounded, estimate)
     if algorithm == DEFAULT and not isinstance(problem, TrainingProblem):
         parts = risk_parts(problem, batch, rate, steps, tolerance=tolerance, stable=stable)
         return RunRisks(parts, nothing, nothing > 0)
@@ -114,6 +114,7 @@ def _of_sample(
     courses: Sequence[Course],
     solve: Callable[..., RunRisks],
     rounded: bool,
+    estimate: bool,
 ) -> RunRisks:
     """Of passes over a finite sample; as long as no row is seen twice, in the mean, of the plain problem."""
     found = RunRisks(np.empty((2, len(courses))), np.zeros(len(courses)), np.zeros(len(courses), dtype=bool))
@@ -125,7 +126,7 @@ def _of_sample(
         if once[places[0]]:
             one = solve(problem.problem, some[0].algorithm, *settings_of(some), rounded=rounded)
         else:
-            one = RunRisks(*sample_risks(problem, some, solve), np.ones(places.size, dtype=bool))
+            one = RunRisks(*sample_risks(problem, some, solve, estimate), np.ones(places.size, dtype=bool))
         found.parts[:, places] = one.parts
         found.error[places] = one.error
         found.approximated[places] = one.approximated

@@ -20,7 +20,10 @@ with D = C(t, t) from a renewal equation, ℓ_i the training loss that node i ho
     ℓ_i ← G_i(n)² ℓ_i + (γ²w_i²/N) [F_i(x) F_i(y) (M D(xy) − C(x, y))]_{n−1, n−1}
 
 is exact for rows that are orthogonal and of one length, and at B = N, and otherwise to leading order in the number of
-directions; `own` adds what a Gaussian node has on top in its own noise (T2's `+ r_i`), which matters for the largest w.
+directions. The next order has the fourth moments of the rows: with `m_ij` the mean over rows of `z_i² z_j²`, z the
+whitened row, node j has `m_ij − δ_ij` times as much part in the noise of node i and in its memory, `γw_j G_j/M` for a
+row of its own. Orthogonal rows have m = 1 + δ. Of Gaussian rows it is 1 + (2 − 2/N) δ in the mean: `own = 1 − 2/N` of a
+node's own noise on top (T2's `+ r_i`), which matters for the largest w.
 Without memory, k = 0, and with D in the place of `D − C/M`, it is sampling with replacement.
 """
 
@@ -44,6 +47,8 @@ class Sample(NamedTuple):
         excess: (J,) training loss of w_0 above the least that a node holds, `w ((w_0 − ŵ)_i)²`.
         least_loss: the least training loss.
         num_samples: N.
+        fourth: (J + 1, J + 1) `m_ij − 1 − δ_ij` of these rows, the last node the residual of their fit; None for the
+            mean of Gaussian rows.
     """
 
     weight: np.ndarray
@@ -51,6 +56,7 @@ class Sample(NamedTuple):
     excess: np.ndarray
     least_loss: float
     num_samples: float
+    fourth: np.ndarray | None = None
 
 
 class Moments(NamedTuple):
@@ -79,6 +85,7 @@ class Memory(NamedTuple):
         number, batch, rate: N, B and γ.
         weight, count: (J + 1,).
         own: of a node's own noise.
+        fourth: (J + 1, J + 1) what single rows have in its place, or None.
         mean: (J + 1, T + 1) G.
         unread: (J + 1, T) F.
         waves: (W, T) orthonormal u_r with `1/(1 + T) = 1 − xy Σ_r strength_r u_r(x) u_r(y)`.
@@ -92,6 +99,7 @@ class Memory(NamedTuple):
     weight: np.ndarray
     count: np.ndarray
     own: float
+    fourth: np.ndarray | None
     mean: np.ndarray
     unread: np.ndarray
     waves: np.ndarray
@@ -136,7 +144,7 @@ def reshuffled_passes(
         rate: γ, in units of 1/w.
         steps: n ≥ 1 each.
         averaged: whether averages are asked for; their loss is nan otherwise.
-        own: weight of a node's own noise; 1 − 2/N, of Gaussian rows, if None.
+        own: weight of a node's own noise, whatever the rows: 0 is leading order. If None that of the sample's rows.
 
     Raises:
         ValueError: more than 1024 steps in an epoch.
@@ -151,6 +159,8 @@ def reshuffled_passes(
         )
     longest = min(length, max(steps))
     with np.errstate(all="ignore"):  # overflow is a result
+        if own is not None:
+            sample = sample._replace(fourth=None)
         return _passes(sample, batch, rate, steps, longest, averaged, 1 - 2 / number if own is None else own)
 
 
@@ -206,14 +216,17 @@ def epoch_memory(sample: Sample, batch: float, rate: float, length: int, own: fl
     weight = np.append(sample.weight, 0.0)
     count = np.append(sample.count, number - sample.count.sum())
     kernel = share * left_of_a_step(sample.weight, sample.count, batch, rate, number, 2 * length + 1)
-    mean, unread = _responses(weight, rate, kernel[:length], own * share * rate / batch)
+    own_share = share * rate / batch * (own if sample.fourth is None else sample.fourth)
+    mean, unread = _responses(weight, rate, kernel[:length], own_share)
     falls = kernel[:-1] - kernel[1:]
     strength, waves = np.linalg.eigh(hankel(falls[:length], falls[length - 1 : 2 * length - 1]))
     memory = np.append(0.0, kernel)[:length]
     drive = memory - rate * weight[:, None] * _later(unread)
     pulls = _times(drive, _inverse(memory))
     kept = np.abs(strength) >= NEGLIGIBLE * np.abs(strength).max()
-    found = Memory(number, batch, rate, weight, count, own, mean, unread, waves.T[kept], strength[kept], pulls)
+    waves = waves.T[kept]
+    strength = strength[kept]
+    found = Memory(number, batch, rate, weight, count, own, sample.fourth, mean, unread, waves, strength, pulls)
     heard = _leg(found, pulls)
     return found._replace(echo=_at_equal_times(found, heard, heard) / batch)
 
@@ -238,14 +251,17 @@ def left_of_a_step(
     return kernel
 
 
-def _responses(weight: np.ndarray, rate: float, kernel: np.ndarray, own: float) -> tuple[np.ndarray, np.ndarray]:
-    """(J, T + 1) G and (J, T) F: `F = G + (k + own w G) * F`, `G(t + 1) = G(t) − γ w F(t)`."""
+def _responses(
+    weight: np.ndarray, rate: float, kernel: np.ndarray, own: float | np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(J, T + 1) G and (J, T) F: `F = G + (k + own w G) * F`, `G(t + 1) = G(t) − γ w F(t)`; own may be a matrix."""
     length = kernel.size
     mean = np.ones((length + 1, weight.size))
     unread = np.empty((length, weight.size))
     memory = np.empty((length, weight.size))
     for t in range(length):
-        memory[t] = kernel[t] + own * weight * mean[t]
+        pulled = weight * mean[t]
+        memory[t] = kernel[t] + (own @ pulled if isinstance(own, np.ndarray) else own * pulled)
         unread[t] = mean[t] + np.einsum("sj,sj->j", memory[:t][::-1], unread[:t])
         mean[t + 1] = mean[t] - rate * weight * unread[t]
     return mean.T, unread.T
@@ -271,8 +287,11 @@ def epoch(memory: Memory, steps: int, *, averaged: bool = True) -> Epoch:
         heard = shown + memory.own * _times(shown, again)
         driven = length * heard[:, ::-1] @ losses.T - pairs
         alike = length * np.einsum("jt,jt->j", shown[:, ::-1], alone) - np.diag(pairs)
-        noise = memory.count[:, None] * driven + memory.own * np.diag(alike)
-        return scale[:, None] * noise + np.diag(bias)
+        if memory.fourth is None:
+            further = memory.own * np.diag(alike)
+        else:
+            further = memory.fourth * (driven + np.diag(alike - np.diag(driven)))
+        return scale[:, None] * (memory.count[:, None] * driven + further) + np.diag(bias)
 
     if not averaged:
         unknown = np.broadcast_to(np.nan, (mean.size, mean.size))
@@ -318,12 +337,14 @@ def _at_equal_times(memory: Memory, one: Leg, other: Leg) -> np.ndarray:
 
 def _pairs(memory: Memory, one: Leg, other: Leg) -> np.ndarray:
     """(J + 1, J + 1) coefficients of (xy)^{n−1} of `f_i(x) g_i(y) F_l(x) F_l(y)/(1 + T)`."""
-    nodes, basis = _basis(memory.unread)
+    # Nodes of equal weight are alike: the mean over samples has each node twice, and so a quarter of the products.
+    first, everywhere = np.unique(memory.weight, return_index=True, return_inverse=True)[1:]
+    nodes, basis = _basis(memory.unread[first])
     back = basis[:, ::-1].T
-    found = (one.plain @ back @ nodes.T) * (other.plain @ back @ nodes.T)
-    for strength, here, there in zip(memory.strength, one.waved, other.waved, strict=True):
+    found = (one.plain[first] @ back @ nodes.T) * (other.plain[first] @ back @ nodes.T)
+    for strength, here, there in zip(memory.strength, one.waved[:, first], other.waved[:, first], strict=True):
         found -= strength * (here @ back @ nodes.T) * (there @ back @ nodes.T)
-    return found
+    return found[np.ix_(everywhere, everywhere)]
 
 
 def _later(series: np.ndarray) -> np.ndarray:

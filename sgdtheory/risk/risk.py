@@ -18,7 +18,8 @@ class Risk(Shown):
         relative_error: bound of the relative error of their sum where a smooth schedule was followed on panels, or the
             risk has grown a million times; inf where it has grown so far beyond the stability edge that it is lost, and
             given as inf; 0 where nothing but rounding, some 1e-10, separates it from the exact value. Of a nonlinear
-            method, and of passes over a finite sample, what theory was measured to be right to (THEORY.md T37, T42).
+            method, and of passes over a finite sample, what theory was measured to be right to (THEORY.md T37, T42). Of
+            reshuffled epochs it is inf where theory does not know the risk to within its own size: `simulate` does.
     """
 
     bias: np.ndarray | float
@@ -36,4 +37,6 @@ class Risk(Shown):
         if np.any(np.asarray(self.relative_error) > 0):
             columns["within"] = self.relative_error
         notes = ["within: bound of the relative error of the total"] if "within" in columns else []
+        if np.any(np.isinf(self.relative_error) & np.isfinite(self.total)):
+            notes.append("within ∞: theory does not know the size of this risk; simulate it")
         return columns_sheet("expected excess risk, units of y²", columns, notes)

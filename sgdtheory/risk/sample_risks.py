@@ -11,7 +11,7 @@ m_j the training loss of node j, a_j at the start, n_j its eigenvalues and h_j w
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from sgdtheory.problems import (
     drawn_sample,
     mean_of_samples,
 )
-from sgdtheory.risk.reshuffled import Moments, Sample, epoch_steps, reshuffled_passes
+from sgdtheory.risk.reshuffled_risks import Seen, as_parts, reshuffled
 from sgdtheory.risk.responses import responses
 from sgdtheory.risk.sample_moments import (
     LARGEST_DIAGONAL,
@@ -37,12 +37,10 @@ from sgdtheory.risk.sample_moments import (
 )
 from sgdtheory.risk.spectrum import displacement
 
-MOST_EPOCHS = 2e4  # reshuffled, that are taken one by one
 # relative errors of what scatters around the mean path, times √N and 1 − nearness of the edge, of nine in ten settings
 DIAGONAL_ERROR = 1.0
 ENGINE_ERROR = 1.7
 NEAREST = 0.05  # to the edge, for these
-RESHUFFLED_ERROR = (0.3, 0.6), (0.02, 0.1)  # of the whole risk, at shares of the edge
 ROUNDING = 64 * np.finfo(float).eps  # of (w_0 − ŵ)², times λ_1: above the worst that was seen, some 45; no calibration
 NEGLIGIBLE_ROUNDING = 1e-10
 LONG = 1e6  # steps after which a method moves at its final speed
@@ -119,27 +117,6 @@ def checked_for_samples(problem: FiniteSampleProblem, algorithm: Algorithm) -> N
         )
 
 
-class Seen(NamedTuple):
-    """Of iterate and average of a run after K numbers of steps.
-
-    Attributes:
-        response: (2, K, J) f.
-        total: (2, K) Σ h/(n w) m.
-        of_mean: (2, K) what of that is the mean path's.
-        error: (2, K) relative errors of numerics.
-    """
-
-    response: np.ndarray
-    total: np.ndarray
-    of_mean: np.ndarray
-    error: np.ndarray
-
-    def parts(self, drivers: Drivers) -> np.ndarray:
-        """(2, 2, K) risk of the mean path and of what scatters, of iterate and average."""
-        rows = zip(self.response, self.total - self.of_mean, strict=True)
-        return np.array([_parts(drivers.mean_risk(each), scattered) for each, scattered in rows])
-
-
 def _by_moments(problem: FiniteSampleProblem, course: Course, stops: np.ndarray) -> Seen:
     """From the rows' own fourth moments."""
     rows = row_moments(problem)
@@ -149,33 +126,9 @@ def _by_moments(problem: FiniteSampleProblem, course: Course, stops: np.ndarray)
     return Seen(response, total, rows.of_mean(response), np.zeros(total.shape))
 
 
-def _reshuffled(drivers: Drivers, course: Course, stops: np.ndarray) -> Seen:
-    """Of passes in a new order each.
-
-    Raises:
-        ValueError: too many steps in an epoch, or epochs.
-    """
-    length = epoch_steps(drivers.num_samples, course.batch)
-    if length and course.num_steps > MOST_EPOCHS * length:
-        raise ValueError(
-            f"num_samples must be at most {MOST_EPOCHS:g} reshuffled passes, got {course.num_steps / length:.3g}; "
-            "replacement=True takes any number"
-        )
-    sample = Sample(drivers.weight, drivers.count, drivers.excess, drivers.least_loss, drivers.num_samples)
-    averaged = course.algorithm.average != LastIterate()
-    later = [int(stop) for stop in stops if stop > 0]
-    found = reshuffled_passes(sample, batch=course.batch, rate=course.rate, steps=later, averaged=averaged)
-    begin = [Moments(np.ones_like(drivers.weight), drivers.excess)] * (stops.size - len(later))
-    unknown = [Moments(*(np.nan * values for values in each)) for each in begin] if averaged else begin
-    rows = begin + [each.last for each in found], unknown + [each[int(averaged)] for each in found]
-    response = np.array([[each.response for each in row] for row in rows])
-    total = np.array([[each.loss for each in row] for row in rows]) @ drivers.seen
-    return Seen(response, total, response**2 @ (drivers.excess * drivers.seen), np.zeros(total.shape))
-
-
 @np.errstate(all="ignore")  # overflow is a result
 def sample_risks(
-    problem: FiniteSampleProblem, courses: Sequence[Course], solve: Callable[..., Any]
+    problem: FiniteSampleProblem, courses: Sequence[Course], solve: Callable[..., Any], estimate: bool = True
 ) -> tuple[np.ndarray, np.ndarray]:
     """(2, S) risk of the mean path and of what scatters around it, and (S,) relative errors, of S runs at their ends.
 
@@ -183,6 +136,7 @@ def sample_risks(
         problem: a finite sample.
         courses: of one algorithm.
         solve: the engine's `run_risks` of a plain problem, as a function of problem, algorithm, batch, rate and steps.
+        estimate: whether errors of reshuffled epochs are stated, which takes two to four times as long.
     """
     checked_for_samples(problem, courses[0].algorithm)
     drivers = _drivers(problem, courses[0].algorithm)
@@ -195,11 +149,10 @@ def sample_risks(
         pairs = zip(courses, ends, strict=True)
         response = np.concatenate([responses(each, drivers.weight, end).average for each, end in pairs])
         of_mean = response**2 @ (drivers.excess * drivers.seen)
-        parts = _parts(drivers.mean_risk(response), found.parts.sum(0) - of_mean)
+        parts = as_parts(drivers.mean_risk(response), found.parts.sum(0) - of_mean)
         error = np.maximum(found.error, drivers.interpolation_error(response))
     else:
-        parts = _ends_alone(problem, drivers, courses)
-        error = np.zeros(len(courses))
+        parts, error = _ends_alone(problem, drivers, courses, estimate)
     stated = [stated_error(problem, drivers, each, part) for each, part in zip(courses, parts.T, strict=True)]
     return parts, np.where(np.isfinite(parts.sum(0)), np.maximum(error, stated), np.inf)
 
@@ -213,9 +166,12 @@ def _checked_rows(problem: FiniteSampleProblem) -> None:
         )
 
 
-def _ends_alone(problem: FiniteSampleProblem, drivers: Drivers, courses: Sequence[Course]) -> np.ndarray:
-    """(2, S) parts of averages at the ends; reshuffled runs that differ in length alone share their epochs."""
+def _ends_alone(
+    problem: FiniteSampleProblem, drivers: Drivers, courses: Sequence[Course], estimate: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """(2, S) parts of averages at the ends, (S,) errors; reshuffled runs that differ in length alone share epochs."""
     parts = np.empty((2, len(courses)))
+    error = np.empty(len(courses))
     together: dict[tuple[float, ...], list[int]] = {}
     for place, each in enumerate(courses):
         own = (each.batch, each.rate) if not problem.replacement else (float(place),)
@@ -223,13 +179,17 @@ def _ends_alone(problem: FiniteSampleProblem, drivers: Drivers, courses: Sequenc
     for places in together.values():
         longest = max((courses[place] for place in places), key=lambda each: each.num_steps)
         stops = np.array([courses[place].num_steps for place in places])
-        parts[:, places] = _alone(problem, drivers, longest, stops).parts(drivers)[1]
-    return parts
+        seen = _alone(problem, drivers, longest, stops, estimate)
+        parts[:, places] = seen.parts(drivers)[1]
+        error[places] = seen.error[1]
+    return parts, error
 
 
-def _alone(problem: FiniteSampleProblem, drivers: Drivers, course: Course, stops: np.ndarray) -> Seen:
+def _alone(
+    problem: FiniteSampleProblem, drivers: Drivers, course: Course, stops: np.ndarray, estimate: bool = True
+) -> Seen:
     """Where the engine has no part in it."""
-    return _by_moments(problem, course, stops) if problem.replacement else _reshuffled(drivers, course, stops)
+    return _by_moments(problem, course, stops) if problem.replacement else reshuffled(drivers, course, stops, estimate)
 
 
 @np.errstate(all="ignore")
@@ -266,19 +226,20 @@ def sample_path(
 def stated_error(problem: FiniteSampleProblem, drivers: Drivers, course: Course, parts: np.ndarray) -> float:
     """Relative error of the sum of (2,) parts: nine of ten random settings had a smaller one (THEORY.md T42).
 
-    What scatters depends on the fourth moments of the rows, of which theory knows the mean: of N rows to some 1/√N, and
-    that the more so the nearer the edge.
+    This is for batches drawn with replacement; `reshuffled` states its own errors. What scatters depends on the fourth
+    moments of the rows, of which theory knows the mean: of N rows to some 1/√N, and that the more so the nearer the
+    edge.
     """
+    if not problem.replacement:
+        return 0.0
     total = float(parts.sum())
-    if takes_moments(drivers, course) and problem.replacement and drivers.weight.size <= LARGEST_WHOLE:
+    if takes_moments(drivers, course) and drivers.weight.size <= LARGEST_WHOLE:
         return _rounding(drivers, total)
     load = nearness(drivers, course)
     if not np.isfinite(total):
         return np.inf
     share = float(parts[1]) / total if total > 0 else 0.0
-    if not problem.replacement:
-        scatter = float(np.interp(load, *RESHUFFLED_ERROR))
-    elif problem.seed is None:  # chance averages out
+    if problem.seed is None:  # chance averages out
         scatter = 0.0
     else:
         unit = DIAGONAL_ERROR if takes_moments(drivers, course) else ENGINE_ERROR
@@ -330,9 +291,3 @@ def sample_edge(
     _checked_rows(problem)
     training = TrainingProblem(drivers)
     return edge(training, algorithm.method, training.batch(batch))
-
-
-def _parts(mean: np.ndarray, scattered: np.ndarray) -> np.ndarray:
-    """(2, S); what is beyond the range of a float is inf."""
-    parts = np.array([mean, np.maximum(scattered, 0.0)])
-    return np.where(np.isfinite(mean + scattered), parts, np.inf)
