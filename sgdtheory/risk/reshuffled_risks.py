@@ -1,7 +1,7 @@
 """Risks of reshuffled epochs over a sample or in the mean over samples, and what they are right to (THEORY.md T42 (c)).
 
 With D_m and D_v what the risk of the mean weights and that of their scatter change by when the fourth moments are taken
-to leading order in the number of directions, the error is stated as 1.5 (D_m² + D_v² + E²)^½. E² is
+to leading order in the number of directions, the error is stated as 2 (D_m² + D_v² + E²)^½. E² is
 
 - of one sample `S² + (V (2 + 2ε + log(R_0/R))/√(N d_eff))²`: the rows' fourth moments between different eigenvectors of
   Ĥ, which theory leaves out, turn the mean weights by a random vector of size Δ in the directions v_j,
@@ -25,9 +25,9 @@ from sgdtheory.problems import Drivers, RowSample
 from sgdtheory.risk.reshuffled import Moments, Sample, epoch_steps, reshuffled_passes
 
 MOST_EPOCHS = 2e4  # Epochs are taken one by one: more would take minutes.
-# Factor between the size of what theory leaves out and the error that is stated. Errors of a given size scatter: with 1
-# some 2% of random settings exceed what is stated, with 1.5 0.5% (tests/risk/test_reshuffled_error.py draws them).
-SURE = 1.5
+# Factor between the size of what theory leaves out and the error that is stated. Errors of a given size scatter: in 600
+# random settings 1.3% of the risks were beyond what is stated with 1.3, 0.9% with 1.5, 0.5% with 2 and with 2.5.
+SURE = 2.0
 # An error above this share of the risk is stated as inf: theory does not know the size of the risk there.
 LARGEST_STATED = 0.5
 ROUNDING = 1e-10  # A smaller error is stated as 0, as everywhere in the library: full batches have no other.
