@@ -1,0 +1,51 @@
+"""Deterministic equivalents at huge learning rates, in processors that flush small numbers to 0, and on batch ramps."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.risk import chi
+from sgdtheory.risk.adam_field import AdamField
+from sgdtheory.risk.ensemble import Ensemble
+from sgdtheory.risk.field import Known
+
+LAST = st.LastIterate()
+
+
+@pytest.mark.parametrize("method", [st.SignSGD(), st.SignSGD(0.9), st.Adam(0.9, 0.99), st.NormalizedSGD()])
+def test_huge_learning_rates_do_not_warn(method):
+    problem = st.LeastSquares([1, 0.1, 0.0], [1, 1, 0.0], 0.0)
+    setting = {"batch_size": 4, "num_samples": 4000, "algorithm": st.Algorithm(method, average=LAST)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rate in (1e30, 1e160, 1e250):
+            risk = st.excess_risk(problem, **setting, learning_rate=rate)
+            assert risk.total > 1e50
+            assert risk.relative_error >= 0.02
+    assert risk.relative_error == np.inf  # the value is beyond the range of a float
+
+
+def test_adam_divides_by_no_number_below_the_normal_range():
+    """A direction without noise: where such numbers are flushed to 0 its step would be 0/0."""
+    one = np.ones((1, 1))
+    still = Ensemble(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), 0.0, 1.0)
+    known = Known(0 * one, one, one, ())
+    with np.errstate(all="raise"):
+        move = AdamField(0.9, 0.99).move(still, 0 * one, 0 * one, one[None], known)
+    assert move.slope == move.drift == 0
+
+
+def test_rules_of_a_batch_ramp_are_those_of_its_batch_sizes(monkeypatch):
+    """All of them take one fine rule: made anew for each it took seconds."""
+    asked = []
+    fine = chi.legendre.leggauss
+    monkeypatch.setattr(chi.legendre, "leggauss", lambda points: asked.append(points) or fine(points))
+    batches = np.append(np.arange(3000.0, 3200.5, 0.5), [3000.0, 1e9])
+    node, weight = chi.chi_rules(batches)
+    assert len(asked) <= 1
+    for place in (0, 77, 401, 402):
+        one = chi.chi_rule(float(batches[place]), node.shape[1])
+        np.testing.assert_allclose(node[place], one.node, rtol=1e-12)
+        np.testing.assert_allclose(weight[place], one.weight, rtol=1e-9)
