@@ -60,7 +60,9 @@ class AdamField(MomentumField):
     def move(self, ensemble: Ensemble, mean: np.ndarray, variance: np.ndarray, kept: np.ndarray, known: Known) -> Move:
         """`γ√λ m̂/(√v̂ + ε/√λ) = γλ m̂/(√(λv̂) + ε)`."""
         size = self._size(ensemble, kept[0], known) + self.epsilon
-        slope = known.rate * ensemble.spread / (np.maximum(size, TINY) * self._seen(self.momentum, known))
+        # The product is bounded, not `size` alone. Libraries built with -ffast-math make the processor flush numbers
+        # below the normal range to 0: TINY (1 − β₁) would be 0 then, and the step of a direction without noise nan.
+        slope = known.rate * ensemble.spread / np.maximum(size * self._seen(self.momentum, known), TINY)
         return Move(slope * mean, slope, np.zeros_like(slope))
 
     def _size(self, ensemble: Ensemble, kept: np.ndarray, known: Known) -> np.ndarray:

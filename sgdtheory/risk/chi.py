@@ -1,6 +1,6 @@
 """Means over the length of a batch's residuals, in units of their standard deviation: χ with B degrees of freedom."""
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -21,44 +21,57 @@ class ChiRule(NamedTuple):
     weight: np.ndarray
 
 
-@lru_cache(maxsize=4096)
-def chi_rule(batch: float, nodes: int) -> ChiRule:
-    """Of χ_B, whose density is ∝ χ^{B−1} e^{−χ²/2}; B need not be whole.
+@cache
+def _fine_rule() -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes and weights of the fine Gauss–Legendre rule on [−1, 1]."""
+    return legendre.leggauss(FINE)
 
-    The Gauss rule of the density on a fine grid, from the Jacobi matrix that Lanczos' iteration finds (Golub & Welsch).
+
+def chi_rule(batch: float, nodes: int) -> ChiRule:
+    """Return the Gauss rule of χ_B, whose density is ∝ χ^{B−1} e^{−χ²/2}; B need not be whole."""
+    return ChiRule(*(each[0] for each in _rules((batch,), nodes)))
+
+
+@lru_cache(maxsize=256)
+def _rules(batches: tuple[float, ...], nodes: int) -> ChiRule:
+    """Return the Gauss rules of P densities, (P, M) each.
+
+    The density on a fine grid has a Jacobi matrix that Lanczos' iteration finds (Golub & Welsch). All batch sizes are
+    iterated together: a batch ramp has thousands of them.
     """
-    if batch > LARGE:
-        return ChiRule(np.full(nodes, np.sqrt(batch)), np.full(nodes, 1 / nodes))
+    batch = np.array(batches)[:, None]
     peak = np.sqrt(batch)
-    low = max(0.0, peak - WIDTH)
-    points, weights = legendre.leggauss(FINE)
+    low = np.maximum(0.0, peak - WIDTH)
+    points, weights = _fine_rule()
     fine = low + (peak + WIDTH - low) * (points + 1) / 2
     log_density = (batch - 1) * np.log(fine) - fine**2 / 2
-    density = weights * np.exp(log_density - log_density.max())
-    basis = [np.sqrt(density / density.sum())]
-    jacobi = np.zeros((nodes, nodes))
+    density = weights * np.exp(log_density - log_density.max(axis=1, keepdims=True))
+    basis = [np.sqrt(density / density.sum(axis=1, keepdims=True))]
+    jacobi = np.zeros((len(batches), nodes, nodes))
     for k in range(nodes):
         moved = fine * basis[k]
         for _ in range(2):  # orthogonal to all before it, to rounding
             for j, vector in enumerate(basis):
-                part = vector @ moved
-                moved = moved - part * vector
-                jacobi[j, k] += part
-        size = np.linalg.norm(moved)
-        basis.append(moved / size)
+                part = (vector * moved).sum(axis=1)
+                moved = moved - part[:, None] * vector
+                jacobi[:, j, k] += part
+        size = np.linalg.norm(moved, axis=1)
+        basis.append(moved / size[:, None])
         if k + 1 < nodes:
-            jacobi[k + 1, k] = size
+            jacobi[:, k + 1, k] = size
     node, vectors = np.linalg.eigh(np.tril(jacobi))
-    return ChiRule(node, vectors[0] ** 2)
+    large = batch > LARGE
+    return ChiRule(np.where(large, peak, node), np.where(large, 1 / nodes, vectors[:, 0] ** 2))
 
 
 def chi_rules(batches: np.ndarray, table: dict[float, int] = NODES) -> ChiRule:
-    """Of P batch sizes: (P, M) each, with as many nodes as the smallest needs.
+    """Return the rules of P batch sizes, (P, M) each, with as many nodes as the smallest needs.
 
     Args:
         batches: (P,) B.
         table: B → nodes from there on, increasing, from 0 on.
     """
     nodes = next(number for least, number in reversed(table.items()) if batches.min() >= least)
-    rules = [chi_rule(batch, nodes) for batch in batches.tolist()]
-    return ChiRule(*(np.stack(each) for each in zip(*rules, strict=True)))
+    sizes, places = np.unique(batches, return_inverse=True)
+    found = _rules(tuple(sizes.tolist()), nodes)
+    return ChiRule(*(each[places] for each in found))

@@ -65,7 +65,7 @@ def equivalent_risk(
         ValueError: too many steps that have to be taken one by one.
     """
     looks = LOOKS if estimate else 0
-    with np.errstate(over="ignore", invalid="ignore"):  # a run that diverges is data
+    with np.errstate(all="ignore"):  # a run that diverges is data
         each = [list(_followed(run, courses[0], stops, looks)) for run in _runs(problem, courses, tail)]
     together = [Seen(*(np.concatenate(parts, axis=1) for parts in zip(*seen, strict=True))) for seen in zip(*each)]
     return Seen(*(np.stack(parts, axis=1) for parts in zip(*together, strict=True)))
@@ -93,7 +93,7 @@ def _followed(run: Any, course: Course, stops: np.ndarray, number: int) -> Itera
             now = end
             doubt = run.doubt(state, now - 1)
             before = np.maximum(before, doubt) if averaged or run.lasting else before
-            passing = np.maximum(passing, run.passing_error(state, now - 1))
+            passing = np.fmax(passing, run.passing_error(state, now - 1))  # a lost run has nan
             if now in stops:
                 found = _seen(run, state, course, now, before if run.lasting else doubt, before)
                 yield found._replace(error=found.error + passing)
@@ -154,5 +154,6 @@ def _one(run: Any, held: tuple[np.ndarray, np.ndarray], doubt: np.ndarray, error
     means, variances = held
     lost = np.atleast_1d(np.sum(doubt * (variances + DOUBT_OF_MEANS * means), axis=-1))
     parts = [np.atleast_1d(means.sum(axis=-1)) + run.frozen, np.atleast_1d(variances.sum(axis=-1))]
-    relative = np.divide(lost, sum(parts), out=np.zeros_like(lost), where=lost > 0)
-    return [*parts, error + relative]
+    relative = error + np.divide(lost, sum(parts), out=np.zeros_like(lost), where=lost > 0)
+    finite = np.isfinite(sum(parts))  # what has grown beyond the range of a float is inf, and its error too
+    return [*(np.where(finite, each, np.inf) for each in parts), np.where(finite, relative, np.inf)]

@@ -249,7 +249,7 @@ class MomentumField(Field):
         """Of all rows; what else is kept is positive."""
         own = second_moment(values[MEAN], values[VARIANCE])
         kept = second_moment(values[2], values[4])
-        return np.stack([np.sqrt(own), own, np.sqrt(kept), np.sqrt(own * kept), kept, *_positive(values[5:])])
+        return np.stack([np.sqrt(own), own, np.sqrt(kept), np.sqrt(own) * np.sqrt(kept), kept, *_positive(values[5:])])
 
 
 def second_moment(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:

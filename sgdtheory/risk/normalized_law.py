@@ -161,7 +161,7 @@ def _nodes(ensemble: Ensemble, given: Directions) -> tuple[np.ndarray, np.ndarra
     """(P, N) χ and s, and the weights of both. The noise alone says where Φ has vanished."""
     size = given.size(ensemble, given.chi**2)
     end = _vanished(ensemble) / given.loss
-    farthest = min(np.log(np.max(end * size)), FARTHEST)
+    farthest = min(FARTHEST, np.log(np.max(end * size)))  # in this order: FARTHEST where a diverging run has nan
     y = LOWEST + APART * np.arange(np.ceil((farthest - LOWEST) / APART) + 1)
     place = np.exp(y - np.exp(-y)) / size[..., None]
     weight = APART * (1 + np.exp(-y)) * place * given.share[..., None]
