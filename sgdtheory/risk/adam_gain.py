@@ -9,7 +9,9 @@ m = Σ p_k G_k and v = Σ q_k G_k² and `v^{−½} = π^{−½} ∫ s^{−½} e^
 
 It would be 1 if v did not fluctuate. It depends on the number of steps seen, on 1/B, and on y = Bu²/(T' + Bu²). What
 steps scatter in the long run, `Σ_h Cov(m_t v_t^{−½}, m_{t+h} v_{t+h}^{−½})`, over that of m is `noise`, at u = 0. Among
-the first steps it is smaller: a gradient scatters the steps of the next 1/(1 − β₁) by the square of their gain.
+the first steps it differs. Where both of the steps that share a gradient are the same one, a share (1 − β₁)/(1 + β₁)
+of all pairs, that is by `E[G²/v]`, which is 1 at the first step; with β₁ = 0 this is all, exactly. Between other steps
+it is roughly by the square of the gain 1/(1 − β₁) steps later.
 
 With ε, in the same units, `(1 + ε)/(√v + ε)` stands in the place of v^{−½}, and its own weights in that of (πs)^{−½}:
 
@@ -62,6 +64,7 @@ class Gains(NamedTuple):
         shares: (L, L) Chebyshev coefficients of polynomials in 2 share − 1, from their values at L shares.
         gain: (R, L, I, J) at these, coefficients of polynomials in 2/B − 1 and (4/π) arcsin √y − 1.
         noise: (L, I) likewise, after many steps.
+        square: (R, L, I) likewise, E[G²/v] at the windows.
     """
 
     memory: float
@@ -69,26 +72,32 @@ class Gains(NamedTuple):
     shares: np.ndarray
     gain: np.ndarray
     noise: np.ndarray
+    square: np.ndarray
 
     def looked_up(self, seen: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Polynomials of the gain, (P, L, J), and of the noise, (P, L), after `seen` steps (P,) at B (P,)."""
         powers = chebyshev.chebvander(2 / np.maximum(batch, 1.0) - 1, BATCH_ORDER - 1)
-        last = np.array([self.log_windows[-1]])
         gain, after, always = (
-            np.einsum("pi,plij->plj", powers, self._at(place))
-            for place in (np.log(seen), np.log(seen + self.memory), last)
+            np.einsum("pi,plij->plj", powers, self._at(self.gain, np.log(place)))
+            for place in (seen, seen + self.memory, np.full(1, ENDLESS))
+        )
+        own, own_always = (
+            np.einsum("pi,pli->pl", powers, self._at(self.square, np.log(place)))
+            for place in (seen, np.full(1, ENDLESS))
         )
         at_rest = (-1.0) ** np.arange(SIGNAL_ORDER)  # y = 0
-        noise = ((after @ at_rest) / (always @ at_rest)) ** 2 * (powers @ self.noise.T)
+        same = 1 / (2 * self.memory - 1)  # (1 − β₁)/(1 + β₁), of the pairs of steps that share a gradient
+        early = same * own / own_always + (1 - same) * ((after @ at_rest) / (always @ at_rest)) ** 2
+        noise = early * (powers @ self.noise.T)
         return self.shares @ gain, noise @ self.shares.T
 
-    def _at(self, place: np.ndarray) -> np.ndarray:
-        """(P, L, I, J) between the windows."""
+    def _at(self, table: np.ndarray, place: np.ndarray) -> np.ndarray:
+        """Return a table (R, …) between the windows, (P, …)."""
         where = np.interp(place, self.log_windows, np.arange(self.log_windows.size))
         low = where.astype(int)
         high = np.minimum(low + 1, self.log_windows.size - 1)
-        part = (where - low)[:, None, None, None]
-        return (1 - part) * self.gain[low] + part * self.gain[high]
+        part = (where - low).reshape(-1, *[1] * (table.ndim - 1))
+        return (1 - part) * table[low] + part * table[high]
 
 
 def gain_at(polynomials: np.ndarray, signal: np.ndarray, share: np.ndarray | None = None) -> np.ndarray:
@@ -123,6 +132,9 @@ def adam_gains(beta1: float, beta2: float, softened: bool = False) -> Gains:
     nodes = _lobatto(SHARE_ORDER)[1:] if softened else np.ones(1)
     seen, windows = zip(*_windows(single, log_s, beta1, beta2), strict=True)
     gain = [_gain(window, log_s, beta1, beta2, number, nodes) for number, window in zip(seen, windows, strict=True)]
+    square = [
+        _square(window, single, log_s, beta2, number, nodes) for number, window in zip(seen, windows, strict=True)
+    ]
     _, pairs = list(_windows(single, log_s, beta1**2, beta2))[-1]
     noise = np.array([_noise(pairs, log_s, beta1, beta2, place, nodes) for place in range(BATCH_ORDER)])
     batches, signals = (np.linalg.inv(chebyshev.chebvander(2 * _lobatto(n) - 1, n - 1)) for n in ORDERS)
@@ -130,9 +142,11 @@ def adam_gains(beta1: float, beta2: float, softened: bool = False) -> Gains:
         nodes = np.append(nodes, 0.0)
         gain = [np.concatenate([each, np.ones_like(each[:1])]) for each in gain]
         noise = np.append(noise, np.ones((BATCH_ORDER, 1)), axis=1)
+        square = [np.concatenate([each, np.ones_like(each[:1])]) for each in square]
     shares = np.linalg.inv(chebyshev.chebvander(2 * nodes - 1, nodes.size - 1))
     gains = np.einsum("ia,rlab,jb->rlij", batches, np.array(gain), signals)
-    return Gains(1 / (1 - beta1), np.log(seen), shares, gains, (batches @ noise).T)
+    squares = np.array(square) @ batches.T
+    return Gains(1 / (1 - beta1), np.log(seen), shares, gains, (batches @ noise).T, squares)
 
 
 def _once(s: np.ndarray, share: float) -> np.ndarray:
@@ -190,13 +204,31 @@ def _joined(newer: Window, steps: int, older: Window, log_s: np.ndarray, share: 
 
 def _gain(window: Window, log_s: np.ndarray, beta1: float, beta2: float, seen: int, shares: np.ndarray) -> np.ndarray:
     """(L, I, J): with m and v means over the steps seen, as Adam has them."""
-    unit = -np.expm1(seen * np.log(beta2)) / (1 - beta2) if beta2 else 1.0  # Σ of the weights of v
+    unit = _weights(beta2, seen)
     places = np.maximum(log_s - np.log(unit), log_s[0])
     decay, share = (CubicSpline(log_s, each)(places) for each in window)
     s = np.exp(log_s)
     weights = APART * np.array([_once(s, each) for each in shares])
     integral = np.tensordot(weights, np.exp(-s[:, None, None] / unit * decay) * share, axes=1)
     return integral * (1 - beta1) / (1 - beta1**seen)
+
+
+def _square(
+    window: Window, single: Window, log_s: np.ndarray, beta2: float, seen: int, shares: np.ndarray
+) -> np.ndarray:
+    """(L, I): E[G²/v] of the newest gradient, or its like beside ε, at u = 0; v the mean over the steps seen."""
+    unit = _weights(beta2, seen)
+    places = np.maximum(log_s - np.log(unit), log_s[0])
+    decay = CubicSpline(log_s, window.decay[..., 0])(places)
+    newest = CubicSpline(log_s, single.share[..., 0])(places)
+    s = np.exp(log_s)
+    weights = APART * np.array([_twice(s, each) for each in shares])
+    return weights @ (np.exp(-s[:, None] / unit * decay) * newest)
+
+
+def _weights(beta2: float, seen: int) -> float:
+    """Σ of the weights of v over the steps seen, the newest 1."""
+    return -np.expm1(seen * np.log(beta2)) / (1 - beta2) if beta2 else 1.0
 
 
 def _noise(window: Window, log_s: np.ndarray, beta1: float, beta2: float, place: int, shares: np.ndarray) -> np.ndarray:

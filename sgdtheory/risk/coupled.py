@@ -11,13 +11,14 @@ and of an average's `S ← ρS + ωδ` Cov(δ, S) ← (1 − γD)(ρ Cov(δ, S) 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sgdtheory.algorithms import Basis, Course, rotation
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import chebyshev
+from sgdtheory.risk.doubts import Lasting
 from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.sign_covariance import Reaction, Seen
 
@@ -104,8 +105,6 @@ class CoupledRun:
     plateaus: bool
     field: Any
 
-    lasting: ClassVar[bool] = True  # what was in doubt once is so for ever, in iterates too
-
     @property
     def most_steps(self) -> float:
         """That are taken one by one."""
@@ -177,9 +176,13 @@ class CoupledRun:
         fluctuating = spread.sum() / max(noise.sum(), np.finfo(float).tiny)
         return np.maximum(LOST * (batch * spread > noise), min(FLUCTUATING * fluctuating, LOST))
 
-    def passing_error(self, state: Joint, number: float) -> float:
-        """None beside the doubt."""
-        return 0.0
+    def first_doubt(self) -> Lasting:
+        """Nothing is in doubt at the start."""
+        return Lasting(np.zeros_like(self.eigenvalue))
+
+    def doubted(self, doubt: Lasting, before: Any, after: Any, low: float, high: float, averaged: bool) -> Lasting:
+        """What is in doubt after the step high − 1."""
+        return Lasting(np.maximum(doubt.error, self.doubt(after, high - 1)))
 
     def step(self, state: Joint, keeping: Keeping, number: float) -> Joint:
         """One step; its number need not be whole."""

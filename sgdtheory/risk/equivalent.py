@@ -9,13 +9,14 @@ import numpy as np
 from sgdtheory.algorithms import Algorithm, Course, checked_algorithm, steps_of_shape
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.coupled import CoupledField, coupled_run
+from sgdtheory.risk.doubts import Carried, Lasting
 from sgdtheory.risk.ensemble import ensemble, steepest
 from sgdtheory.risk.fields import field_of
 from sgdtheory.risk.mean_field import TAIL, MeanField
 from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.runs import MOST_PIECES
 
-DOUBT_OF_MEANS = 0.5  # over that of variances, as measured by benchmarks/equivalents.py
+LOST = 1.0  # relative error from which on it is stated as inf
 LOOKS = 24  # numbers of steps, log-spaced, at which it is asked whether they do
 SUMMED = 4096  # steps at which Σ γ_t is looked at
 
@@ -76,27 +77,24 @@ def _followed(run: Any, course: Course, stops: np.ndarray, number: int) -> Itera
     average = course.algorithm.average
     kept = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
     state = run.with_sum(run.start()) if average.starts_at_iterate() else run.start()
-    before = np.zeros(state.sum_mean.shape)  # doubt of directions, of steps that are averaged
-    passing: Any = 0.0
+    doubt = run.first_doubt()
     if 0 in stops:
-        yield _seen(run, state, course, 0.0, before, before)
+        yield _seen(run, state, course, 0.0, doubt)
     looks = np.append(stops, np.round(np.geomspace(1, course.num_steps, number)))
     for low, high, smooth in _pieces(course, run.most_steps):
         averaged = low >= course.first_averaged
         keeping = kept if averaged else Keeping(0.0, 0.0)
         now = low
         for end in np.unique(np.append(looks[(looks > low) & (looks < high)], high)).tolist():
+            before = state
             if smooth:
                 state = run.crossed(state, keeping, now, end, (low, high))
             else:
                 state = run.stepped(state, keeping, now, end)
+            doubt = run.doubted(doubt, before, state, now, end, averaged)
             now = end
-            doubt = run.doubt(state, now - 1)
-            before = np.maximum(before, doubt) if averaged or run.lasting else before
-            passing = np.fmax(passing, run.passing_error(state, now - 1))  # a lost run has nan
             if now in stops:
-                found = _seen(run, state, course, now, before if run.lasting else doubt, before)
-                yield found._replace(error=found.error + passing)
+                yield _seen(run, state, course, now, doubt)
 
 
 def _runs(problem: AbstractProblem, courses: Sequence[Course], tail: float) -> list[Any]:
@@ -140,20 +138,28 @@ def _plateaus(course: Course) -> np.ndarray:
     return starts if starts.size <= MOST_PIECES else np.zeros(0)
 
 
-def _seen(run: Any, state: Any, course: Course, stop: float, doubt: np.ndarray, before: np.ndarray) -> Seen:
-    """Of w_t, whose directions are in doubt now, and of what is returned, where they may have been before."""
+def _seen(run: Any, state: Any, course: Course, stop: float, doubt: Carried | Lasting) -> Seen:
+    """Of w_t and of what is returned."""
     own, total = course.algorithm.average.returned(stop, course.num_steps)
     error = run.field.error(stop, float(course.batches(np.array([max(stop - 1, 0)]))[0]))
-    now = _one(run, run.held(state, 1.0, 0.0), doubt, error)
-    returned = _one(run, run.held(state, own, total), np.maximum(doubt, before) if total else doubt, error)
+    now, returned = (_one(run, state, doubt, weights, error) for weights in ((1.0, 0.0), (own, total)))
     return Seen(*(np.stack(each) for each in zip(now, returned, strict=True)))
 
 
-def _one(run: Any, held: tuple[np.ndarray, np.ndarray], doubt: np.ndarray, error: float) -> list[np.ndarray]:
-    """Parts of the risk, and its error, at least `error`, (S,) each."""
-    means, variances = held
-    lost = np.atleast_1d(np.sum(doubt * (variances + DOUBT_OF_MEANS * means), axis=-1))
-    parts = [np.atleast_1d(means.sum(axis=-1)) + run.frozen, np.atleast_1d(variances.sum(axis=-1))]
-    relative = error + np.divide(lost, sum(parts), out=np.zeros_like(lost), where=lost > 0)
-    finite = np.isfinite(sum(parts))  # what has grown beyond the range of a float is inf, and its error too
-    return [*(np.where(finite, each, np.inf) for each in parts), np.where(finite, relative, np.inf)]
+def _one(
+    run: Any, state: Any, doubt: Carried | Lasting, weights: tuple[float, float], error: float
+) -> list[np.ndarray]:
+    """Parts of the risk of a weighted iterate and sum, and its relative error, at least `error`, (S,) each.
+
+    An error as large as the risk is stated as inf: a risk that may be next to nothing has no relative error. What has
+    grown beyond the range of a float is inf, and so is its error.
+    """
+    held = run.held(state, *weights)
+    means, variances = (np.atleast_1d(each.sum(axis=-1)) for each in held)
+    parts = [means + run.frozen, variances]
+    total = sum(parts)
+    lost = doubt.of(*held, weights[1] != 0)
+    relative = error + np.divide(lost, total, out=np.zeros_like(lost), where=lost > 0)
+    grown = ~np.isfinite(total) & np.isfinite(weights).all()  # an average that has not begun is nan
+    known = ~grown & ~(relative >= LOST) & np.isfinite(lost)
+    return [*(np.where(grown, np.inf, each) for each in parts), np.where(known, relative, np.inf)]

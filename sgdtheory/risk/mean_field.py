@@ -19,6 +19,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import Course
+from sgdtheory.risk.closure import decay_of
+from sgdtheory.risk.doubts import Carried, Look
 from sgdtheory.risk.ensemble import Ensemble
 from sgdtheory.risk.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.moments import Keeping
@@ -36,8 +38,6 @@ SLOW = 0.1  # where changes have not become smaller by more than that
 POSSIBLE = 1e-6  # of a direction's second moment and of the risk: variances that are less below 0 are rounding
 DIFFERENCE = 1e-6  # relative, of numerical derivatives
 TOGETHER = 1024  # steps that are looked up at once
-RANDOM = 1e-9  # of a mean's square: smaller variances are rounding
-LOST = 2.0  # relative error of variances where steps lead to and fro, as measured by benchmarks/equivalents.py
 
 
 class State(NamedTuple):
@@ -95,7 +95,6 @@ class MeanField:
     tail: float = TAIL
 
     most_steps: ClassVar[float] = MOST_STEPS
-    lasting: ClassVar[bool] = False  # what was in doubt once is so for ever, in iterates too
 
     def start(self) -> State:
         """w_0, and an empty sum."""
@@ -141,24 +140,24 @@ class MeanField:
         weights = self.ensemble.multiplicity
         return weights * mean**2, weights * np.maximum(variance, 0.0)
 
-    def doubt(self, state: State, number: float) -> np.ndarray:
-        """(S, K) relative errors of variances after step `number`: where single steps lead to and fro.
+    def first_doubt(self) -> Carried:
+        """Nothing is in doubt at the start."""
+        return Carried(*np.zeros((4, len(self.factors), self.ensemble.start.size)))
 
-        There directions are shaken more than gradients are, `B r > T − E u²`, past the optimum and back, and u is not
-        Gaussian. Where nothing is random they are followed.
-        """
-        mean = state.values[MEAN]
-        variance = state.values[VARIANCE]
-        loss = self.loss(state.values)[:, :1]
-        batch = float(self.course.batches(np.array([number]))[0])
-        random = variance > RANDOM * mean**2
-        return LOST * (random & (batch * variance > loss - mean**2 - variance))
+    def doubted(self, doubt: Carried, before: State, after: State, low: float, high: float, averaged: bool) -> Carried:
+        """What is in doubt after the steps low … high − 1, from one state to another."""
+        looks = self._look(before, low), self._look(after, high - 1)
+        return doubt.moved(*looks, high - low, self.ensemble.multiplicity, averaged)
 
-    def passing_error(self, state: State, number: float) -> np.ndarray:
-        """(S,) what the field says of it after step `number`."""
-        batch = float(self.course.batches(np.array([number]))[0])
-        runs = zip(np.moveaxis(state.values, 1, 0), self.loss(state.values), strict=True)
-        return np.array([self.field.passing_error(self.ensemble, values, loss, batch) for values, loss in runs])
+    def _look(self, state: State, number: float) -> Look:
+        """At the step with this number."""
+        values = state.values
+        loss = self.loss(values)
+        known = self.met(values, loss, self.known(np.array([number])))
+        mixing = self.mixing(values, loss, known)
+        decay = np.broadcast_to(decay_of(mixing), values[MEAN].shape)
+        pull, scatter = self.field.closure(self.ensemble, _possible(values), loss, known, decay)
+        return Look(values[MEAN] ** 2, np.maximum(values[VARIANCE], 0.0), decay, pull, scatter, loss[:, 0])
 
     def met(self, values: np.ndarray, loss: np.ndarray, known: Known) -> Known:
         """With what directions do to each other."""

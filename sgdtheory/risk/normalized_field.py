@@ -3,8 +3,9 @@
 import numpy as np
 
 from sgdtheory.risk.chi import chi_rules
+from sgdtheory.risk.closure import Closure, shares
 from sgdtheory.risk.ensemble import Ensemble
-from sgdtheory.risk.field import MEAN, SETTLED, VARIANCE, Field, Known, second_moment
+from sgdtheory.risk.field import MEAN, VARIANCE, Field, Known, second_moment
 from sgdtheory.risk.normalized_law import Directions, Integrals, integrals, means, two_sided
 
 NODES = {0.0: 6, 4.0: 5, 16.0: 4, 256.0: 3}  # B → nodes of the mean over χ from there on: to 1e-3 of a step's mean
@@ -12,9 +13,7 @@ SIDES = 2  # row of values: what of the variance is two-sided
 NOTICED = 0.05  # share of E‖h‖² from which it is asked whether a direction is,
 HALF = 0.3  # and at which half of the answer counts
 SOFT = 0.01  # of the answer: fewer have no square root that a polynomial could follow
-LOST_LENGTH = 0.2  # relative error, times that share⁴, as measured by benchmarks/equivalents.py
-FEW_SAMPLES = 4  # in a batch
-UNSETTLED_ERROR = 0.05
+DOUBTS = 3.5, 0.1, 0.2, 0.08  # relative error of the pull over q, s², s² B r/T_i and that share²: fitted
 TINY = np.finfo(float).tiny
 
 
@@ -29,15 +28,18 @@ class NormalizedField(Field):
     first = 128.0  # with two sides
     in_loss_alone = False
 
-    def error(self, steps: float, batch: float) -> float:
-        """As measured: few steps of few samples do not make u Gaussian."""
-        return UNSETTLED_ERROR if steps < SETTLED and batch < FEW_SAMPLES else super().error(steps, batch)
-
-    def passing_error(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, batch: float) -> float:
-        """While what fluctuates in one direction makes up most of ‖g‖, all others take steps of a wrong length."""
-        size = loss[0] * (ensemble.multiplicity @ ensemble.spread) + (batch - 1) * loss[1]
-        share = np.max(batch * ensemble.root**2 * values[VARIANCE]) / max(size, TINY)
-        return LOST_LENGTH * float(np.clip(share, 0.0, 1.0)) ** 4
+    def closure(
+        self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known, decay: np.ndarray
+    ) -> Closure:
+        """Wrong where T fluctuates, and where what fluctuates in one direction makes up much of ‖g‖."""
+        seen = shares(ensemble, values, loss, known.batch)
+        trace = ensemble.multiplicity @ ensemble.spread
+        size = np.maximum(loss[:, :1] * trace + (known.batch - 1) * loss[:, 1:], TINY)
+        largest = np.max(known.batch * ensemble.root**2 * np.maximum(values[VARIANCE], 0.0), axis=-1, keepdims=True)
+        fluctuation, spread, saturated, share = DOUBTS
+        pull = fluctuation * seen.fluctuation + spread * seen.spread**2 + saturated * seen.saturated
+        pull = pull + share * np.minimum(largest / size, 1.0) ** 2
+        return Closure(pull, np.zeros_like(pull))
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """Rules of χ, (P, M) nodes and weights."""

@@ -6,20 +6,30 @@ import numpy as np
 from scipy import special
 
 from sgdtheory.risk.chi import chi_rules
+from sgdtheory.risk.closure import MOST_SATURATION, Closure, shares
 from sgdtheory.risk.ensemble import Ensemble
-from sgdtheory.risk.field import MEAN, SETTLED, VARIANCE, Averaged, Known, MemorylessField, MomentumField, Move, Step
-from sgdtheory.risk.sign_gain import correlated, sign_gain
+from sgdtheory.risk.field import MEAN, VARIANCE, Averaged, Known, MemorylessField, MomentumField, Move, Step
+from sgdtheory.risk.sign_gain import correlated, fourth_moment, sign_gain
 
-LONG_MEMORY = 0.8  # β from which on m is as good as Gaussian
-MANY_SAMPLES = 16  # in a batch
 IN_CACHE = 10_000  # numbers of an array: with many more, arrays of all nodes are slower than node by node
-SHORT_MEMORY_ERROR = 0.1
-UNSETTLED_ERROR = 0.15
+SIGN_DOUBTS = 0.3, 0.5, 0.15  # relative error of the pull over q, s² and s² B r/T_i, fitted with a margin of a third
+# Relative errors over early steps, the fourth moment, what u is of m over what is not, q and s B r/T_i; of the scatter
+# over early steps times that share: fitted likewise.
+MOMENTUM_DOUBTS = 0.3, 0.15, 0.09, 1.0, 0.3, 1.7
 TINY = np.finfo(float).tiny
 
 
 class SignField(MemorylessField):
     """`w ← w − γ sign(g)`, coordinates = eigenvectors."""
+
+    def closure(
+        self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known, decay: np.ndarray
+    ) -> Closure:
+        """Signs scatter by 1 − e², whatever the law of u."""
+        seen = shares(ensemble, values, loss, known.batch)
+        fluctuation, spread, saturated = SIGN_DOUBTS
+        pull = fluctuation * seen.fluctuation + spread * seen.spread**2 + saturated * seen.saturated
+        return Closure(pull, np.zeros_like(pull))
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """Rules of χ, (P, M) nodes and weights."""
@@ -57,13 +67,25 @@ class SignMomentumField(MomentumField):
 
     momentum: float
 
-    def error(self, steps: float, batch: float) -> float:
-        """As measured: m is far from Gaussian where it sums few samples, and steps follow it where they are few."""
-        if steps < SETTLED:
-            return UNSETTLED_ERROR
-        if self.momentum < LONG_MEMORY or batch < MANY_SAMPLES:
-            return SHORT_MEMORY_ERROR
-        return super().error(steps, batch)
+    def closure(
+        self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known, decay: np.ndarray
+    ) -> Closure:
+        """Wrong where m is far from Gaussian, and where u moves much within its memory.
+
+        That is where it sums few samples, by the excess of its fourth moment Σ p⁴/(B (Σ p²)²); where fluctuations of u
+        are much of it; and among the first steps, whose signs are not yet correlated as in the long run.
+        """
+        seen = shares(ensemble, values, loss, known.batch)
+        variance = np.maximum(values[VARIANCE], 0.0)
+        kept = np.maximum(values[4], TINY)
+        spread = np.where(ensemble.root > 0, variance / (variance + kept), 0.0)
+        over = spread * np.minimum(variance / kept, MOST_SATURATION)
+        early = self.momentum ** (known.number + 1)
+        peaked = fourth_moment(self.momentum, known.number + 1) / known.batch
+        first, few, past, fluctuation, saturated, scatter = MOMENTUM_DOUBTS
+        pull = first * early + few * peaked + past * over
+        pull = pull + fluctuation * seen.fluctuation + saturated * seen.spread * seen.over
+        return Closure(pull, scatter * early * spread)
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """(P, 1): the slope of E sign at 0 over that of a Gaussian m."""

@@ -48,3 +48,9 @@ def correlated(momentum: float) -> float:
     lags = np.arange(1, np.ceil(np.log(LAGS) / np.log(momentum)))
     along = momentum**lags
     return float(1 + 2 * (np.arcsin(along) - along).sum() / (np.pi / 2 - 1))
+
+
+def fourth_moment(momentum: float, seen: np.ndarray) -> np.ndarray:
+    """Return Σ p⁴/(Σ p²)² of the weights p of m over the steps seen: 1 at the first, (1 − β²)/(1 + β²) in the end."""
+    fourth = (1 - momentum ** (4 * seen)) / (1 - momentum**4)
+    return fourth / ((1 - momentum ** (2 * seen)) / (1 - momentum**2)) ** 2

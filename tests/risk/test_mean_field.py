@@ -349,7 +349,7 @@ def test_where_steps_lead_to_and_fro_a_larger_error_is_stated():
     setting = {"batch_size": 1024, "num_samples": 1024 * 60, "algorithm": st.Algorithm(SIGN, average=LAST)}
     large, small = (st.excess_risk(PROBLEM, **setting, learning_rate=rate).relative_error for rate in (0.18, 0.02))
     assert large > 0.3
-    assert small == ERROR
+    assert ERROR <= small < 0.02
 
 
 def test_a_run_that_diverges_is_data():

@@ -1,0 +1,122 @@
+"""What equivalents state of their own error: carried to the end of a run, against simulations in another program."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.risk.closure import MOST_FLUCTUATION, decay_of, shares
+from sgdtheory.risk.doubts import Carried, Look
+from sgdtheory.risk.ensemble import Ensemble
+from sgdtheory.risk.sign_gain import fourth_moment
+
+LAST = st.LastIterate()
+HALVES = 2.0 ** -np.arange(30.0), np.full(30, 1 / 30)
+GAP = np.append(np.ones(5), np.full(3, 1e-6)), np.append(np.full(5, 0.2), np.full(3, 0.1))
+TWENTY = np.append(np.ones(20), np.full(20, 1e-6)), np.full(40, 1 / 40)
+POWER = np.arange(1.0, 101) ** -1.2, np.arange(1.0, 101) ** -2.0
+ONE = [1.0], [1.0]
+# Mean risks, with standard errors below 0.5%, of a program in C that draws from the law of a batch: eigenvalues and
+# signal, σ², B, n, method, schedule, γ (the product's best one, or given), mean.
+CASES = [
+    (HALVES, 1.0, 16, 1000, st.SignSGD(), st.Cosine(), 5.71, 0.13618),
+    (HALVES, 0.1, 16, 1000, st.SignSGD(), st.Linear(), 5.0, 0.10522),
+    (GAP, 0.1, 16, 1000, st.SignSGD(), st.Cosine(), 3.55, 0.0016206),
+    (GAP, 0.01, 16, 1000, st.SignSGD(), st.Linear(), 2.66, 0.00087587),
+    (TWENTY, 0.1, 16, 1000, st.SignSGD(), st.Linear(), 1.36, 0.15268),
+    (ONE, 1.0, 24, 149, st.SignSGD(0.95), st.Constant(warmup=0.1), 0.02, 0.011416),
+    (POWER, 0.1, 1, 300, st.NormalizedSGD(), st.Linear(), 0.209, 0.052318),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_errors_are_within_what_is_stated(case):
+    """Each of them stated 2% where it was off by 3% to 930%."""
+    spectrum, noise, batch, steps, method, schedule, rate, mean = case
+    problem = st.LeastSquares(*spectrum, noise)
+    algorithm = st.Algorithm(method, schedule, average=LAST)
+    risk = st.excess_risk(problem, batch_size=batch, learning_rate=rate, num_samples=batch * steps, algorithm=algorithm)
+    assert abs(risk.total / mean - 1) < risk.relative_error + 0.015
+
+
+def test_little_is_stated_where_noise_dominates_and_directions_are_many():
+    setting = {"batch_size": 16, "learning_rate": 0.004, "num_samples": 16000}
+    for method in (st.SignSGD(), st.Adam(0.9, 0.999), st.NormalizedSGD()):
+        algorithm = st.Algorithm(method, st.Linear(), average=LAST)
+        found = st.excess_risk(st.PowerLaw(1.5, 2.0, 300), **setting, algorithm=algorithm)
+        assert found.relative_error < 0.015
+
+
+def look(square, variance, decay, pull, scatter=0.0, loss=1.0):
+    return Look(*(np.array([[each]]) for each in (square, variance, decay, pull, scatter)), np.array([loss]))
+
+
+def carried(before, after, steps):
+    nothing = Carried(*np.zeros((4, 1, 1)))
+    return nothing.moved(before, after, steps, np.ones(1), False)
+
+
+def test_slow_directions_carry_errors_and_fast_ones_forget():
+    """Against the two recursions with the pull changed by ε: to first order in ε."""
+    error = 1e-4
+    for decay, steps in ((1e-4, 200), (0.2, 200)):
+
+        def run(pull, steps=steps):
+            mean, variance = 1.0, 0.0
+            for _ in range(steps):
+                mean, variance = mean * np.exp(-pull), variance * np.exp(-2 * pull) + 1e-3
+            return mean**2, variance
+
+        (square, variance), (wrong_square, wrong_variance) = run(decay), run(decay * (1 + error))
+        huge = 1e12  # T, so that nothing feeds back
+        before, after = look(1.0, 0.0, decay, error, loss=huge), look(square, variance, decay, error, loss=huge)
+        found = carried(before, after, steps)
+        assert found.mean[0, 0] == pytest.approx(abs(np.log(wrong_square / square)), rel=0.01)
+        stated = found.variance[0, 0]
+        assert abs(wrong_variance / variance - 1) < 1.01 * stated < 5 * abs(wrong_variance / variance - 1)
+    # What was in doubt once: a slow direction keeps it, a fast one has forgotten its variance's.
+    for decay, kept in ((1e-4, True), (1.0, False)):
+        doubtful = Carried(*np.full((4, 1, 1), 0.5))
+        quiet = look(0.0, 1e-3, decay, 0.0, loss=1e12)
+        later = doubtful.moved(quiet, quiet, 100.0, np.ones(1), False)
+        assert (later.variance[0, 0] > 0.4) == kept
+        assert later.past_variance[0, 0] == 0.5
+
+
+def test_an_error_of_the_loss_feeds_back_by_half_of_it():
+    doubtful = Carried(np.zeros((1, 2)), np.array([[0.4, 0.0]]), *np.zeros((2, 1, 2)))
+    before = Look(*(np.array([each]) for each in ([0.0, 1.0], [1.0, 0.0], [9.0, 0.01], [0.0, 0.0], [0.0, 0.0])), [2.0])
+    found = doubtful.moved(before, before, 1.0, np.ones(2), False)
+    assert found.mean[0, 1] == pytest.approx(2 * 0.01 * 0.5 * 0.4 / 2)
+
+
+def test_shares_of_what_directions_see():
+    """q against sampled variances of what the others hold of T."""
+    random = np.random.default_rng(5)
+    mean = np.array([0.3, 0.5, 0.0])
+    variance = np.array([0.2, 0.1, 0.05])
+    many = Ensemble(np.ones(3), np.ones(3), np.ones(3), np.ones(3), 0.0, 1.0)
+    loss = 1 + (mean**2 + variance).sum()
+    found = shares(many, np.stack([mean, variance])[:, None], np.array([[loss]]), np.array([[4.0]]))
+    squares = (mean + np.sqrt(variance) * random.standard_normal((400_000, 3))) ** 2
+    for place in range(3):
+        others = loss - mean[place] ** 2 - variance[place]
+        expected = np.delete(squares, place, axis=1).sum(1).var() / others**2
+        assert found.fluctuation[0, place] == pytest.approx(expected, rel=0.02)
+        assert found.spread[0, place] == pytest.approx(4 * variance[place] / (others + 4 * variance[place]))
+    alone = np.array([[[9.0, 0.0, 0.0]], [[9.0, 1e-9, 0.0]]])
+    assert shares(many, alone, np.array([[90.0]]), np.array([[4.0]])).fluctuation.max() > MOST_FLUCTUATION / 10
+    assert shares(many, alone, np.array([[1.0]]), np.array([[4.0]])).fluctuation.max() == MOST_FLUCTUATION
+
+
+@pytest.mark.parametrize(("gain", "slope", "beta"), [(0.1, 0.3, 0.9), (0.5, 3.0, 0.5), (0.02, 0.05, 0.99)])
+def test_decay_is_that_of_the_slowest_eigenvalue(gain, slope, beta):
+    matrix = np.array([[1 - slope * gain, -slope * beta], [gain, beta]])
+    expected = -np.log(np.abs(np.linalg.eigvals(matrix)).max())
+    assert decay_of(matrix[..., None, None])[0, 0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_fourth_moment_of_weights():
+    for seen in (1, 3, 200):
+        weights = 0.8 ** np.arange(seen)
+        expected = (weights**4).sum() / (weights**2).sum() ** 2
+        assert fourth_moment(0.8, np.array(float(seen))) == pytest.approx(expected, rel=1e-12)
