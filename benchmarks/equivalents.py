@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 import sgdtheory as st
+from benchmarks.equivalent_settings import setting_of
 
 BATCHES = 1, 2, 4, 16, 64, 256, 1024, 4096
 SCHEDULES = st.Constant(), st.Linear(), st.Cosine(warmup=0.1), st.WSD(0.3), st.Stages([0, 0.5], [1, 0.3])
@@ -151,6 +152,33 @@ def one(seed: int, replicas: int, method: str) -> Found:
     return Found(batch, error, float(expected.relative_error), float(found.standard_error / found.mean))
 
 
+def one_of_all(seed: int, replicas: int) -> tuple[str, Found]:
+    """A random setting of any method, over all that is accepted, computed and simulated."""
+    name, problem, arguments = setting_of(seed)
+    expected = st.excess_risk(problem, **arguments)
+    found = st.simulate(jax.random.key(seed), problem, **arguments, num_replicas=replicas)
+    error = float(expected.total / found.mean - 1)
+    noise = float(found.standard_error / found.mean)
+    return name, Found(arguments["batch_size"], error, float(expected.relative_error), noise)
+
+
+def table_of_all(found: list[tuple[str, Found]]) -> str:
+    """By method: medians of errors and of what is stated, how often that is inf, and how often errors are beyond it.
+
+    Errors are beyond it by more than three standard errors of the simulated mean.
+    """
+    lines = ["method        settings  median  90%      median stated  inf  beyond what is stated"]
+    for name in ("all", *dict.fromkeys(sorted(each for each, _ in found))):
+        some = [each for method, each in found if name in ("all", method)]
+        raw, stated, noise = (np.array(each) for each in zip(*((abs(e.error), e.stated, e.noise) for e in some)))
+        beyond = (raw - 3 * noise > stated + 1e-9).sum()
+        lines.append(
+            f"{name:13} {len(some):8}  {np.median(raw):.2%}  {np.quantile(raw, 0.9):7.2%}"
+            f"  {np.median(stated):13.2%} {np.isinf(stated).sum():4}  {beyond}"
+        )
+    return "\n".join(lines)
+
+
 def table(found: list[Found]) -> str:
     """Of all and by batch size: median and 90% of errors, and how many are beyond 2% and three standard errors.
 
@@ -177,10 +205,23 @@ def main() -> None:
     parser.add_argument("--settings", type=int, default=300)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--replicas", type=int, default=256)
-    parser.add_argument("--method", choices=METHODS, default="sign")
+    parser.add_argument(
+        "--method", choices=["all", *METHODS], default="all", help="all: any, over all that is accepted"
+    )
     arguments = parser.parse_args()
+    seeds = range(arguments.first, arguments.first + arguments.settings)
+    if arguments.method == "all":
+        every = []
+        for seed in seeds:
+            name, one_found = one_of_all(seed, arguments.replicas)
+            every.append((name, one_found))
+            print(
+                f"{seed:4} {name:13} {one_found.error:+.3%} ± {one_found.noise:.3%}, {one_found.stated:.1%}", flush=True
+            )
+        print(table_of_all(every))
+        return
     found = []
-    for seed in range(arguments.first, arguments.first + arguments.settings):
+    for seed in seeds:
         found.append(one(seed, arguments.replicas, arguments.method))
         print(
             f"{seed:4} B = {found[-1].batch:5}  {found[-1].error:+.3%} ± {found[-1].noise:.3%}, {found[-1].stated:.1%}",

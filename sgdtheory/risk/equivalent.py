@@ -154,11 +154,11 @@ def _one(
     An error as large as the risk is stated as inf: a risk that may be next to nothing has no relative error. What has
     grown beyond the range of a float is inf, and so is its error.
     """
-    held = run.held(state, *weights)
-    means, variances = (np.atleast_1d(each.sum(axis=-1)) for each in held)
+    mean, variance = run.held(state, *weights)
+    means, variances = (np.atleast_1d(each.sum(axis=-1)) for each in (mean, variance))
     parts = [means + run.frozen, variances]
     total = sum(parts)
-    lost = doubt.of(*held, weights[1] != 0)
+    lost = doubt.of(mean, variance, weights[1] != 0)
     relative = error + np.divide(lost, total, out=np.zeros_like(lost), where=lost > 0)
     grown = ~np.isfinite(total) & np.isfinite(weights).all()  # an average that has not begun is nan
     known = ~grown & ~(relative >= LOST) & np.isfinite(lost)

@@ -15,11 +15,14 @@ class Risk(Shown):
         bias: the part that is linear in the signal (σ = 0); of a nonlinear method, and of passes over a finite sample,
             that of the mean weights.
         variance: the part that is linear in σ² (w_0 = w*); of these that of the weights' variance.
-        relative_error: bound of the relative error of their sum where a smooth schedule was followed on panels, or the
-            risk has grown a million times; inf where it has grown so far beyond the stability edge that it is lost, and
-            given as inf; 0 where nothing but rounding, some 1e-10, separates it from the exact value. Of a nonlinear
-            method, and of passes over a finite sample, what theory was measured to be right to (THEORY.md T37, T42). Of
-            reshuffled epochs it is inf where theory does not know the risk to within its own size: `simulate` does.
+        relative_error: bound of the relative error of their sum. It is 0 where rounding of at most 1e-10 separates the
+            sum from the exact value, and the difference of two orders where a smooth schedule was followed on panels.
+            Where rounding leaves fewer digits (within 0.1% of the edge and beyond it, or far below the initial risk
+            with weight decay), it bounds the rounding (THEORY.md T25): 1 if no digit is left and the risk is given as a
+            bound, inf if the risk is 0, below the range of a float. Of a nonlinear method it is an estimate of the
+            equivalent's error that exceeds it in 99% of random settings, and inf where the error may be as large as the
+            risk (T37); it is about Gaussian rows. Of passes over a finite sample it is what theory was measured to be
+            right to (T42), inf where theory does not know a reshuffled risk to within its own size: `simulate` does.
     """
 
     bias: np.ndarray | float

@@ -104,7 +104,6 @@ def test_shares_of_what_directions_see():
         assert found.fluctuation[0, place] == pytest.approx(expected, rel=0.02)
         assert found.spread[0, place] == pytest.approx(4 * variance[place] / (others + 4 * variance[place]))
     alone = np.array([[[9.0, 0.0, 0.0]], [[9.0, 1e-9, 0.0]]])
-    assert shares(many, alone, np.array([[90.0]]), np.array([[4.0]])).fluctuation.max() > MOST_FLUCTUATION / 10
     assert shares(many, alone, np.array([[1.0]]), np.array([[4.0]])).fluctuation.max() == MOST_FLUCTUATION
 
 
