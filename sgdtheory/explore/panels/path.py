@@ -63,7 +63,7 @@ def _unstable(state: State, algorithm: Algorithm, rate: float, edge: float) -> t
 def _about(state: State, slot: int, risk: Risk) -> str:
     """That it is not exact, and by how much."""
     error = float(risk.relative_error)
-    words = f"{state.names[slot]}: risks are a deterministic equivalent's, here to about {error:.0%}"
+    words = f"{state.names[slot]}: risks are a deterministic equivalent's, here to about {error:.1%}"
     return f"{words}: simulate them" if error > ROUGH else words
 
 
