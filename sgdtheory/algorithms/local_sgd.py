@@ -13,7 +13,9 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 
 # The vectors of a direction: the common weights m, what the workers' mean has moved from them Δ = m − v̄, the outer
 # buffer p, the mean u of the inner buffers; and of what K − 1 contrasts of the workers have, over √K, weights d and
-# buffer e: `d = Σ_k a_k v_k/√K`, Σ a = 0, Σ a² = 1, as v̄ is it with a = 1/√K.
+# buffer e: `d = Σ_k a_k v_k/√K`, Σ a = 0, Σ a² = 1, as v̄ is it with a = 1/√K. Where the outer step takes the workers'
+# mean (η = 1, μ = 0) the first vector is v̄ itself and there is no Δ: a round may shrink v̄ by any factor, and m − Δ
+# would leave the rounding of m.
 M, DELTA, P, U, D, E = range(6)
 
 MOST = 1e15  # workers or local steps: whole numbers of floats
@@ -88,8 +90,14 @@ class LocalSGD(LinearMethod):
 
     @property
     def step_dependence(self) -> Literal["none", "period"]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Every H-th step is followed by an outer one."""
-        return "period" if self.local_steps > 1 else "none"
+        """Every H-th step is followed by an outer one, which changes nothing of a single worker with η = 1 and μ = 0."""
+        alike = self.local_steps == 1 or self.takes_mean and self.num_workers == 1
+        return "none" if alike else "period"
+
+    @property
+    def takes_mean(self) -> bool:
+        """Whether the outer step takes the workers' mean, η = 1 and μ = 0."""
+        return self.outer_learning_rate == 1 and self.outer_momentum == 0
 
     @property
     def vectors(self) -> int:
@@ -107,7 +115,7 @@ class LocalSGD(LinearMethod):
         apart = self.local_steps > 1
         wanted = {
             M: True,
-            DELTA: apart,
+            DELTA: apart and not self.takes_mean,
             P: self.outer_momentum > 0,
             U: self.inner_momentum > 0,
             D: apart and self.num_workers > 1,
@@ -127,7 +135,7 @@ class LocalSGD(LinearMethod):
 
     @property
     def output(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """v̄ = m − Δ."""
+        """v̄: m − Δ, or the first vector itself."""
         return tuple({M: 1.0, DELTA: -1.0}.get(vector, 0.0) for vector in self.kept)
 
     def matrices(self, rate: np.ndarray, step: np.ndarray) -> StepMatrices:
@@ -138,12 +146,13 @@ class LocalSGD(LinearMethod):
         contrast are two noises, and the third moves nothing: it sees the K − 2 other contrasts.
         """
         beta = self.inner_momentum
+        moved, sign = (M, 1.0) if self.takes_mean else (DELTA, -1.0)
         decay = np.zeros((rate.size, 6, 6))
-        decay[:, DELTA, U] = -rate * beta
+        decay[:, moved, U] = sign * rate * beta
         decay[:, D, E] = rate * beta
         decay[:, U, U] = decay[:, E, E] = 1 - beta
         b = np.zeros((rate.size, 6, 3))
-        b[:, DELTA, 0] = -rate
+        b[:, moved, 0] = sign * rate
         b[:, D, 1] = rate
         b[:, U, 0] = b[:, E, 1] = -1.0
         c = np.zeros((rate.size, 6, 3))
@@ -164,6 +173,9 @@ class LocalSGD(LinearMethod):
         eta = self.outer_learning_rate
         mu = self.outer_momentum
         found = np.zeros((6, 6))
+        if self.takes_mean:
+            found[D, D] = 1.0
+            return found
         found[M, [DELTA, P]] = eta * (1 + mu), eta * mu**2
         found[P, [P, DELTA]] = 1 - mu, -1.0
         found[DELTA, DELTA] = found[D, D] = 1.0

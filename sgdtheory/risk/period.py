@@ -35,12 +35,13 @@ class Period(NamedTuple):
     Attributes:
         modes: the K modes.
         own, cross: places of the packed moments and of the x that are not 0 where a period begins.
-        decay: (Q, Q, S, K) 1 − Φ.
+        decay: (Q, Q, S, K) 1 − Φ, which has the digits of directions that hardly move in a round.
+        kept: (Q, Q, S, K) Φ, which has the digits of directions of which a round leaves next to nothing.
         drive: (Q, m, S, K) W, multiplicities included.
         seen: (m, q, S, K) r.
         inner: (S, m, m) K.
         gained: (Q, S, K) e_i, and `gained_inner`, (S, m), e.
-        forgotten: (S,) 1 − ρ^{2H}.
+        forgotten: (S,) 1 − ρ^{2H}, and `remembered`, (S,), ρ^{2H}.
         spectrum: of A over a period.
         keeping: 1 − ρ^H, and ω.
         contour: on which coefficients are integrated.
@@ -50,12 +51,14 @@ class Period(NamedTuple):
     own: list[int]
     cross: list[int]
     decay: np.ndarray
+    kept: np.ndarray
     drive: np.ndarray
     seen: np.ndarray
     inner: np.ndarray
     gained: np.ndarray
     gained_inner: np.ndarray
     forgotten: np.ndarray
+    remembered: np.ndarray
     spectrum: StepSpectrum
     keeping: Keeping | None
     contour: Contour
@@ -64,12 +67,14 @@ class Period(NamedTuple):
         """Of some of the settings."""
         return self._replace(
             decay=self.decay[:, :, places],
+            kept=self.kept[:, :, places],
             drive=self.drive[:, :, places],
             seen=self.seen[:, :, places],
             inner=self.inner[places],
             gained=self.gained[:, places],
             gained_inner=self.gained_inner[places],
             forgotten=self.forgotten[places],
+            remembered=self.remembered[places],
             spectrum=self.spectrum.some(places),
             keeping=self.keeping and self.keeping.some(places),
         )
@@ -78,7 +83,8 @@ class Period(NamedTuple):
         """Of the moments of the iterate alone."""
         q = self.seen.shape[1]
         iterate = self._replace(cross=[], keeping=None)
-        return iterate._replace(decay=self.decay[:q, :q], drive=self.drive[:q], gained=self.gained[:q])
+        few = {"decay": self.decay[:q, :q], "kept": self.kept[:q, :q], "gained": self.gained[:q]}
+        return iterate._replace(drive=self.drive[:q], **few)
 
 
 class _Step(NamedTuple):
@@ -144,25 +150,30 @@ def of_maps(
     first = np.zeros((len(counted), len(begin), 1, 1))
     first[begin, np.arange(len(begin))] = 1.0
     gone = np.zeros((*first.shape[:2], *ordinary.drive.shape[1:]))
+    left = first + gone
     rows = []
     gained: Any = 0.0
     for number in range(period):
         if number in nodes:
-            rows.append(np.einsum("qs,qcsk->csk", seen, (first + gone)[:q]))
-        gained = (kept**2)[:, None] * gained + np.einsum("rs,rcsk->csk", gains, first + gone)
-        gone = (ordinary if number < period - 1 else ending).after(first, gone)
+            rows.append(np.einsum("qs,qcsk->csk", seen, left[:q]))
+        gained = (kept**2)[:, None] * gained + np.einsum("rs,rcsk->csk", gains, left)
+        one = ordinary if number < period - 1 else ending
+        gone = one.after(first, gone)
+        left = one.after(0.0, left)
     drive, inner, gained_inner = _driven(ordinary, ending, seen, gains, kept, modes, nodes, weights)
     return Period(
         modes=modes,
         own=[counted[place] for place in begin if place < q],
         cross=[cross[place - q] for place in begin if place >= q],
         decay=-gone[begin],
+        kept=left[begin],
         drive=drive[begin],
         seen=np.array(rows)[:, : sum(place < q for place in begin)],
         inner=inner,
         gained=gained,
         gained_inner=gained_inner,
         forgotten=-np.expm1(2 * period * np.log1p(kept - 1)),
+        remembered=kept ** (2 * period),
         spectrum=step_spectrum(_slow(plain, last, period, cleared)),
         keeping=keeping and Keeping(-np.expm1(period * np.log1p(kept - 1)), keeping.weight),
         contour=QUIET_CONTOUR if keeping is None or np.any(keeping.forgetting > 0) else contour,

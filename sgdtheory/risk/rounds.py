@@ -82,10 +82,10 @@ def one_by_one(period: Period, moments: Moments, num_rounds: np.ndarray) -> Mome
         driven = np.einsum("smn,psn->psm", answer[some], felt)
         gained = np.einsum("isk,pisk->ps", period.gained[:, some], now) if period.keeping else 0.0
         gained = gained + np.einsum("sm,psm->ps", period.gained_inner[some], driven)
-        square[:, some] += gained - period.forgotten[some] * square[:, some]
-        change = np.einsum("imsk,psm->pisk", period.drive[:, :, some], driven)
-        change -= np.einsum("ijsk,pjsk->pisk", period.decay[:, :, some], now)
-        now += change
+        square[:, some] = gained + period.remembered[some] * square[:, some]
+        ended = np.einsum("imsk,psm->pisk", period.drive[:, :, some], driven)
+        ended += np.einsum("ijsk,pjsk->pisk", period.kept[:, :, some], now)
+        state[:, :, some] = ended
     own, cross = _placed(period, np.moveaxis(state, 1, 2), here)
     return at_runs(Moments(own, cross, square if period.keeping else here.square), np.argsort(order))
 
