@@ -90,7 +90,7 @@ class LocalSGD(LinearMethod):
 
     @property
     def step_dependence(self) -> Literal["none", "period"]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Every H-th step is followed by an outer one, which changes nothing of a single worker with η = 1 and μ = 0."""
+        """Every H-th step is followed by an outer one, which leaves a single worker alone where η = 1 and μ = 0."""
         alike = self.local_steps == 1 or self.takes_mean and self.num_workers == 1
         return "none" if alike else "period"
 

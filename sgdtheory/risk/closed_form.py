@@ -23,14 +23,14 @@ import numpy as np
 from sgdtheory.risk.contour import NEGLIGIBLE
 from sgdtheory.risk.elimination import eliminated_moments
 from sgdtheory.risk.linear import LARGEST_ADJUGATE
-from sgdtheory.risk.moments import Ends, Moments, at_runs, ends, together
+from sgdtheory.risk.moments import Ends, Moments, Passed, at_runs, ends, together
 from sgdtheory.risk.stage import Points, Stage, contour_points
 from sgdtheory.risk.transforms import NUMBERS_AT_ONCE, ends_at, moments_at
 
 NOISE = np.array([0.0, 1.0])  # σ² of the two parts, bias and variance
 
 
-def after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> Moments:
+def after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> Passed:
     """Moments of S settings after n ≥ 1 steps of the stage, (S,)."""
     few = stage.maps.decay.shape[1] <= LARGEST_ADJUGATE
     return in_portions(moments_at if few else eliminated_moments, stage, moments, num_steps)
@@ -39,7 +39,8 @@ def after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> Moments:
 def ends_after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> Ends:
     """`after`, summed over the modes."""
     if stage.maps.decay.shape[1] > LARGEST_ADJUGATE:
-        return ends(after(stage, moments, num_steps), stage.output)
+        found = after(stage, moments, num_steps)
+        return ends(found.moments, stage.output, found.size)
     return in_portions(ends_at, stage, moments, num_steps)
 
 
@@ -91,7 +92,9 @@ def _at_rate(
     if (differ := np.flatnonzero(slower != rate)).size:
         iterate = stage.some(differ).without_average()
         here = at_runs(moments, differ)
-        found[0][:, differ] = _on_contours(evaluate, iterate, here, noise, num_steps[differ], rate[differ])[0]
+        apart = _on_contours(evaluate, iterate, here, noise, num_steps[differ], rate[differ])
+        found[0][:, differ] = apart[0]
+        found.size[:, differ, 0] = apart.size[..., 0]
     return found
 
 

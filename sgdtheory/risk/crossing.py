@@ -9,19 +9,21 @@ import numpy as np
 from sgdtheory.risk.closed_form import after, ends_after
 from sgdtheory.risk.contour import FEW_STEPS, NEGLIGIBLE
 from sgdtheory.risk.following import MOST_SETTLING, followed, settled
-from sgdtheory.risk.moments import Ends, Moments, at_runs
+from sgdtheory.risk.moments import Ends, Moments, Passed, at_runs
 from sgdtheory.risk.period import make_period
 from sgdtheory.risk.rounds import PeriodStage, one_by_one
 from sgdtheory.risk.rounds import after as after_rounds
-from sgdtheory.risk.runs import Crossed, Piece, crossed, kinds_of, merged, point
+from sgdtheory.risk.runs import Crossed, Piece, Point, arrived, crossed, kinds_of, merged, point
 from sgdtheory.risk.stage import Stage, make_stage, settling_steps
-from sgdtheory.risk.stepping import stepped
+from sgdtheory.risk.stepping import size_of_steps, stepped
 
 SHORT_PIECE = 200.0  # steps: shorter smooth pieces are stepped through, as fast,
 SHORT_TURNING = 300.0  # and p² times as many in a compiled loop, where moments turn and panels are many
 FEW_ROUNDS = 16  # fewer are taken one by one,
 STEPPED_ROUNDS = 2  # these few by steps;
 MOST_ROUNDS = 2000  # and more, that take longer to settle, by compiled steps
+# Rounding of so few steps changes moments by 1e-11 of themselves at most: 400 ε each where matrices are near defective.
+FEW_TO_ROUND = 128
 LARGEST_GROWN = 1e4  # times what a run began with: where a closed form begins with more it loses four digits or more
 
 
@@ -79,24 +81,37 @@ def _gone(moments: Moments) -> np.ndarray:
 def constant(moments: Moments, piece: Piece) -> Crossed:
     """Pieces in closed form where it holds; else by steps."""
     stage, settling, holds = _closed(moments, piece)
+    near = _near(stage, piece, piece.steps)
     if piece.stops and holds.all():
-        return _along(stage, moments, piece, float(piece.low[0] + settling[0]))
+        return _along(stage, moments, piece, float(piece.low[0] + settling[0]))._replace(near=near)
     if holds.all():
-        return crossed(after(stage, moments, piece.steps))
+        return arrived(after(stage, moments, piece.steps), near)
     places = np.flatnonzero(~holds)
     parts = [(places, stepped(at_runs(moments, places), piece.some(places)))]
     if (places := np.flatnonzero(holds)).size:
         ended = after(stage.some(places), at_runs(moments, places), piece.steps[places])
-        parts.append((places, crossed(ended)))
-    return merged(parts)
+        parts.append((places, arrived(ended, near[places])))
+    return merged(parts)._replace(near=near)
 
 
-def constant_ends(moments: Moments, piece: Piece) -> Ends | None:
-    """`constant` of all runs in closed form and summed over the modes, which is sooner done; None where it is not."""
+def _near(stage: Stage | PeriodStage, piece: Piece, number: np.ndarray) -> np.ndarray:
+    """(S,) 1 of runs near the stability threshold, 0 of others, after passing the stage so often; −1 in searches."""
+    if piece.ground.stable:
+        return np.full(number.size, -1)
+    if (piece.steps <= FEW_TO_ROUND).all():
+        return np.zeros(number.size, dtype=int)
+    return stage.near_threshold(number).astype(int)
+
+
+def constant_ends(moments: Moments, piece: Piece) -> tuple[Ends, np.ndarray] | None:
+    """`constant` of all runs in closed form and summed over the modes, which is sooner done; None where it is not.
+
+    And (S,) whether runs are near the threshold (`Crossed`).
+    """
     if (kinds_of(piece) != "constant").any() or (piece.steps <= FEW_STEPS).any() or _gone(moments).any():
         return None
     stage, _, holds = _closed(moments, piece)
-    return ends_after(stage, moments, piece.steps) if holds.all() else None
+    return (ends_after(stage, moments, piece.steps), _near(stage, piece, piece.steps)) if holds.all() else None
 
 
 def _closed(moments: Moments, piece: Piece) -> tuple[Stage, np.ndarray, np.ndarray]:
@@ -107,7 +122,8 @@ def _closed(moments: Moments, piece: Piece) -> tuple[Stage, np.ndarray, np.ndarr
     here = piece.runs.coefficients(piece.low)
     contour = piece.ground.resolution.contour
     stage = make_stage(here, piece.ground.modes, piece.runs.output, piece.keeping, contour, piece.ground.stable)
-    settling = np.maximum(FEW_STEPS, settling_steps(stage.spectrum, stage.keeping))
+    noiseless = piece.ground.noise_variance == 0
+    settling = np.maximum(FEW_STEPS, settling_steps(stage.spectrum, stage.keeping, noiseless))
     lost = (piece.steps <= MOST_SETTLING) & _towers(moments, piece, stage, piece.steps)
     return stage, settling, (piece.steps > settling) & ~lost
 
@@ -123,7 +139,8 @@ def in_rounds(moments: Moments, piece: Piece) -> Crossed:
     rest = piece.between(first, piece.high)
     rounds = np.floor(rest.steps / period)
     stage = PeriodStage(make_period(piece), piece.ground.stable)
-    settling = np.maximum(FEW_ROUNDS, settling_steps(stage.spectrum, stage.keeping))
+    noiseless = piece.ground.noise_variance == 0
+    settling = np.maximum(FEW_ROUNDS, settling_steps(stage.spectrum, stage.keeping, noiseless))
     lost = (rest.steps <= MOST_SETTLING) & _towers(begun.moments, rest, stage, rounds)
     holds = (rounds > settling) & ~lost
     each = ~holds & ~lost & (rounds <= MOST_ROUNDS) & (not piece.stops)
@@ -132,13 +149,15 @@ def in_rounds(moments: Moments, piece: Piece) -> Crossed:
         parts.append((places, stepped(at_runs(begun.moments, places), rest.some(places))))
     if (places := np.flatnonzero(each)).size:
         some = rest.some(places)
-        there = one_by_one(stage.period.some(places), at_runs(begun.moments, places), rounds[places])
-        parts.append((places, stepped(there, some.between(some.low + rounds[places] * period, some.high))))
+        here = at_runs(begun.moments, places)
+        there = one_by_one(stage.period.some(places), here, rounds[places])
+        done = stepped(there, some.between(some.low + rounds[places] * period, some.high))
+        parts.append((places, done._replace(size=size_of_steps(here, done.moments, some))))
     if (places := np.flatnonzero(holds)).size:
         here = at_runs(begun.moments, places)
         parts.append((places, _whole_rounds(stage.some(places), here, rest.some(places), settling[places])))
     ended = merged(parts)
-    return ended._replace(points=begun.points + ended.points)
+    return ended._replace(points=begun.points + ended.points, near=_near(stage, piece, rounds))
 
 
 def _whole_rounds(stage: PeriodStage, moments: Moments, piece: Piece, settling: np.ndarray) -> Crossed:
@@ -147,7 +166,8 @@ def _whole_rounds(stage: PeriodStage, moments: Moments, piece: Piece, settling: 
     rounds = np.floor(piece.steps / period)
     if not piece.stops:
         whole = piece.low + rounds * period
-        return stepped(after_rounds(stage, moments, rounds), piece.between(whole, piece.high))
+        there = after_rounds(stage, moments, rounds)
+        return stepped(there.moments, piece.between(whole, piece.high))._replace(size=there.size)
     settled = float(piece.low[0] + np.ceil(settling[0]) * period)
     early = [stop for stop in piece.stops if stop <= settled]
     points = [] if not early else stepped(moments, piece.between(piece.low, np.array(early[-1:]))).points
@@ -156,11 +176,8 @@ def _whole_rounds(stage: PeriodStage, moments: Moments, piece: Piece, settling: 
     rounds = np.floor((stops - piece.low) / period)
     there = after_rounds(stage.some(again), at_runs(moments, again), rounds)
     rest = replace(piece.some(again), stops=()).between(piece.low + rounds * period, stops)
-    ended = stepped(there, rest).moments
-    late = [point(stop, at_runs(ended, np.array([k])), piece.runs.output) for k, stop in enumerate(stops.tolist())]
-    return crossed(
-        at_runs(ended, again[-1:] + stops.size - 1), points + [one for one in late if one.step in piece.stops]
-    )
+    ended = Passed(*stepped(there.moments, rest).moments, there.size)
+    return _last_of(ended, stops.tolist(), points, piece)
 
 
 def _towers(moments: Moments, piece: Piece, stage: Stage | PeriodStage, number: np.ndarray) -> np.ndarray:
@@ -186,9 +203,17 @@ def _along(stage: Stage, moments: Moments, piece: Piece, settled: float) -> Cros
     stops = sorted({*(stop for stop in piece.stops if stop > settled), float(piece.high[0])})
     again = np.zeros(len(stops), dtype=int)
     there = after(stage.some(again), at_runs(moments, again), np.array(stops) - low)
-    points = [point(stop, at_runs(there, np.array([k])), piece.runs.output) for k, stop in enumerate(stops)]
-    ended = at_runs(there, np.array([len(stops) - 1]))
-    return crossed(ended, begun + [each for each in points if each.step in piece.stops])
+    return _last_of(there, stops, begun, piece)
+
+
+def _last_of(there: Passed, stops: list[float], points: list[Point], piece: Piece) -> Crossed:
+    """A single run that is there at these stops, side by side, after points that it has passed."""
+    output = piece.runs.output
+    for place, stop in enumerate(stops):
+        if stop in piece.stops:
+            points = [*points, point(stop, at_runs(there.moments, np.array([place])), output, there.size[:, [place]])]
+    last = np.array([len(stops) - 1])
+    return crossed(at_runs(there.moments, last), points)._replace(size=there.size[:, last])
 
 
 def _nothing(moments: Moments, piece: Piece) -> Crossed:

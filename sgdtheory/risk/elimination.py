@@ -4,11 +4,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from sgdtheory.problems import Modes
 from sgdtheory.risk.contour import PIECE
 from sgdtheory.risk.linear import resolvent, solve
-from sgdtheory.risk.moments import Keeping, Moments, pack, shown_rows, unpack
+from sgdtheory.risk.moments import Keeping, Moments, Passed, pack, shown_rows, shown_weights, unpack
 from sgdtheory.risk.stage import Points, Stage
+from sgdtheory.risk.transforms import sizes
 
 
 def _driven(seen: np.ndarray, noise: np.ndarray, points: Points) -> np.ndarray:
@@ -19,7 +19,7 @@ def _driven(seen: np.ndarray, noise: np.ndarray, points: Points) -> np.ndarray:
     return z * (seen[:-1] + n * noise[:, None, None] / y) / (1 - z * seen[-1])
 
 
-def eliminated_moments(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> Moments:
+def eliminated_moments(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> Passed:
     """Moments after n steps of some parts, (p,) of them with so much σ² each."""
     maps = stage.maps
     k = stage.output.size
@@ -31,34 +31,40 @@ def eliminated_moments(stage: Stage, moments: Moments, noise: np.ndarray, points
     pieces = _pieces(right, y.size)
     # (1 − zT)⁻¹ of M(0) and of w, over n: (q, p + 1, S, K', C) each
     solved = [resolvent(n[:, None] * decay[..., piece], y, z, right[..., piece]) for piece in pieces]
-    sums: Any = sum(_felt(each, stage.modes, piece) for each, piece in zip(solved, pieces, strict=True))
+    shown: Any = sum(each.sum(-2) for each in solved)
+    sums: Any = shown
+    if stage.modes.trained is not None:  # the loss that drives the noise sees other shares of the modes
+        sums = sum(
+            np.einsum("...kc,k->...c", each, stage.modes.trained[piece])
+            for each, piece in zip(solved, pieces, strict=True)
+        )
     driven = _driven(n[:, None] * np.einsum("sq,qpsc->psc", maps.seen, sums), noise, points)
+    shown = z * (shown[:, :-1] + shown[:, -1:] * driven)
     unforced = [np.einsum("qpskc,sc->qpsk", each[:, :-1], weight).real for each in solved]
     forced = [np.einsum("qskc,psc->qpsk", each[:, -1], weight * driven).real for each in solved]
     own = scale[:, None] * (np.concatenate(unforced, axis=-1) + np.concatenate(forced, axis=-1))
     own = unpack(np.moveaxis(own, 0, 2), k)
+    shown = np.einsum("q,qpsc->psc", shown_weights(stage.output), shown)
     if stage.keeping is None:
-        return moments._replace(own=own)
+        return Passed(own, moments.cross, moments.square, sizes(points, shown, None, None))
     averaged = [_averaged(stage, moments, *each, driven, points) for each in zip(pieces, solved, strict=True)]
-    cross, gained = zip(*averaged, strict=True)
+    cross, *sums = zip(*averaged, strict=True)
+    crossing, by_cross, by_iterate = (sum(each[1:], each[0]) for each in sums)
     forgetting = stage.keeping.forgetting[:, None]
-    square = n[:, None] * z * sum(gained) / (y + z * n[:, None] * forgetting * (2 - forgetting))
-    square = scale * np.einsum("psc,sc->ps", square, weight).real
+    kept = n[:, None] * z / (y + z * n[:, None] * forgetting * (2 - forgetting))
+    size = sizes(points, shown, z * crossing, z * kept * (np.abs(by_cross) + np.abs(by_iterate)))
+    square = scale * np.einsum("psc,sc->ps", kept * (by_cross + by_iterate), weight).real
     ends_of_cross = scale[:, None, None] * np.moveaxis(np.concatenate(cross, axis=-1), 0, 2)
-    return Moments(own, ends_of_cross, square + stage.keeping.remembered(moments.square, n))
-
-
-def _felt(solved: np.ndarray, modes: Modes, piece: slice) -> np.ndarray:
-    """(…, S, C) sums over a piece of the modes, (…, S, K', C), as the loss that drives the noise sees them."""
-    if modes.trained is None:
-        return solved.sum(-2)
-    return np.einsum("...kc,k->...c", solved, modes.trained[piece])
+    return Passed(own, ends_of_cross, square + stage.keeping.remembered(moments.square, n), size)
 
 
 def _averaged(
     stage: Stage, moments: Moments, piece: slice, solved: np.ndarray, driven: np.ndarray, points: Points
-) -> tuple[np.ndarray, np.ndarray]:
-    """Of a piece of the modes: x after n steps, (k, p, S, K'), and its part of what the average gains, (p, S, C)."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Of a piece of the modes: x after n steps, (k, p, S, K'), and its parts of oᵀx̂ and of what S² gains by x̂ and M̂.
+
+    (p, S, C) each.
+    """
     z, y, weight, _, n = points
     forgetting, omega = cast(Keeping, stage.keeping)
     own = solved[:, :-1] + solved[:, -1:] * driven[:, :, None]  # M̂/n
@@ -69,8 +75,10 @@ def _averaged(
     right = np.einsum("ijsk,jpskc->ipskc", propagator, shown) * ((n * omega)[:, None] * z)[:, None]
     right = right + np.moveaxis(moments.cross, 2, 0)[..., piece, None]
     cross: Any = solve(matrix, right)  # x̂/n
-    gained = (2 * (1 - forgetting) * omega)[:, None] * cross.sum(-2) + (omega**2)[:, None] * shown.sum(-2)
-    return np.einsum("ipskc,sc->ipsk", cross, weight).real, np.tensordot(stage.output, gained, 1)
+    crossing = np.tensordot(stage.output, cross.sum(-2), 1)
+    gained = (2 * (1 - forgetting) * omega)[:, None] * crossing
+    own = (omega**2)[:, None] * np.tensordot(stage.output, shown.sum(-2), 1)
+    return np.einsum("ipskc,sc->ipsk", cross, weight).real, crossing, gained, own
 
 
 def _kept_slowly(stage: Stage, num_steps: np.ndarray) -> np.ndarray:

@@ -14,15 +14,26 @@ import numpy as np
 from sgdtheory._common.allocator import keep_freed_memory
 from sgdtheory.algorithms import DEFAULT, Algorithm, Course
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes, TrainingProblem
+from sgdtheory.risk.conditioning import (
+    bounded,
+    change,
+    moved,
+    near_threshold,
+    rounding,
+    sensitive,
+    shaken,
+    stated_rounding,
+    worth_stating,
+)
 from sgdtheory.risk.contour import CONTOUR_RESOLVED, LARGEST_REACH
 from sgdtheory.risk.crossing import before_panels, constant_ends, cross
 from sgdtheory.risk.equivalent import equivalent_risk
 from sgdtheory.risk.exact import risk_parts
 from sgdtheory.risk.late_runs import is_late, late_parts
 from sgdtheory.risk.mean_field import ROUGH_TAIL, TAIL
-from sgdtheory.risk.moments import Ends, Moments, at_runs, ends, returned_risk, start
+from sgdtheory.risk.moments import Ends, Moments, at_runs, ends, returned_risk, returned_size, start
 from sgdtheory.risk.resolution import FINE, ROUGH, Resolution, resolution_within
-from sgdtheory.risk.runs import Crossed, Ground, Piece, Runs, begun, crossed, ways
+from sgdtheory.risk.runs import Crossed, Ground, Piece, Runs, begun, crossed, onward, size_after, ways
 from sgdtheory.risk.sample_risks import is_one_pass, sample_risks, settings_of
 from sgdtheory.risk.spectrum import displacement
 
@@ -84,21 +95,27 @@ def run_risks(
         return _of_sample(problem, courses, partial(run_risks, **options), rounded, estimate)
     if algorithm == DEFAULT and not isinstance(problem, TrainingProblem):
         parts = risk_parts(problem, batch, rate, steps, tolerance=tolerance, stable=stable)
-        return RunRisks(parts, nothing, nothing > 0)
+        error = nothing
+        if estimate:
+            error = np.where(np.isinf(parts.sum(0)), np.inf, 0.0)
+            if (places := np.flatnonzero(sensitive(problem, algorithm, batch, rate, steps))).size:
+                other = risk_parts(problem, batch[places], moved(rate[places], algorithm), steps[places])
+                error[places] = np.maximum(error[places], worth_stating(change(parts[:, places], other)))
+        return RunRisks(parts, error, nothing > 0)
     courses = _courses(algorithm, batch, rate, steps, rounded)
     if not algorithm.linear:
         return _equivalents(problem, courses, tolerance, estimate)
     if is_late(algorithm):
-        return RunRisks(late_parts(problem, courses, tolerance), nothing, nothing > 0)
+        return _late(problem, courses, tolerance, estimate)
     found = RunRisks(np.empty((2, batch.size)), nothing, nothing > 0)
     resolution = resolution_within(tolerance)
     for places, by_steps in _convoys(problem, courses, resolution, compiled_from):
         group = [courses[place] for place in places]
         arrived = _arrived(problem, group, resolution, compiled_from, by_steps, stable)
-        found.parts[:, places] = parts = _risks(problem, arrived, group)
+        found.parts[:, places], lost = _risks(problem, arrived, group)
         found.approximated[places] = arrived.approximated
         if estimate:
-            found.error[places] = _errors(problem, arrived, group, parts, compiled_from)
+            found.error[places] = _errors(problem, arrived, group, found.parts[:, places], lost, compiled_from)
     return found
 
 
@@ -131,6 +148,16 @@ def _of_sample(
         found.error[places] = one.error
         found.approximated[places] = one.approximated
     return found
+
+
+def _late(problem: AbstractProblem, courses: Sequence[Course], tolerance: float, estimate: bool) -> RunRisks:
+    """Of late gradients."""
+    parts = late_parts(problem, courses, tolerance)
+    error = np.where(np.isinf(parts.sum(0)), np.inf, 0.0)
+    if estimate and (places := np.flatnonzero(near_threshold(problem, courses))).size:
+        other = late_parts(problem, [shaken(courses[place]) for place in places.tolist()])
+        error[places] = np.maximum(error[places], worth_stating(change(parts[:, places], other)))
+    return RunRisks(parts, error, np.zeros(len(courses), dtype=bool))
 
 
 def _equivalents(problem: AbstractProblem, courses: Sequence[Course], tolerance: float, estimate: bool) -> RunRisks:
@@ -212,7 +239,7 @@ def travel(done: Crossed, pieces: Sequence[Piece], by_steps: bool = False) -> Cr
     """Moments at the ends of these pieces, from what is done before them."""
     for piece in pieces:
         after = cross(begun(done.moments, piece), piece, by_steps)
-        done = Crossed(after.moments, done.points + after.points, done.approximated | after.approximated)
+        done = onward(done, after, piece)
     return done
 
 
@@ -239,6 +266,7 @@ class Arrived(NamedTuple):
     signal: float
     approximated: np.ndarray
     departure: Departure | None
+    near: Any
 
 
 def _arrived(
@@ -262,14 +290,18 @@ def _arrived(
             done = crossed(departure.moments)
         for number, piece in enumerate(pieces):
             moments = begun(done.moments, piece)
-            if piece is pieces[-1] and not by_steps and (sums := constant_ends(moments, piece)):
-                return Arrived(sums, signal, done.approximated, departure)
+            if piece is pieces[-1] and not by_steps and (ended := constant_ends(moments, piece)):
+                sums, near = ended
+                if np.any(done.size):
+                    sums = sums._replace(size=size_after(done, sums, piece))
+                return Arrived(sums, signal, done.approximated, departure, np.maximum(done.near, near))
             if departure is None and not by_steps and (begin := before_panels(moments, piece)):
                 moments, piece = begin
                 departure = Departure(number, piece.ground.modes, moments, piece.low)
             after = cross(moments, piece, by_steps)
-            done = Crossed(after.moments, [], done.approximated | after.approximated)
-        return Arrived(ends(done.moments, pieces[0].runs.output), signal, done.approximated, departure)
+            done = onward(done, after, piece)
+        sums = ends(done.moments, pieces[0].runs.output, done.size)
+        return Arrived(sums, signal, done.approximated, departure, done.near)
 
 
 def _modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution) -> Modes:
@@ -310,27 +342,42 @@ def _convoys(
 
 
 def _errors(
-    problem: AbstractProblem, found: Arrived, courses: Sequence[Course], parts: np.ndarray, compiled_from: float
+    problem: AbstractProblem,
+    found: Arrived,
+    courses: Sequence[Course],
+    parts: np.ndarray,
+    lost: np.ndarray,
+    compiled_from: float,
 ) -> np.ndarray:
-    """(S,) bounds of the relative errors of (2, S) parts: what a lower order changes, on panels of its own.
+    """(S,) bounds of the relative errors of (2, S) parts, of which rounding has `lost` so much.
 
-    Of runs that have grown far closed forms lose digits too, and of those that are lost, inf, nothing is known.
+    On panels, what a lower order changes, on panels of its own; near the threshold, what a γ changes that is moved by
+    rounding. Of runs that have grown far closed forms lose digits too, and of those that are lost, inf, nothing is
+    known.
     """
     total = parts.sum(0)
     begin = found.signal + problem.noise_variance
     error = np.where(np.isinf(total), np.inf, np.where(total > GROWN * begin, GROWN_ERROR, 0.0))
-    if (places := np.flatnonzero(found.approximated)).size:
+    error = np.maximum(error, stated_rounding(parts, lost, begin))
+    near = near_threshold(problem, courses, found.near)
+    for sideways in (False, True):
+        places = np.flatnonzero(near if sideways else found.approximated & ~near)
+        if not places.size:
+            continue
         group = [courses[place] for place in places.tolist()]
-        begin = found.departure and found.departure.some(places)
-        rougher = _risks(problem, _arrived(problem, group, ROUGH, compiled_from, departure=begin), group)
-        with np.errstate(all="ignore"):
-            change = np.abs(parts[:, places] - rougher).sum(0) / total[places]
-        error[places] = np.maximum(error[places], np.where(np.isnan(change), 0.0, change))
+        departure = None
+        if sideways:
+            group = [shaken(course) for course in group]
+        elif found.departure:
+            departure = found.departure.some(places)
+        rougher, _ = _risks(problem, _arrived(problem, group, ROUGH, compiled_from, departure=departure), group)
+        each = change(parts[:, places], rougher)
+        error[places] = np.maximum(error[places], np.where(found.approximated[places], each, worth_stating(each)))
     return error
 
 
-def _risks(problem: AbstractProblem, found: Arrived, courses: Sequence[Course]) -> np.ndarray:
-    """(2, S) bias and variance of what the algorithm returns, in units of y²."""
+def _risks(problem: AbstractProblem, found: Arrived, courses: Sequence[Course]) -> tuple[np.ndarray, np.ndarray]:
+    """(2, S) bias and variance of what the algorithm returns, in units of y², and bounds of their rounding errors."""
     units = np.array([[1.0], [problem.noise_variance]])
     begin = np.array([[found.signal], [1.0]])
     average = courses[0].algorithm.average
@@ -340,4 +387,6 @@ def _risks(problem: AbstractProblem, found: Arrived, courses: Sequence[Course]) 
         # Beyond the range of a float, inf − inf, or where few nodes lose moments that have grown: it is large.
         lost = ~np.isfinite(parts) | (parts < -ROUNDED_BELOW_0 * begin)
         parts = np.where(lost, np.inf, np.maximum(parts, 0.0))
-        return np.where(units > 0, units * parts, 0.0)
+        errors = rounding(returned_size(found.ends, shares))
+        parts, errors = (np.where(units > 0, units * each, 0.0) for each in (parts, errors))
+        return bounded(parts, errors), errors

@@ -67,9 +67,10 @@ def _on_panels(moments: Moments, piece: Piece, turning: list[Turning | None]) ->
     points = []
     approximated = np.zeros(len(ways), dtype=bool)
     for run in (run for run, way in enumerate(ways) if way is None):  # beyond the range of a float, for good
+        inf = np.full(2, np.inf)
         for each in state:
             each[:, run] = np.inf
-        points += [Point(stop, *[np.full(2, np.inf)] * 3) for stop in piece.stops]
+        points += [Point(stop, inf, inf, inf, np.zeros((2, 3))) for stop in piece.stops]
     rounds = _rounds(piece, [way or [] for way in ways])
     together = max(1, int(PREPARED_TOGETHER / (_numbers(piece) * len(ways))))
     for begin in range(0, len(rounds), together):
@@ -183,4 +184,5 @@ def _inside(along: Along, step: float) -> Point:
     away = step - nodes
     share = np.where(away == 0, 1.0, 0.0) if (away == 0).any() else weights / away
     share = share / share.sum()
-    return Point(step, *(each[:, 0] @ share for each in (along.iterate, along.cross, along.square)))
+    iterate, cross, square = (each[:, 0] @ share for each in (along.iterate, along.cross, along.square))
+    return Point(step, iterate, cross, square, np.zeros((2, 3)))

@@ -90,7 +90,7 @@ class _History:
 
     def each(self) -> Ends:
         """λ E w², λ E wS and λ E S² of the modes, (2, S, K)."""
-        return Ends(self._newest()[0], self.cross[0], self.square)
+        return Ends(self._newest()[0], self.cross[0], self.square, np.zeros((*self.square.shape[:2], 3, 1)))
 
 
 class _MeanAndScatter(_History):

@@ -74,17 +74,41 @@ def start(method: LinearMethod, modes: Modes, settings: int) -> Moments:
 
 
 class Ends(NamedTuple):
-    """What a risk is made of, summed over the modes of S runs, (2, S) each: Σ oᵀM o, Σ oᵀx and Σ S²."""
+    """What a risk is made of, summed over the modes of S runs, (2, S) each: Σ oᵀM o, Σ oᵀx and Σ S².
+
+    And `size`, (2, S, 3), of each of the three the sum of |terms| that were added up to it: its rounding error is some
+    units in the last place of these, not of the sum.
+    """
 
     iterate: Any
     cross: Any
     square: Any
+    size: Any
 
 
-def ends(moments: Moments, output: np.ndarray) -> Ends:
-    """Of S runs, or (2,) each of one."""
+class Passed(NamedTuple):
+    """`Moments` at the end of a closed form, and the `size` of their sums as `Ends` has it."""
+
+    own: Any
+    cross: Any
+    square: Any
+    size: Any
+
+    @property
+    def moments(self) -> Moments:
+        """Without the size."""
+        return Moments(self.own, self.cross, self.square)
+
+
+def ends(moments: Moments, output: np.ndarray, size: Any = 0.0) -> Ends:
+    """Of S runs, or (2,) each of one, whose moments have sums of that size."""
     iterate = np.einsum("...ijk,i,j->...", moments.own, output, output)
-    return Ends(iterate, np.einsum("...ik,i->...", moments.cross, output), moments.square)
+    cross = np.einsum("...ik,i->...", moments.cross, output)
+    found = np.zeros((*iterate.shape, 3))
+    if np.count_nonzero(output) > 1:  # a difference of vectors may be much smaller than they are
+        found[..., 0] = np.einsum("...ijk,i,j->...", np.abs(moments.own), *[np.abs(output)] * 2)
+        found[..., 1] = np.einsum("...ik,i->...", np.abs(moments.cross), np.abs(output))
+    return Ends(iterate, cross, moments.square, np.maximum(found, size))
 
 
 def returned_risk(sums: Ends, shares: Sequence[Returned]) -> np.ndarray:
@@ -92,9 +116,19 @@ def returned_risk(sums: Ends, shares: Sequence[Returned]) -> np.ndarray:
 
     What is not returned may have left the range of a float.
     """
+    return _returned(shares, (sums.iterate, sums.cross, sums.square))
+
+
+def returned_size(sums: Ends, shares: Sequence[Returned]) -> np.ndarray:
+    """(2, S) sum of |terms| that were added up to `returned_risk`."""
+    return np.abs(_returned(np.abs(shares), np.moveaxis(sums.size, -1, 0)))
+
+
+def _returned(shares: Any, sums: Sequence[np.ndarray]) -> np.ndarray:
+    """a², 2ac and c² times three sums, (2, S) each."""
     a, c = np.array(shares, dtype=float).T
-    parts = (a**2, sums.iterate), (2 * a * c, sums.cross), (c**2, sums.square)
-    return sum((np.where(weight != 0, weight * part, 0.0) for weight, part in parts), np.zeros_like(sums.iterate))
+    parts = zip((a**2, 2 * a * c, c**2), sums, strict=True)
+    return sum((np.where(weight != 0, weight * part, 0.0) for weight, part in parts), np.zeros_like(sums[0]))
 
 
 class Steps(NamedTuple):

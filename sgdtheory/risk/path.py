@@ -17,13 +17,22 @@ from sgdtheory.algorithms import (
     steps_of_shape,
 )
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
+from sgdtheory.risk.conditioning import (
+    bounded,
+    change,
+    near_threshold,
+    rounding,
+    shaken,
+    stated_rounding,
+    worth_stating,
+)
 from sgdtheory.risk.engine import journey, setting_out, travel
 from sgdtheory.risk.equivalent import checked_for_risk, equivalent_risk
 from sgdtheory.risk.late_runs import is_late, late_path
-from sgdtheory.risk.moments import Ends, returned_risk
+from sgdtheory.risk.moments import Ends, returned_risk, returned_size
 from sgdtheory.risk.resolution import FINE, ROUGH, Resolution
 from sgdtheory.risk.risk import Risk
-from sgdtheory.risk.runs import begun, point
+from sgdtheory.risk.runs import Crossed, begun, point
 from sgdtheory.risk.sample_risks import is_one_pass, sample_path
 
 
@@ -146,31 +155,37 @@ def _along(problem: AbstractProblem, course: Course, stops: np.ndarray) -> tuple
         if not is_one_pass(problem, course):
             return sample_path(problem, course, stops, _along)
         problem = problem.problem
-    error = np.zeros((2, stops.size))
     if not course.algorithm.linear:
         seen = equivalent_risk(problem, [course], stops)
         return np.stack([seen.means, seen.variances], axis=1)[..., 0], seen.error[..., 0]
     if is_late(course.algorithm):
-        return late_path(problem, course, stops), error
-    found, approximated = _parts_along(problem, course, stops, FINE)
-    if approximated:
-        rougher, _ = _parts_along(problem, course, stops, ROUGH)
-        with np.errstate(all="ignore"):
-            error = np.abs(found - rougher).sum(1) / found.sum(1)
+        found = late_path(problem, course, stops)
+        moved = late_path(problem, shaken(course), stops) if near_threshold(problem, [course])[0] else found
+        return found, worth_stating(change(found.swapaxes(0, 1), moved.swapaxes(0, 1)))
+    found, lost, done = _parts_along(problem, course, stops, FINE)
+    approximated = bool(done.approximated[0])
+    near = bool(near_threshold(problem, [course], done.near)[0])
+    error = stated_rounding(found.swapaxes(0, 1), lost.swapaxes(0, 1), problem.initial_risk + problem.noise_variance)
+    if approximated or near:
+        rougher, _, _ = _parts_along(problem, shaken(course) if near else course, stops, ROUGH)
+        each = change(found.swapaxes(0, 1), rougher.swapaxes(0, 1))
+        error = np.maximum(error, each if approximated else worth_stating(each))
     return found, error
 
 
 def _parts_along(
     problem: AbstractProblem, course: Course, stops: np.ndarray, resolution: Resolution
-) -> tuple[np.ndarray, bool]:
-    """Bias and variance of iterate and average at the stops, (2, 2, K), and whether panels were used."""
+) -> tuple[np.ndarray, np.ndarray, Crossed]:
+    """Bias and variance of iterate and average at the stops, (2, 2, K), their rounding, and what is done at the end."""
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         way = journey(problem, [course], resolution, stops=stops.tolist())
         begin = setting_out(way)
         done = travel(begin, way)
         points = [point(0.0, begun(begin.moments, way[0]), way[0].runs.output), *done.points]
-        sums = Ends(*(np.array(each).T for each in list(zip(*points, strict=True))[1:]))
+        sums = Ends(*(np.stack(each, axis=1) for each in list(zip(*points, strict=True))[1:]))
         shares = [course.algorithm.average.returned(stop, course.num_steps) for stop in stops.tolist()]
-        averaged = returned_risk(sums, shares)
+        found = np.array([sums.iterate, returned_risk(sums, shares)])
+        lost = rounding(np.array([sums.size[..., 0], returned_size(sums, shares)]))
     units = np.array([[1.0], [problem.noise_variance]])
-    return np.array([units * sums.iterate, units * averaged]), bool(done.approximated[0])
+    found, lost = (units * each for each in (found, lost))
+    return bounded(found.swapaxes(0, 1), lost.swapaxes(0, 1)).swapaxes(0, 1), lost, done

@@ -42,6 +42,7 @@ class Period(NamedTuple):
         inner: (S, m, m) K.
         gained: (Q, S, K) e_i, and `gained_inner`, (S, m), e.
         forgotten: (S,) 1 − ρ^{2H}, and `remembered`, (S,), ρ^{2H}.
+        shown: (2, Q) oᵀM o and oᵀx of these numbers.
         spectrum: of A over a period.
         keeping: 1 − ρ^H, and ω.
         contour: on which coefficients are integrated.
@@ -59,6 +60,7 @@ class Period(NamedTuple):
     gained_inner: np.ndarray
     forgotten: np.ndarray
     remembered: np.ndarray
+    shown: np.ndarray
     spectrum: StepSpectrum
     keeping: Keeping | None
     contour: Contour
@@ -84,6 +86,7 @@ class Period(NamedTuple):
         q = self.seen.shape[1]
         iterate = self._replace(cross=[], keeping=None)
         few = {"decay": self.decay[:q, :q], "kept": self.kept[:q, :q], "gained": self.gained[:q]}
+        few["shown"] = self.shown[:, :q]
         return iterate._replace(drive=self.drive[:q], **few)
 
 
@@ -145,7 +148,10 @@ def of_maps(
     nodes, weights = told_apart(period, _singles(plain))
     gains = _gains(output, keeping, plain.drive.shape[0])[counted]
     seen = np.moveaxis(plain.seen, 0, -1)[own]
-    kept = 1 - (keeping.forgetting if keeping else np.zeros(plain.seen.shape[0]))
+    forgetting = keeping.forgetting if keeping else np.zeros(plain.seen.shape[0])
+    kept = 1 - forgetting
+    with np.errstate(divide="ignore"):  # an average of one iterate alone
+        log_kept = period * np.log1p(-forgetting)  # not of `kept`, in which what long averages forget is lost
 
     first = np.zeros((len(counted), len(begin), 1, 1))
     first[begin, np.arange(len(begin))] = 1.0
@@ -160,6 +166,10 @@ def of_maps(
         one = ordinary if number < period - 1 else ending
         gone = one.after(first, gone)
         left = one.after(0.0, left)
+    shown = np.zeros((2, len(counted)))
+    shown[0, :q] = shown_weights(output)[own]
+    if keeping is not None:
+        shown[1, q:] = output[cross]
     drive, inner, gained_inner = _driven(ordinary, ending, seen, gains, kept, modes, nodes, weights)
     return Period(
         modes=modes,
@@ -172,10 +182,11 @@ def of_maps(
         inner=inner,
         gained=gained,
         gained_inner=gained_inner,
-        forgotten=-np.expm1(2 * period * np.log1p(kept - 1)),
-        remembered=kept ** (2 * period),
+        forgotten=-np.expm1(2 * log_kept),
+        remembered=np.exp(2 * log_kept),
+        shown=shown[:, begin],
         spectrum=step_spectrum(_slow(plain, last, period, cleared)),
-        keeping=keeping and Keeping(-np.expm1(period * np.log1p(kept - 1)), keeping.weight),
+        keeping=keeping and Keeping(-np.expm1(log_kept), keeping.weight),
         contour=QUIET_CONTOUR if keeping is None or np.any(keeping.forgetting > 0) else contour,
     )
 

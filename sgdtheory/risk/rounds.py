@@ -15,23 +15,29 @@ from scipy.optimize import brentq
 
 from sgdtheory.risk.closed_form import in_portions
 from sgdtheory.risk.linear import resolvent, solve
-from sgdtheory.risk.moments import Moments, at_runs, pack, unpack
+from sgdtheory.risk.moments import Moments, Passed, at_runs, pack, unpack
 from sgdtheory.risk.period import Period
-from sgdtheory.risk.spectrum import AT_ONE
+from sgdtheory.risk.spectrum import AT_ONE, NEARLY_UNSTABLE, near_threshold
 from sgdtheory.risk.stage import Points
+from sgdtheory.risk.transforms import sizes
 
 NUMBERS_AT_ONCE = 200_000  # in a temporary, 3 MB
 ROUNDED = 1e-14  # of an eigenvalue
 RATE_ACCURACY = 1e-6  # of the rate of growth, in units of 1/n
 EPSILON = float(np.finfo(float).eps)
+# The smallest factor a round that contours follow: 1 − Φ, from which they are computed, is singular to rounding beside
+# smaller ones. After the 17 rounds of the shortest closed form 1e-204 is left, which no risk shows.
+LEAST_LEFT = 1e-12
+SMALLEST = 1e-300  # λ that is 0 to a division
 TINY = 1e-9  # a load that is as good as none
 
 
 class PeriodStage:
     """A period in S settings, ready for any number of rounds: what `closed_form` asks of a stage."""
 
-    def __init__(self, period: Period, stable: bool = False) -> None:
+    def __init__(self, period: Period, stable: bool = False, loads: np.ndarray | None = None) -> None:
         self.period = period
+        self._loads = loads
         self.stable = stable
         self.modes = period.modes
         self.contour = period.contour
@@ -40,11 +46,30 @@ class PeriodStage:
 
     def some(self, places: np.ndarray) -> "PeriodStage":
         """Of some of the settings."""
-        return PeriodStage(self.period.some(places), self.stable)
+        loads = None if self._loads is None else self._loads[places]
+        return PeriodStage(self.period.some(places), self.stable, loads)
 
     def without_average(self) -> "PeriodStage":
         """Of the iterate alone."""
-        return PeriodStage(self.period.without_average(), self.stable)
+        return PeriodStage(self.period.without_average(), self.stable, self._loads)
+
+    @property
+    def loads(self) -> np.ndarray:
+        """(S,) `load`, which is looked for once."""
+        if self._loads is None:
+            self._loads = load(self.period)
+        return self._loads
+
+    def near_threshold(self, num_rounds: np.ndarray) -> np.ndarray:
+        """(S,) whether rounding of γ counts after so many rounds.
+
+        A direction may hardly move in a round though it does in every step, and others do (γλ = 2 and an even H).
+        """
+        slow = -own_excesses(self.period)
+        pace = slow / np.maximum(self.modes.eigenvalue, SMALLEST)
+        back = pace < np.where(pace.shape[1] == 1, np.inf, pace.max(1, initial=0.0)[:, None] / 2)
+        held = ((slow < NEARLY_UNSTABLE) & back & (self.modes.eigenvalue > 0)).any(1)
+        return held | near_threshold(self.loads, self.spectrum, num_rounds)
 
     def growths(self, num_rounds: np.ndarray) -> np.ndarray:
         """(S,) rates per round at which moments grow or, below 0, decay, where so many rounds tell them from 0."""
@@ -52,14 +77,15 @@ class PeriodStage:
         for place, rounds in enumerate(num_rounds.tolist()):
             one = self.period.some(np.array([place]))
             slowest = 2 * float(one.spectrum.slowest[0])
-            may_settle = slowest <= 0 and (self.stable or load(one)[0] < 1)
+            may_settle = slowest <= 0 and (self.stable or self.loads[place] < 1)
             if may_settle and slowest > -1 / rounds:
                 continue
-            found[place] = np.log1p(_largest_excess(one, may_settle, max(RATE_ACCURACY / rounds, EPSILON)))
+            excess = _largest_excess(one, may_settle, max(RATE_ACCURACY / rounds, EPSILON))
+            found[place] = np.log1p(max(excess, LEAST_LEFT - 1))
         return np.where(np.abs(found) * num_rounds > 1, found, 0.0)
 
 
-def after(stage: PeriodStage, moments: Moments, num_rounds: np.ndarray) -> Moments:
+def after(stage: PeriodStage, moments: Moments, num_rounds: np.ndarray) -> Passed:
     """Moments of S settings after so many rounds, (S,) ≥ 1, from the beginning of one."""
     return in_portions(_moments_at, stage, moments, num_rounds)
 
@@ -113,13 +139,18 @@ def _coupled(period: Period, excess: float) -> np.ndarray:
 
 def own_excess(period: Period) -> np.ndarray:
     """(S,) largest |eigenvalue| of a Φ_i of moments, less 1."""
+    return own_excesses(period).max(1)
+
+
+def own_excesses(period: Period) -> np.ndarray:
+    """(S, K) the same of each direction."""
     q = period.seen.shape[1]
     decay = np.moveaxis(period.decay[:q, :q], (0, 1), (2, 3))
     finite: Any = np.isfinite(decay).all((2, 3))
     slow = np.linalg.eigvals(np.where(finite[..., None, None], decay, 0.0))  # (S, K, q)
     near = np.abs(slow) < 0.5
     excess = np.where(near, -slow.real, np.abs(1 - slow) - 1)
-    return np.where(finite, excess.max(2), np.inf).max(1)
+    return np.where(finite, excess.max(2), np.inf)
 
 
 def _largest_excess(period: Period, settles: bool, accuracy: float) -> float:
@@ -142,7 +173,7 @@ def _largest_excess(period: Period, settles: bool, accuracy: float) -> float:
     return float(brentq(below, begin, high, xtol=accuracy))  # pyright: ignore
 
 
-def _moments_at(stage: PeriodStage, moments: Moments, noise: np.ndarray, points: Points) -> Moments:
+def _moments_at(stage: PeriodStage, moments: Moments, noise: np.ndarray, points: Points) -> Passed:
     """Moments after so many rounds of some parts, (p,) of them with so much σ² each."""
     parts = [
         _of_one(
@@ -153,11 +184,11 @@ def _moments_at(stage: PeriodStage, moments: Moments, noise: np.ndarray, points:
         )
         for place in range(points.num_steps.size)
     ]
-    return Moments(*(np.stack(each, axis=1) for each in zip(*parts, strict=True)))
+    return Passed(*(np.stack(each, axis=1) for each in zip(*parts, strict=True)))
 
 
-def _of_one(period: Period, moments: Moments, noise: np.ndarray, points: Points) -> Moments:
-    """Of one setting: moments (p, k, k, K), (p, k, K) and (p,); points (C,) each."""
+def _of_one(period: Period, moments: Moments, noise: np.ndarray, points: Points) -> Passed:
+    """Of one setting: moments (p, k, k, K), (p, k, K), (p,) and their size (p, 3); points (C,) each."""
     z, y, weight, scale, n = points
     q, nodes = period.seen.shape[1], period.seen.shape[0]
     start = np.concatenate([pack(moments.own)[:, period.own], moments.cross[:, period.cross]], axis=1)
@@ -176,13 +207,17 @@ def _of_one(period: Period, moments: Moments, noise: np.ndarray, points: Points)
     )
     driven = np.linalg.solve(matrix, n * right + (n * noise / y[:, None])[:, None])  # ĥ, (C, m, p)
     ended = []
-    gained = np.einsum("m,cmp->pc", period.gained_inner[0], driven)
+    shown: Any = 0.0
+    inner = np.einsum("m,cmp->pc", period.gained_inner[0], driven)
+    gained: Any = 0.0
     for piece, inverse, free in zip(pieces, inverses, frees, strict=True):
         added = np.einsum("jmk,cmp->pjkc", period.drive[:, :, 0, piece], z[:, None, None] * driven, optimize=True)
         found = free + np.einsum("ijkc,pjkc->pikc", inverse, added)  # ŷ/n
-        gained = gained + n * np.einsum("ik,pikc->pc", period.gained[:, 0, piece], found)
+        gained = gained + n * np.einsum("ik,pikc->ipc", period.gained[:, 0, piece], found)
+        shown = shown + np.einsum("vi,pikc->pvc", period.shown, found)
         ended.append(scale * np.einsum("pikc,c->pik", found, weight).real)
-    return _unpacked(period, moments, np.concatenate(ended, axis=-1), gained, points)
+    gained = np.concatenate([inner[None], np.broadcast_to(gained, (len(period.gained), *inner.shape))])
+    return _unpacked(period, moments, np.concatenate(ended, axis=-1), gained, z * np.moveaxis(shown, 1, 0), points)
 
 
 def _pieces(period: Period, num_points: int) -> list[slice]:
@@ -200,14 +235,21 @@ def _inverse(period: Period, piece: slice, points: Points) -> np.ndarray:
     return resolvent(decay, points.y[None], points.z[None], identity)[:, :, 0]
 
 
-def _unpacked(period: Period, moments: Moments, ended: np.ndarray, gained: np.ndarray, points: Points) -> Moments:
-    """Moments, of the numbers ŷ that a period begins with, (p, Q, K), and what S² has gained, (p, C)."""
+def _unpacked(
+    period: Period, moments: Moments, ended: np.ndarray, gained: np.ndarray, shown: np.ndarray, points: Points
+) -> Passed:
+    """Moments, of the ŷ that a period begins with, (p, Q, K), and what S² gains by noise and by each, (1 + Q, p, C).
+
+    And the size of their sums, of which `shown` (2, p, C) are oᵀM̂o and oᵀx̂.
+    """
     own, cross = _placed(period, ended, moments)
     if period.keeping is None:
-        return moments._replace(own=own)
+        return Passed(own, moments.cross, moments.square, sizes(points, *shown, None))
     z, y, weight, scale, n = points
-    square = z * gained / (y + z * n * period.forgotten[0])
-    return Moments(own, cross, scale * (square @ weight).real + period.keeping.remembered(moments.square, n))
+    kept = z / (y + z * n * period.forgotten[0])
+    size = sizes(points, *shown, z * kept * np.abs(gained).sum(0))
+    square = scale * ((kept * gained.sum(0)) @ weight).real + period.keeping.remembered(moments.square, n)
+    return Passed(own, cross, square, size)
 
 
 def _placed(period: Period, numbers: np.ndarray, moments: Moments) -> tuple[np.ndarray, np.ndarray]:

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course, StepMatrices, steps_of_shape
 from sgdtheory.problems import Modes
-from sgdtheory.risk.moments import Generators, Keeping, Moments, Steps, ends, generators, together
+from sgdtheory.risk.moments import Ends, Generators, Keeping, Moments, Passed, Steps, ends, generators, together
 from sgdtheory.risk.resolution import Resolution
 
 STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter ones are stepped through
@@ -229,26 +229,36 @@ def begun(moments: Moments, piece: Piece) -> Moments:
 
 
 class Point(NamedTuple):
-    """What is known after a number of steps: Σ oᵀM o, Σ oᵀx and Σ S², (2,) each, bias and variance at σ² = 1."""
+    """What is known after a number of steps: Σ oᵀM o, Σ oᵀx and Σ S², (2,) each, bias and variance at σ² = 1.
+
+    And their `size`, (2, 3), as `Ends` has it.
+    """
 
     step: float
     iterate: np.ndarray
     cross: np.ndarray
     square: np.ndarray
+    size: np.ndarray
 
 
-def point(step: float, moments: Moments, output: np.ndarray) -> Point:
-    """What is known of the first run, whose moments these are."""
-    sums = ends(moments, output)
-    return Point(step, sums.iterate[:, 0], sums.cross[:, 0], sums.square[:, 0].copy())
+def point(step: float, moments: Moments, output: np.ndarray, size: Any = 0.0) -> Point:
+    """What is known of the first run, whose moments these are, with sums of that size."""
+    sums = ends(moments, output, size)
+    return Point(step, sums.iterate[:, 0], sums.cross[:, 0], sums.square[:, 0].copy(), sums.size[:, 0])
 
 
 class Crossed(NamedTuple):
-    """The moments at the ends of pieces, the points asked for on the way, and whether panels were used, (S,)."""
+    """The moments at the ends of pieces, the points asked for on the way, and whether panels were used, (S,).
+
+    And the `size`, (2, S, 3), of the sums of the moments, as `Ends` has it; and `near`, (S,), whether runs have been
+    near the stability threshold, 1 or 0, where a closed form has told, else −1.
+    """
 
     moments: Moments
     points: list[Point]
     approximated: np.ndarray
+    size: Any = 0.0
+    near: Any = -1
 
 
 def crossed(moments: Moments, points: list[Point] | None = None) -> Crossed:
@@ -256,12 +266,47 @@ def crossed(moments: Moments, points: list[Point] | None = None) -> Crossed:
     return Crossed(moments, points or [], np.zeros(moments.square.shape[1], dtype=bool))
 
 
+def arrived(ended: Passed, near: np.ndarray) -> Crossed:
+    """In closed form."""
+    return crossed(ended.moments)._replace(size=ended.size, near=near)
+
+
 def merged(parts: Sequence[tuple[np.ndarray, Crossed]]) -> Crossed:
     """What became of some of the runs each, as one."""
     moments = together([(places, one.moments) for places, one in parts])
     points = [each for _, one in parts for each in one.points]
     order = np.argsort(np.concatenate([places for places, _ in parts]))
-    return Crossed(moments, points, np.concatenate([one.approximated for _, one in parts])[order])
+    approximated = np.concatenate([one.approximated for _, one in parts])[order]
+    size = [np.broadcast_to(one.size, (*one.moments.square.shape, 3)) for _, one in parts]
+    near = [np.broadcast_to(one.near, one.approximated.shape) for _, one in parts]
+    return Crossed(moments, points, approximated, np.concatenate(size, axis=1)[:, order], np.concatenate(near)[order])
+
+
+def onward(done: Crossed, after: Crossed, piece: Piece) -> Crossed:
+    """What is done after one more piece."""
+    size = after.size
+    points = after.points
+    if np.any(done.size):
+        size = size_after(done, ends(after.moments, piece.runs.output, size), piece)
+        points = [_point_after(done, each, piece) for each in points]
+    approximated = done.approximated | after.approximated
+    return Crossed(after.moments, done.points + points, approximated, size, np.maximum(done.near, after.near))
+
+
+def _point_after(done: Crossed, there: Point, piece: Piece) -> Point:
+    """With what rounding has left before the piece."""
+    sums = Ends(*(each[:, None] for each in there[1:]))
+    return there._replace(size=size_after(done, sums, piece)[:, 0])
+
+
+def size_after(done: Crossed, sums: Ends, piece: Piece) -> np.ndarray:
+    """(2, S, 3) size of the sums after one more piece, whose own is that of `sums`.
+
+    What rounding has left of moments goes the way of these: its share stays.
+    """
+    before = ends(done.moments, piece.runs.output).iterate
+    share = np.where(before > 0, done.size[..., 0] / before, 0.0)
+    return sums.size + share[..., None] * np.abs(np.stack([sums.iterate, sums.cross, sums.square], axis=-1))
 
 
 def ways(runs: Runs) -> list[list[tuple[float, float]]]:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import elementwise
 
 from sgdtheory.algorithms import LinearMethod
-from sgdtheory.risk.contour import LARGEST_REACH
+from sgdtheory.risk.contour import LARGEST_REACH, NEGLIGIBLE
 from sgdtheory.risk.linear import solve
 from sgdtheory.risk.moments import Generators
 
@@ -22,6 +22,13 @@ ROOT_TOLERANCES = {"xatol": 1e-13, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
 
 AT_ONE = 1e-60  # instead of 0: a state that never changes, such as w*, is no division by 0
 VANISHING = 1e-20  # (λ/λ_1)², below which a direction may be too slow for rounding
+
+
+# With loads below 1 less this much, risks change by at most some 1000 times as much as γ: rounding of γ does not count.
+NEARLY_UNSTABLE = 1e-3
+# log |μ| from which a negative μ is near −1, the threshold of the mean. There are none elsewhere; next to it matrices
+# are nearly defective, and ten times the distance is needed.
+NEARLY_TURNING = 1e-2
 
 
 class StepSpectrum(NamedTuple):
@@ -46,6 +53,13 @@ class StepSpectrum(NamedTuple):
     def at(self, place: int) -> "StepSpectrum":
         """Of one of the steps, numbers."""
         return StepSpectrum(*(float(each[place]) for each in self))
+
+
+def near_threshold(loads: np.ndarray, spectrum: StepSpectrum, number: np.ndarray) -> np.ndarray:
+    """(T,) whether moments hardly settle, or what oscillates hardly decays and is still there after so many steps."""
+    turning = spectrum.negative > -NEARLY_TURNING
+    lasting = (spectrum.complex > -NEARLY_UNSTABLE) & (spectrum.complex * number > -NEGLIGIBLE)
+    return turning | lasting | ~(loads < 1 - NEARLY_UNSTABLE)
 
 
 def step_spectrum(slow: np.ndarray) -> StepSpectrum:
@@ -124,7 +138,11 @@ def _continued(g: Any, drive: np.ndarray) -> np.ndarray:
 
 
 def growths(
-    maps: Generators, multiplicity: np.ndarray, slowest: np.ndarray, num_steps: np.ndarray, stable: bool = False
+    maps: Generators,
+    multiplicity: np.ndarray,
+    slowest: np.ndarray,
+    num_steps: np.ndarray,
+    load: np.ndarray | None = None,
 ) -> np.ndarray:
     """(T,) log of the largest eigenvalue of the coupled map of each step, where it differs from 0 by more than 1/n.
 
@@ -133,10 +151,10 @@ def growths(
         multiplicity: (K,).
         slowest: (T,) log of the largest |μ| of all A_i.
         num_steps: (T,) n.
-        stable: whether all maps with `slowest` below 0 are known to settle, which spares asking.
+        load: (T,) their `loads`, where they are known; 0 where all maps with `slowest` below 0 are known to settle.
     """
     floor = np.expm1(2 * slowest)  # the coupled map has no smaller largest eigenvalue
-    settles = (floor <= 0) & (stable or loads(maps, multiplicity) < 1)
+    settles = (floor <= 0) & ((loads(maps, multiplicity) if load is None else load) < 1)
     open_ = np.flatnonzero(~settles | (2 * slowest <= -1 / num_steps))
     found = np.zeros(slowest.size)
     if open_.size:

@@ -202,6 +202,19 @@ def _maps(
     return generators(matrices, batch, modes.eigenvalue, itself=False), modes
 
 
+def is_stable(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    """(N,) whether second moments stay bounded with any real B > 0 and a constant γ, of steps that are all alike."""
+    with np.errstate(all="ignore"):
+        if method == SGD():
+            modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
+            return _settles(modes, rate[:, None] * modes.eigenvalue, batch[:, None])
+        batch = method.workers * batch
+        gain, settles, modes = _gains(problem, method, rate)
+        gain = np.where(gain < -ROUNDED_BELOW_0 * gain.max(1, keepdims=True), np.inf, np.maximum(gain, 0.0))
+        margin = batch[:, None] - gain
+        return settles & (margin > 0).all(1) & ((modes.driving * gain / margin).sum(1) < 1)
+
+
 def growths_beyond(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """(N,) rates per step at which second moments grow with B and a constant γ, 0 where they do not."""
     if method.late:
@@ -241,6 +254,13 @@ def stability_edge(problem: AbstractProblem, batch: np.ndarray) -> np.ndarray:
     return 2 * batch / ((batch + 1) * problem.largest_eigenvalue) * t / (1 + t)
 
 
+def _settles(modes: Modes, x: np.ndarray, batch: np.ndarray) -> np.ndarray:
+    """(P,) whether the second moments of SGD stay bounded, for (P, K) γλ and (P, 1) B (THEORY.md T5)."""
+    margin = 2 - x * ((batch + 1) / batch)  # (1 − α)/x
+    loads = (modes.driving * x / np.where(margin > 0, margin, 1.0)).sum(1) / batch[:, 0]
+    return (margin > 0).all(1) & (loads < 1)
+
+
 def growth_rate(modes: Modes, x: np.ndarray, batch: np.ndarray) -> np.ndarray:
     """log of the largest eigenvalue μ of the one-step map of the second moments, where it exceeds 0.
 
@@ -254,9 +274,7 @@ def growth_rate(modes: Modes, x: np.ndarray, batch: np.ndarray) -> np.ndarray:
     Returns:
         (P,) rates per step, not negative.
     """
-    margin = 2 - x * ((batch + 1) / batch)  # (1 − α)/x
-    load = (modes.driving * x / np.where(margin > 0, margin, 1.0)).sum(1) / batch[:, 0]
-    unstable = ~((margin > 0).all(1) & (load < 1))
+    unstable = ~_settles(modes, x, batch)
     rate = np.zeros(x.shape[0])
     if unstable.any():
         x = x[unstable]

@@ -8,13 +8,18 @@ from sgdtheory.problems import Modes
 from sgdtheory.risk.contour import NEGLIGIBLE, QUIET_CONTOUR, Contour
 from sgdtheory.risk.moments import Generators, Keeping, generators
 from sgdtheory.risk.runs import Coefficients
-from sgdtheory.risk.spectrum import StepSpectrum, growths, step_spectrum
+from sgdtheory.risk.spectrum import StepSpectrum, growths, loads, near_threshold, step_spectrum
 
+# e^−115 is 1e-50: then ten orders of magnitude less is left of the start than of any risk that is vouched for.
+NOTHING_LEFT = 115.0
 LARGEST_EXPONENT = 709.0  # e^709 is about the largest float
 
 
 class Stage(NamedTuple):
-    """Constant coefficients in S settings on some modes, ready for any number of steps."""
+    """Constant coefficients in S settings on some modes, ready for any number of steps.
+
+    `load`, (S,), is that of `spectrum.loads`, or 0 where no moments are known to grow.
+    """
 
     modes: Modes
     output: np.ndarray
@@ -23,7 +28,7 @@ class Stage(NamedTuple):
     spectrum: StepSpectrum
     keeping: Keeping | None
     contour: Contour
-    stable: bool
+    load: np.ndarray
 
     def some(self, places: np.ndarray) -> "Stage":
         """Of some of the settings."""
@@ -32,15 +37,20 @@ class Stage(NamedTuple):
             alone=self.alone.some(places),
             spectrum=self.spectrum.some(places),
             keeping=self.keeping and self.keeping.some(places),
+            load=self.load[places],
         )
 
     def without_average(self) -> "Stage":
         """Of the iterate alone."""
         return self._replace(keeping=None)
 
+    def near_threshold(self, num_steps: np.ndarray) -> np.ndarray:
+        """(S,) whether rounding of γ counts after so many steps."""
+        return near_threshold(self.load, self.spectrum, num_steps)
+
     def growths(self, num_steps: np.ndarray) -> np.ndarray:
         """(S,) rates at which the moments grow or, below 0, decay, where n steps tell them from 0."""
-        return growths(self.alone, self.modes.driving, self.spectrum.slowest, num_steps, self.stable)
+        return growths(self.alone, self.modes.driving, self.spectrum.slowest, num_steps, self.load)
 
 
 def make_stage(
@@ -56,16 +66,28 @@ def make_stage(
         contour = QUIET_CONTOUR  # what decays needs all digits of the integrand
     alone = generators(here.matrices, here.batch, modes.eigenvalue, itself=False)
     maps = alone._replace(decay=alone.decay - alone.drive[:, :, None] * alone.seen[:, None, :, None])
-    return Stage(modes, output, maps, alone, step_spectrum(maps.propagator_decay), keeping, contour, stable)
+    load = np.zeros(here.batch.size) if stable else loads(alone, modes.driving)
+    return Stage(modes, output, maps, alone, step_spectrum(maps.propagator_decay), keeping, contour, load)
 
 
-def settling_steps(spectrum: StepSpectrum, keeping: Keeping | None) -> np.ndarray:
-    """(S,) steps after which complex poles have died out."""
+def settling_steps(spectrum: StepSpectrum, keeping: Keeping | None, noiseless: bool = False) -> np.ndarray:
+    """(S,) steps after which complex poles have died out.
+
+    Beside label noise, e^−45 of the start is nothing. Without noise (`noiseless`) the risk itself may be as small: then
+    beside what decays most slowly, or to e^−115 of the start.
+    """
     rate = np.asarray(spectrum.complex)
-    if keeping is None:  # moments of the iterate alone: products of two
-        rate = 2 * rate
-    with np.errstate(divide="ignore"):
-        return np.where(rate >= 0, np.inf, -NEGLIGIBLE / rate)
+    forgotten = -np.inf
+    with np.errstate(all="ignore"):
+        if keeping is not None:  # products with the average
+            forgotten = np.log1p(-keeping.forgetting)
+        found = np.where(rate >= 0, np.inf, -NEGLIGIBLE / (2 * rate if keeping is None else rate))
+        if not noiseless:
+            return found
+        oscillating = rate + np.maximum(rate, forgotten)
+        lead = 2 * np.maximum(spectrum.slowest, forgotten) - oscillating
+        beside = np.where(lead > 0, NEGLIGIBLE / lead, np.inf)
+        return np.maximum(found, np.minimum(beside, -NOTHING_LEFT / oscillating))
 
 
 class Points(NamedTuple):

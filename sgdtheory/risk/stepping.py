@@ -9,7 +9,7 @@ import numpy as np
 
 from sgdtheory.problems import Modes
 from sgdtheory.risk.compiled_loop import compiled_loop
-from sgdtheory.risk.moments import Moments, Steps, at_runs
+from sgdtheory.risk.moments import Moments, Steps, at_runs, ends
 from sgdtheory.risk.one_step import StepMaps, nested, stacked, step, step_maps
 from sgdtheory.risk.runs import MOST_STEPS, NO_STEP, Crossed, Piece, crossed, point
 
@@ -32,12 +32,31 @@ def stepped(moments: Moments, piece: Piece) -> Crossed:
             f"one (at most {MOST_STEPS:g}); take fewer samples, a smaller momentum or a smooth shape"
         )
     points = []
+    whole = piece
+    begin = moments
     while piece.stops:  # of a single run
         stop = np.array(piece.stops[:1])
         moments = _all_steps(moments, piece.between(piece.low, stop))
-        points.append(point(piece.stops[0], moments, piece.runs.output))
+        size = size_of_steps(begin, moments, whole.between(whole.low, stop))
+        points.append(point(piece.stops[0], moments, piece.runs.output, size))
         piece = piece.between(stop, piece.high)
-    return crossed(_all_steps(moments, piece), points)
+    ended = _all_steps(moments, piece)
+    return crossed(ended, points)._replace(size=size_of_steps(begin, ended, whole))
+
+
+def size_of_steps(begin: Moments, ended: Moments, piece: Piece) -> np.ndarray:
+    """(2, S, 3) size of the sums of moments, as `Ends` has it, that steps have led to.
+
+    Where the iterate swings about 0 its sum S is next to nothing, of terms that are as large as the iterate.
+    """
+    size = np.zeros((*begin.square.shape, 3))
+    if piece.keeping is not None:
+        level = np.maximum(*(ends(each, piece.runs.output).iterate for each in (begin, ended)))
+        forgetting, weight = piece.keeping
+        with np.errstate(divide="ignore"):
+            counted = np.minimum(piece.steps, 1 / forgetting)
+        size[..., 2] = counted * weight**2 * level
+    return size
 
 
 def _all_steps(moments: Moments, piece: Piece) -> Moments:

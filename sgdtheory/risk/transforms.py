@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from sgdtheory.risk.fractions import Fractions, at_steps, fractions, product, summed, times
-from sgdtheory.risk.moments import Ends, Keeping, Moments, pack, shown_rows, shown_weights, unpack
+from sgdtheory.risk.moments import Ends, Keeping, Moments, Passed, pack, shown_rows, shown_weights, unpack
 from sgdtheory.risk.stage import Points, Stage
 
 NUMBERS_AT_ONCE = 120_000  # modes times points times settings, by measurement: their parts are 2 MB
@@ -49,12 +49,17 @@ class _Sums(NamedTuple):
 
 
 class _Transforms(NamedTuple):
-    """Driven, and what Σ oᵀM o, Σ oᵀx and S² are integrals of, without n/z, (p, S, C); None without an average."""
+    """Driven, and what Σ oᵀM o, Σ oᵀx and S² are integrals of, without n/z, (p, S, C); None without an average.
+
+    `gross` is what that of S² would be if the two things that S² gains had one sign: where the iterate swings about 0
+    they nearly cancel.
+    """
 
     driven: np.ndarray
     iterate: np.ndarray
     cross: Any
     square: Any
+    gross: Any
 
 
 def ends_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> Ends:
@@ -63,16 +68,17 @@ def ends_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -
     solved = (_solved(stage, moments, points, piece, row) for piece in _pieces(stage, points))
     sums = _total([_sums(stage, each, points, np.ones(1)) for each in solved])
     found = _transforms(stage, sums, moments, noise, points)
+    size = sizes(points, found.iterate, found.cross, found.gross)
     iterate = _coefficient(found.iterate, points)
     if stage.output.size == 1:
         iterate = _coefficient(sums.shown[-1] * found.driven, points)
         iterate += (stage.output[0] ** 2 * _unforced(stage, moments, points)).sum(-1)
     if stage.keeping is None:
-        return Ends(iterate, np.zeros_like(iterate), moments.square)
-    return Ends(iterate, _coefficient(found.cross, points), _square(stage, moments, found, points))
+        return Ends(iterate, np.zeros_like(iterate), moments.square, size)
+    return Ends(iterate, _coefficient(found.cross, points), _square(stage, moments, found, points), size)
 
 
-def moments_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> Moments:
+def moments_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> Passed:
     """Moments after n steps, of some parts with so much σ² each, (p,)."""
     k = stage.output.size
     solved = [_solved(stage, moments, points, piece, np.eye(k)) for piece in _pieces(stage, points)]
@@ -83,11 +89,12 @@ def moments_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points
     if k == 1:
         own[0] += _unforced(stage, moments, points)
     own = unpack(own.transpose(1, 2, 0, 3), k)
+    size = sizes(points, found.iterate, found.cross, found.gross)
     if stage.keeping is None:
-        return moments._replace(own=own)
+        return Passed(own, moments.cross, moments.square, size)
     cross = np.concatenate([_cross(each, moments, found, points) for each in solved], axis=-1)
     cross *= points.scale[:, None]
-    return Moments(own, cross.transpose(1, 2, 0, 3), _square(stage, moments, found, points))
+    return Passed(own, cross.transpose(1, 2, 0, 3), _square(stage, moments, found, points), size)
 
 
 def _pieces(stage: Stage, points: Points) -> list[slice]:
@@ -160,17 +167,26 @@ def _transforms(stage: Stage, sums: _Sums, moments: Moments, noise: np.ndarray, 
     driven = (of_parts(sums.seen[:-1]) + noise[:, None, None] / points.t) / (1 - sums.seen[-1])
     iterate = of_parts(sums.shown[:-1]) + driven * sums.shown[-1]
     if stage.keeping is None:
-        return _Transforms(driven, iterate, None, None)
+        return _Transforms(driven, iterate, None, None, None)
     n = points.num_steps[:, None]
     forgetting, omega = (each[:, None] for each in stage.keeping)
     cross = of_parts(sums.begun + sums.moved[:-1]) + driven * sums.moved[-1]
-    gained = 2 * (1 - forgetting) * omega * cross + omega**2 * iterate
-    return _Transforms(driven, iterate, cross, n * gained / (points.t + n * forgetting * (2 - forgetting)))
+    gained = 2 * (1 - forgetting) * omega * cross, omega**2 * iterate
+    kept = n / (points.t + n * forgetting * (2 - forgetting))
+    gross = (np.abs(gained[0]) + np.abs(gained[1])) * kept
+    return _Transforms(driven, iterate, cross, kept * (gained[0] + gained[1]), gross)
 
 
 def _coefficient(values: np.ndarray, points: Points) -> np.ndarray:
     """(p, S) n-th coefficients of n/z times values, (p, S, C)."""
     return points.scale * (points.kernel * values).sum(-1).real
+
+
+def sizes(points: Points, *transforms: np.ndarray | None) -> np.ndarray:
+    """(p, S, 3) Σ |terms| of the `_coefficient` of three transforms, (p, S, C) or None; 0 of those that are None."""
+    weight = np.abs(points.kernel)
+    found = [0.0 if each is None else points.scale * (weight * np.abs(each)).sum(-1) for each in transforms]
+    return np.stack(np.broadcast_arrays(*found), axis=-1)
 
 
 def _square(stage: Stage, moments: Moments, found: _Transforms, points: Points) -> np.ndarray:

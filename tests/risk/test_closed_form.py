@@ -83,7 +83,7 @@ def assert_close(found, expected, settled, floors):
 def test_many_steps_at_once(method, share, trained, spectrum, kept, monkeypatch):
     stage, here, moments = case(method, kept, spectrum, trained, share)
     expected = stepped(stage, here, moments)
-    found = after(stage, moments, NUMBERS)
+    found = after(stage, moments, NUMBERS).moments
     settled = np.flatnonzero(settling_steps(stage.spectrum, stage.keeping) < NUMBERS)
     assert settled.size
     # of one vector all digits of what decays are kept; what turns, and what crosses, is next to what there was
@@ -91,7 +91,7 @@ def test_many_steps_at_once(method, share, trained, spectrum, kept, monkeypatch)
     floors = 1e-3 * turning, 1e-3, 1e-30 * turning
     assert_close(found, expected, settled, floors)
     sums = ends_after(stage, moments, NUMBERS)
-    what = slice(None) if stage.keeping else slice(1)  # of the iterate alone nothing crosses
+    what = slice(3 if stage.keeping else 1)  # of the iterate alone nothing crosses
     assert_close(sums[what], ends(expected, stage.output)[what], settled, floors[what])
     monkeypatch.setattr(transforms, "NUMBERS_AT_ONCE", 8)  # pieces of eight modes, if there are so many
-    assert_close(after(stage, moments, NUMBERS), found, settled, floors)
+    assert_close(after(stage, moments, NUMBERS).moments, found, settled, floors)
