@@ -18,20 +18,17 @@ import numpy as np
 from sgdtheory.algorithms import Algorithm, Course, Shape
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.crossing import FEW_TO_ROUND
+from sgdtheory.risk.moments import ROUNDING
 from sgdtheory.risk.stability import is_stable
 
-# γ is moved by so much, relative, for methods of one vector and for those of more, whose steps are products of matrices
+# γ is moved by so much, relative, for methods of one vector, of two, and of more, whose steps are products of matrices
 # that are nearly defective next to the threshold (heavy ball, β = 0.99). In 4,000 random settings, a third of them next
-# to the threshold, no error exceeded what this changes risks by; of heavy ball a fourth of it was exceeded.
-SHAKE = 32 * float(np.finfo(float).eps)
-SHAKE_OF_MATRICES = 2048 * float(np.finfo(float).eps)
+# to the threshold, errors of heavy ball exceeded a fourth of what this changes risks by.
+SHAKES = tuple(factor * float(np.finfo(float).eps) for factor in (32, 2048, 8192))
 # Up to this relative distance to the threshold a risk is computed twice. At a larger one it changes by at most some
 # 1/NEAR times as much as γ: by 1e-10 of itself, which needs no statement.
 NEAR = 1e-3
 ROUNDED = 1e-10  # Smaller relative errors of rounding are not stated: every risk has them.
-# The rounding error of a closed form is at most so many times the sum of |terms|. In 4,000 random settings it was at
-# most a tenth of that where weight decay loses digits.
-ROUNDING = 4 * float(np.finfo(float).eps)
 PROBES = 257  # Steps of a schedule at which the largest γ and the smallest B are looked for.
 
 
@@ -78,7 +75,7 @@ def _factors(shape: Shape, steps: np.ndarray) -> np.ndarray:
 
 def moved(rate: Any, algorithm: Algorithm) -> Any:
     """Return γ, moved by the rounding of a step."""
-    return rate * (1 + (SHAKE if len(algorithm.method.start) == 1 else SHAKE_OF_MATRICES))
+    return rate * (1 + SHAKES[min(len(algorithm.method.start), len(SHAKES)) - 1])
 
 
 def shaken(course: Course) -> Course:

@@ -9,7 +9,18 @@ import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course, StepMatrices, steps_of_shape
 from sgdtheory.problems import Modes
-from sgdtheory.risk.moments import Ends, Generators, Keeping, Moments, Passed, Steps, ends, generators, together
+from sgdtheory.risk.moments import (
+    ROUNDING,
+    Ends,
+    Generators,
+    Keeping,
+    Moments,
+    Passed,
+    Steps,
+    ends,
+    generators,
+    together,
+)
 from sgdtheory.risk.resolution import Resolution
 
 STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter ones are stepped through
@@ -302,11 +313,19 @@ def _point_after(done: Crossed, there: Point, piece: Piece) -> Point:
 def size_after(done: Crossed, sums: Ends, piece: Piece) -> np.ndarray:
     """(2, S, 3) size of the sums after one more piece, whose own is that of `sums`.
 
-    What rounding has left of moments goes the way of these: its share stays.
+    What rounding has left of moments goes the way of these: its share stays. Of moments that have lost all their digits
+    there is no share: their size stays, in every iterate that an average takes.
     """
     before = ends(done.moments, piece.runs.output).iterate
     share = np.where(before > 0, done.size[..., 0] / before, 0.0)
-    return sums.size + share[..., None] * np.abs(np.stack([sums.iterate, sums.cross, sums.square], axis=-1))
+    size = share[..., None] * np.abs(np.stack([sums.iterate, sums.cross, sums.square], axis=-1))
+    taken = np.zeros(piece.low.size)
+    if piece.keeping is not None:
+        with np.errstate(divide="ignore"):
+            taken = np.minimum(piece.steps, 1 / piece.keeping.forgetting) * piece.keeping.weight
+    whole = done.size[..., :1] * np.stack([np.ones_like(taken), taken, taken**2], axis=-1)
+    lost = before <= ROUNDING * done.size[..., 0]
+    return sums.size + np.where(lost[..., None], whole, size)
 
 
 def ways(runs: Runs) -> list[list[tuple[float, float]]]:
