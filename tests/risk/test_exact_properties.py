@@ -151,6 +151,7 @@ class Weighted:
 
     def __init__(self, eigenvalue, multiplicity, signal):
         self.weighted = Modes(*map(np.array, (eigenvalue, multiplicity, signal)))
+        self.largest_eigenvalue = float(self.weighted.eigenvalue.max())
 
     def modes(self, smallest, tolerance=0.0):
         return self.weighted
