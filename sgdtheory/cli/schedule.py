@@ -20,6 +20,7 @@ FRACTIONS = 0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97, 
 class ScheduleCommand(ProblemCommand, MethodCommand):
     """The schedule that leaves the last iterate of SGD, signs or Adam the least risk on power-law regression.
 
+    Learning rates of SGD are searched up to the stability edge: a few steps with one beyond it may have less risk.
     With --batch-size the learning rates alone are found, with --num-steps the batch sizes of SGD too. Schedules with a
     name, their peaks tuned, are listed by what they lose; averages of the iterates may do better than any last one.
     """
@@ -84,7 +85,8 @@ class ScheduleCommand(ProblemCommand, MethodCommand):
             f"{best.lower_bound_gap:.3g} times a bound below every linear method; slope at the optimum "
             f"{best.slope:.0e}; {best.agreeing} of {best.searches} searches end there"
         )
-        table = Table(title=f"best schedule: {self.problem_title}{_words(best)}", caption=caption)
+        below = " up to the stability edge" if best.algorithm.linear else ""
+        table = Table(title=f"best schedule{below}: {self.problem_title}{_words(best)}", caption=caption)
         for header in ("t/n", "learning rate γ_t", "batch size B_t"):
             table.add_column(header, justify="right")
         for fraction in FRACTIONS:

@@ -8,7 +8,8 @@ from scipy.interpolate import CubicSpline
 from sgdtheory.algorithms import Algorithm
 from sgdtheory.risk import mean_risk, mean_risks_along
 
-TABULATED = 1024  # learning rates
+TABULATED = 1024  # learning rates up to γλ = 2
+MOST_TURNS = 4.0  # times as many, where γ may be larger: up to γλ = 32
 
 
 class MeanRisks:
@@ -20,8 +21,8 @@ class MeanRisks:
     Args:
         algorithm: what is run.
         eigenvalue, signal: (L,) of the directions.
-        largest_rate: the edge with n steps; it falls with n.
-        largest: a risk; all beyond it, and what is beyond the edge, is the same.
+        largest_rate: the end of the range of γ for n steps; between powers of two it is no more than at one of them.
+        largest: a risk; all beyond it, and what is beyond that end, is the same.
     """
 
     def __init__(
@@ -51,10 +52,13 @@ class MeanRisks:
         return np.where(within, np.maximum(spline(np.sqrt(np.where(within, rate, 0.0))), 0.0), self.largest)
 
     def _tabulated(self, steps: float) -> tuple[np.ndarray, np.ndarray]:
-        """√γ and risks after n steps: a run for all n up to the next power of two, up to the edge with half of them."""
+        """√γ and risks after n steps: one run for all n up to the next power of two, for all γ of any of these n."""
         doublings = int(np.ceil(np.log2(steps))) if self.one_run else 0
         fewest = 2.0 ** (doublings - 1) if self.one_run else steps
-        roots = np.linspace(0.0, np.sqrt(self.largest_rate(max(fewest, 1.0))), TABULATED)
+        numbers = {max(fewest, 1.0), 2.0**doublings if self.one_run else steps}
+        largest = max(self.largest_rate(each) for each in numbers)
+        turns = np.sqrt(largest * self.directions[0].max() / 2)  # over those up to γλ = 2
+        roots = np.linspace(0.0, np.sqrt(largest), int(TABULATED * np.clip(turns, 1.0, MOST_TURNS)))
         if not self.one_run:
             return roots, mean_risk(self.algorithm, *self.directions, roots**2, steps)
         if doublings not in self.runs:

@@ -66,10 +66,13 @@ class OutOfReach:
 
         f is a polynomial of degree n in γλ: with `γλ = γ_max λ_1 sin²(θ/2)` it turns by at most n for each unit of θ.
         In a cell in which it turns by less than 1 it is no nearer to 0 than at the nearer end, less the second
-        differences there, unless it changes its sign.
+        differences there, unless it changes its sign. Oscillators turn by √(γλ) a step: where γ may be larger than
+        2/λ_1 there are as many more cells.
         """
         if (steps, cells_a_step) not in self._least:
-            self._least[steps, cells_a_step] = self._of_the_mean_path(steps, max(cells_a_step * steps, LEAST_CELLS))
+            turns = np.sqrt(max(self.largest_rate(steps) * self.problem.largest_eigenvalue / 2, 1.0))
+            cells = max(cells_a_step * steps * turns, LEAST_CELLS)
+            self._least[steps, cells_a_step] = self._of_the_mean_path(steps, cells)
         return self._least[steps, cells_a_step]
 
     def _of_the_mean_path(self, steps: float, cells: float) -> float:
@@ -96,7 +99,8 @@ class OutOfReach:
         """
         if self.plain:
             return self._of_averages(steps)
-        reach = 2 * displacement(self.algorithm.method, self.largest_rate(2.0), steps)
+        largest = max(self.largest_rate(2.0), self.largest_rate(steps))
+        reach = 2 * displacement(self.algorithm.method, largest, steps)
         modes = self.problem.modes(MEAN_RESOLVED / max(reach, 1e-300))
         left = 1 - reach * modes.eigenvalue
         return float(modes.signal @ np.where(left > 0, left, 0.0) ** 2)

@@ -19,6 +19,10 @@ SPACING_SWINGING = np.log(3)  # and where what does not swing has to be known be
 FINE_SPACING = 0.3
 FINE_PLACES = 9
 STEEPEST = 2.0  # slope of log Δ: what lies between two places is taken to be no lower than this allows
+# The same where γ goes on until runs diverge: there the risk rises by orders of magnitude within a factor of γ. With 2,
+# two of 800 random runs of schedule-free SGD missed a minimum, by 1.3% and 1.5%; 5 finds both and takes 1.4 times as
+# long.
+STEEPEST_DIVERGING = 5.0
 FINEST_INTERVAL = 0.3  # an interval this narrow hides no minimum
 MOST_PIECES = 4  # into which a wider one is cut at once
 NOISE_FALLS = 0.8  # times the variance: a minimum nearby is no lower
@@ -56,6 +60,7 @@ class RiskAgainstRate:
         batch, steps: (P,) B and n.
         resonant: n/B up to which steps may resonate.
         swings: what is known of a bias that swings with γ, if it does.
+        steepest: the slope of log Δ over a place that is reckoned with.
     """
 
     def __init__(
@@ -66,12 +71,14 @@ class RiskAgainstRate:
         steps: np.ndarray,
         resonant: float = RESONANT,
         swings: Swings | None = None,
+        steepest: float = STEEPEST,
     ) -> None:
         self.risk = risk
         self.edge = edge
         self.batch = batch
         self.steps = steps
         self.swings = swings
+        self.steepest = steepest
         self.resonates = steps <= resonant * batch
         self.fineness = np.maximum(steps, 2.0)  # a single step leaves the risk as it is, whatever γ
         self.end = np.log(self.fineness)
@@ -104,7 +111,7 @@ class RiskAgainstRate:
     def minima(self, least_rate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(P,) place and log Δ of the least minimum of each setting, above (P,) rates of no interest."""
         place, value, floor, setting = self._scan(least_rate)
-        k = _contenders(place, value, floor, setting)
+        k = _contenders(place, value, floor, setting, self.steepest)
         setting = setting[k]
         brackets = place[[k - 1, k, k + 1]]
         values = value[[k - 1, k, k + 1]]
@@ -210,7 +217,7 @@ class RiskAgainstRate:
         if at_edge.size:  # fewer points may fail there after very many steps
             value[at_edge] = self(place[at_edge], setting[at_edge])
         while (hiding := self._where_more_may_hide(place, value, setting)).size:
-            between, after = _cut(place, value, setting, hiding)
+            between, after = _cut(place, value, setting, hiding, self.steepest)
             found, least = self._scanned(between, setting[after])
             value = np.insert(value, after, found)
             floor = np.insert(floor, after, least)
@@ -251,12 +258,12 @@ class RiskAgainstRate:
         first = value[:-1]
         second = value[1:]
         width = np.where(np.diff(setting) == 0, np.diff(place), 0.0)
-        bound = (first + second - STEEPEST * width) / 2
+        bound = (first + second - self.steepest * width) / 2
         growth = np.diff(np.log(self.share(place, setting)))
         smooth = ~self.resonates[setting[1:]]
-        bound = np.where(smooth, np.maximum(bound, first - STEEPEST * growth), bound)
+        bound = np.where(smooth, np.maximum(bound, first - self.steepest * growth), bound)
         inside = place[1:] <= self.end[setting[1:]]
-        return 1 + np.flatnonzero((width > FINEST_INTERVAL) & inside & (bound < _lowest(value, setting)[1:]))
+        return 1 + np.flatnonzero((width > _finest(self.steepest)) & inside & (bound < _lowest(value, setting)[1:]))
 
 
 def _where_it_swings(
@@ -273,7 +280,9 @@ def _where_it_swings(
     return np.concatenate(found), np.concatenate(of)
 
 
-def _cut(place: np.ndarray, value: np.ndarray, setting: np.ndarray, after: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _cut(
+    place: np.ndarray, value: np.ndarray, setting: np.ndarray, after: np.ndarray, steepest: float = STEEPEST
+) -> tuple[np.ndarray, np.ndarray]:
     """Places that cut the intervals that end at `after`, and the end of each.
 
     Into as many pieces as it takes if the risk is no lower between their ends, several halvings in one, but into few:
@@ -283,11 +292,16 @@ def _cut(place: np.ndarray, value: np.ndarray, setting: np.ndarray, after: np.nd
     second = value[after]
     width = place[after] - place[after - 1]
     above = np.minimum(first, second) - _lowest(value, setting)[after]
-    fall = (STEEPEST * width - np.abs(first - second)) / 2  # below the lower end, at most
-    most = np.clip(np.ceil(width / FINEST_INTERVAL), 2, MOST_PIECES)
+    fall = (steepest * width - np.abs(first - second)) / 2  # below the lower end, at most
+    most = np.clip(np.ceil(width / _finest(steepest)), 2, MOST_PIECES)
     pieces = np.clip(np.ceil(fall / np.maximum(above, LEAST_RISK)), 2, most).astype(int)
     cuts = [place[k - 1] + np.arange(1, n) / n * (place[k] - place[k - 1]) for k, n in zip(after, pieces, strict=True)]
     return np.concatenate(cuts), np.repeat(after, pieces - 1)
+
+
+def _finest(steepest: float) -> float:
+    """The width of intervals that hide no minimum, where slopes may be as steep as this."""
+    return FINEST_INTERVAL * STEEPEST / steepest
 
 
 def _places(start: float, end: float, resonant: bool, spacing_above: float = SPACING_ABOVE) -> np.ndarray:
@@ -305,13 +319,15 @@ def _lowest(value: np.ndarray, setting: np.ndarray) -> np.ndarray:
     return np.minimum.reduceat(value, np.flatnonzero(np.diff(setting, prepend=-1)))[setting]
 
 
-def _contenders(place: np.ndarray, value: np.ndarray, floor: np.ndarray, setting: np.ndarray) -> np.ndarray:
+def _contenders(
+    place: np.ndarray, value: np.ndarray, floor: np.ndarray, setting: np.ndarray, steepest: float = STEEPEST
+) -> np.ndarray:
     """Indices of the local minima of a scan that may be the least of their setting once they are refined."""
     left = value[:-2]
     here = value[1:-1]
     right = value[2:]
     minimum = (here <= left) & (here <= right) & (setting[:-2] == setting[2:])
-    drop = CONTENDING * STEEPEST * np.diff(place)
+    drop = CONTENDING * steepest * np.diff(place)
     bound = (here + np.minimum(left - drop[:-1], right - drop[1:])) / 2
     bound = np.minimum(bound, floor[1:-1])  # where the bias swings its minima are steep
     lowest = _lowest(value, setting)[1:-1]

@@ -8,12 +8,12 @@ from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import checked_problem
 from sgdtheory.algorithms import SGD, Algorithm, LinearMethod, checked_algorithm
-from sgdtheory.critical.edges import Edges
+from sgdtheory.critical.edges import DivergingRates, Edges
 from sgdtheory.critical.least_risk import Tuned
 from sgdtheory.critical.mean_risks import MeanRisks
 from sgdtheory.critical.out_of_reach import OutOfReach
 from sgdtheory.critical.patterns import MOST_SWINGING, StepPatterns, patterns_of
-from sgdtheory.critical.risk_against_rate import RiskAgainstRate
+from sgdtheory.critical.risk_against_rate import SCAN_ERROR, STEEPEST, STEEPEST_DIVERGING, RiskAgainstRate
 from sgdtheory.critical.swings import LEAST_RISK, Swings
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import (
@@ -75,6 +75,13 @@ class TunedRisk:
         self._first_gain = 1.5 * (modes.signal @ ratio) / noise
         self._peaks = _Peaks(self.algorithm)
         self._stable_edge = Edges(partial(method_edge, problem, algorithm.method), algorithm.method != SGD())
+        self._diverging = DivergingRates(
+            partial(self.risk, tolerance=SCAN_ERROR),
+            self.initial_risk,
+            1 / self.largest_eigenvalue,
+            self.patterns.first_steps,
+            self.patterns.resonant,
+        )
         self._growths: dict[float, float] = {}
         self._patterns: dict[float, StepPatterns] = {}
         repeats = self.algorithm.method.period > 1
@@ -125,17 +132,39 @@ class TunedRisk:
         """The end of the range of γ: the largest stable one.
 
         The peak of a schedule may pass that for a while: up to where the moments would grow by e^`ALLOWED_GROWTH`.
+            Where the method changes with the step, or γ_t is a function of it, runs of n steps diverge at the end.
         """
-        edge = self._stable_edge(batch)
-        if self.algorithm.steady or not self.algorithm.schedule.smooth:
+        if self._without_threshold:
+            return self._diverging(batch, steps)
+        edge = self._stable_edge(batch) / self._largest_factor
+        if self.algorithm.steady:
             return edge
         return edge * (1 + self._overshoot(_known(self._growths, batch, self._growths_beyond) * steps))
 
+    @property
+    def _without_threshold(self) -> bool:
+        algorithm = self.algorithm
+        return algorithm.method.step_dependence not in ("none", "period") or not algorithm.schedule.smooth
+
     def _largest_rate(self, steps: float) -> float:
-        return float(self.edge(np.array([LARGEST_BATCH]), np.array([steps]))[0])
+        one = np.array([LARGEST_BATCH]), np.array([steps])
+        return float((self._diverging.coarse if self._without_threshold else self.edge)(*one)[0])
+
+    @cached_property
+    def _factors(self) -> np.ndarray:
+        """The schedule at many fractions of the steps, those next to its knots included."""
+        return self.algorithm.schedule.at((np.arange(SHAPE_POINTS) + 0.5) / SHAPE_POINTS)
+
+    @cached_property
+    def _largest_factor(self) -> float:
+        """Of γ that a schedule takes: 1 of one whose peak is γ."""
+        schedule = self.algorithm.schedule
+        ends = schedule.at(np.array([0.0, *schedule.knots()]))
+        largest = float(max(self._factors.max(), ends.max()))
+        return largest if largest > 0 else 1.0
 
     def _growths_beyond(self, batch: np.ndarray) -> np.ndarray:
-        """How fast the rate of growth rises with γ/edge, beyond it."""
+        """How fast the rate of growth rises with the largest γ_t over the edge, beyond it."""
         rate = self._stable_edge(batch) * (1 + JUST_BEYOND)
         return growths_beyond(self.problem, self.algorithm.method, batch, rate) / JUST_BEYOND
 
@@ -148,8 +177,7 @@ class TunedRisk:
     @cached_property
     def _means_beyond(self) -> tuple[np.ndarray, np.ndarray]:
         """Logs of `mean((1 + δ) f(u) − 1)₊`, increasing, and of δ."""
-        fractions = (np.arange(SHAPE_POINTS) + 0.5) / SHAPE_POINTS
-        factors = self.algorithm.schedule.at(fractions)
+        factors = self._factors / self._largest_factor
         trial = np.geomspace(1e-12, BEYOND_EDGE, 400)
         means = np.array([np.maximum((1 + delta) * factors - 1, 0.0).mean() for delta in trial])
         return np.log(np.maximum(means, 1e-300)), np.log(trial)
@@ -165,7 +193,9 @@ class TunedRisk:
         swings = None
         if until := self.patterns.swinging:
             swings = Swings(self.parts, self.mean_risk, partial(self._swing, steps), steps <= MAY_SWING * until)
-        return RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, self.patterns.resonant, swings)
+        steepest = STEEPEST_DIVERGING if self._without_threshold else STEEPEST
+        edge = self.edge(batch, steps)
+        return RiskAgainstRate(self.risk, edge, batch, steps, self.patterns.resonant, swings, steepest)
 
     def _swing(self, steps: np.ndarray, risk: np.ndarray) -> np.ndarray:
         """(P,) whether what is left of early steps still makes the risk swing with γ, beside so much of it."""

@@ -25,6 +25,7 @@ from sgdtheory.optimal.search import AbstractSearch, Knots, Search
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import EquivalentRuns, checked_for_risk, course_risk
 
+BELOW_EDGE = "least among learning rates up to the stability edge; few steps with one beyond it may have less risk"
 SAME_ON_FEW = 1e-6  # relative, of risks on few knots: of one optimum
 ROUGH = 0.05  # relative: where an equivalent may be so far off, simulations should tell
 
@@ -59,10 +60,11 @@ class KnotShape(Shape):
 class OptimalSchedule(Shown):
     """The best schedule found, as an algorithm and as functions of the fraction of the steps that are done.
 
-    It is the least of many local optima within 64 steps, where single steps cancel each other and orders of the same
-    rates differ by percents; of longer runs the local optimum among schedules that change little from step to step, to
-    which three starts lead, or four of an equivalent: just above 64 steps, free single steps would gain up to 5% more.
-    That there is no lower one is what searches tell, not a theorem.
+    Of SGD it is best among learning rates up to the stability edge. It is the least of many local optima within 64
+    steps, where single steps cancel each other and orders of the same rates differ by percents; of longer runs the
+    local optimum among schedules that change little from step to step, to which three starts lead, or four of an
+    equivalent: just above 64 steps, free single steps would gain up to 5% more. That there is no lower one is what
+    searches tell, not a theorem.
 
     Attributes:
         num_steps: n.
@@ -122,6 +124,7 @@ class OptimalSchedule(Shown):
         notes = [
             f"{number(self.lower_bound_gap)} times a lower bound",
             f"{self.agreeing} of {self.searches} searches ended here",
+            BELOW_EDGE if self.algorithm.linear else "",
             self.remark,
         ]
         return columns_sheet(f"{title}{number(self.risk)} y²", columns, notes)
@@ -140,18 +143,18 @@ def optimal_schedule(
     """The learning rates γ_t, and batch sizes B_t, that leave SGD, signs or Adam the least risk (THEORY.md T26).
 
     Minimises the risk of what is returned, `R_n(γ_0 … γ_{n−1}, B_0 … B_{n−1})`, over γ_t up to the stability edge of
-    B_t and, where the batch size is left open, over B_t ≥ 1, not rounded, with `Σ B_t = D`. Both are given by knots
-    that lie dense at both ends of the run: a third of an e-fold of the distance from the nearer end apart, or at every
-    step if there are at most 64.
-    With more steps, from three starts on few knots by L-BFGS, and on more and more by Newton's method, from the exact
-    gradient: a schedule that is smooth between knots. One that is free at every step had less risk by more than 10⁻³ in
-    9 of 20 problems with 65 to 100 steps, by 5% once.
-    With at most 64, by Newton's method side by side, from smooth schedules, Chebyshev's steps in several orders and
-    random ones, and from the best one with its steps in other orders or with one rate changed, until that leads to no
-    better one. The least is taken; `agreeing` says how many searches ended there.
-    Of SignSGD() and Adam() it is the risk of the deterministic equivalent, stepped through: the learning rates of the
-    last iterate at a constant batch size, without a bound above, up to 20,000 steps. There a fourth start rises first,
-    and all searches are Newton's. With 1000 steps it takes 20 s.
+    B_t and, where the batch size is left open, over B_t ≥ 1, not rounded, with `Σ B_t = D`. Schedules with single steps
+    beyond the edge are not searched; with few steps and large batches one of them may have several times less risk.
+    Both are given by knots that lie dense at both ends of the run: a third of an e-fold of the distance from the nearer
+    end apart, or at every step if there are at most 64. With more steps, from three starts on few knots by L-BFGS, and
+    on more and more by Newton's method, from the exact gradient: a schedule that is smooth between knots. One that is
+    free at every step had less risk by more than 10⁻³ in 9 of 20 problems with 65 to 100 steps, by 5% once. With at
+    most 64, by Newton's method side by side, from smooth schedules, Chebyshev's steps in several orders and random
+    ones, and from the best one with its steps in other orders or with one rate changed, until that leads to no better
+    one. The least is taken; `agreeing` says how many searches ended there. Of SignSGD() and Adam() it is the risk of
+    the deterministic equivalent, stepped through: the learning rates of the last iterate at a constant batch size,
+    without a bound above, up to 20,000 steps. There a fourth start rises first, and all searches are Newton's. With
+    1000 steps it takes 20 s.
 
     Example:
         >>> import sgdtheory as st

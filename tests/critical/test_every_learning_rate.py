@@ -1,7 +1,8 @@
 """The best learning rate of any algorithm by brute force: every γ of two dense grids, and all of their minima refined.
 
 The moments of three numbers a direction, the two that a method keeps and the sum of its average, for many γ at a time.
-Nothing is shared with the library but the end of the range of γ, which is a definition.
+Nothing is shared with the library but the end of the range of γ, which is a definition; schedule-free SGD is tried with
+γ from next to nothing to far beyond where its runs diverge.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ SHAPES = {
     st.WSD(0.2): lambda u: min(1.0, (1 - u) / 0.2),
     st.Stages([0, 0.5, 0.75], [1, 0.3, 0.1]): lambda u: 1.0 if u < 0.5 else 0.3 if u < 0.75 else 0.1,
 }
-AVERAGES = st.LastIterate(), st.UniformAverage(), st.TailAverage(0.5), st.ExponentialAverage(window=0.2)
+LAST = st.LastIterate()
+AVERAGES = LAST, st.UniformAverage(), st.TailAverage(0.5), st.ExponentialAverage(window=0.2)
 
 
 def step_of(method, t, g):
@@ -97,11 +99,18 @@ class Case:
             found = w.sum(-1)
         return np.where(found >= 0, found, np.inf)
 
-    def least(self):
-        """min over γ."""
+    def rates(self):
+        """Two dense grids of γ."""
+        if isinstance(self.algorithm.method, st.ScheduleFree):
+            turning = np.linspace(0, 10, 10 * self.steps + 200)[1:] ** 2  # it turns by √(γλ/t) in step t
+            return np.union1d(turning, np.geomspace(1e-7, 1e5, 1200)) / self.problem.largest_eigenvalue
         edge = TunedRisk(self.problem, self.algorithm).edge(np.array([self.batch]), np.array([float(self.steps)]))[0]
         share = np.sin(np.linspace(0, np.pi / 2, 10 * self.steps + 200)[1:]) ** 2  # oscillators turn by √(γλ) a step
-        rates = edge * np.union1d(share, special.expit(np.linspace(-14, 14, 240)))
+        return edge * np.union1d(share, special.expit(np.linspace(-14, 14, 240)))
+
+    def least(self):
+        """min over γ."""
+        rates = self.rates()
         value = self.risk(rates)
         padded = np.pad(value, 1, constant_values=np.inf)
         inner = np.flatnonzero((value <= padded[:-2]) & (value <= padded[2:]))
@@ -161,6 +170,48 @@ def test_any_algorithm(seed):
     rng = np.random.default_rng(seed)
     for _ in range(4):
         check(random_case(rng, 40))
+
+
+def random_schedule_free(rng, most_steps, most_directions):
+    """Power laws, with any noise; B up to 512."""
+    number = int(rng.integers(1, most_directions + 1))
+    eigenvalues = np.arange(1.0, number + 1) ** -rng.uniform(1, 3)
+    signal = 10.0 ** rng.uniform(-3, 0, number) * np.arange(1.0, number + 1) ** -rng.uniform(0, 2)
+    problem = st.LeastSquares(eigenvalues, signal / signal.sum(), rng.choice([0.0, 0.01, 0.1, 1.0, 10.0]))
+    method = st.ScheduleFree(float(rng.choice([0.5, 0.8, 0.9, 0.95, 0.98])))
+    schedule = list(SHAPES)[rng.choice(len(SHAPES), p=[0.7, 0.05, 0.05, 0.1, 0.05, 0.05])]
+    average = AVERAGES[rng.choice(4, p=[0.5, 0.3, 0.1, 0.1])]
+    batch = np.floor(np.exp(rng.uniform(0, np.log(513))))
+    steps = int(np.exp(rng.uniform(0, np.log(most_steps + 1))))
+    return Case(problem, st.Algorithm(method, schedule, average=average), float(batch), steps)
+
+
+def test_schedule_free_goes_beyond_the_threshold_of_sgd():
+    """γ* = 3.8/λ_1, where searches up to the stability threshold of its first step found 2/λ_1 and 21% more risk."""
+    problem = st.PowerLaw(2.0, 3.0, dim=100)
+    setting = {"batch_size": 256, "num_samples": 25600, "algorithm": st.Algorithm(st.ScheduleFree(0.9), average=LAST)}
+    best = st.optimal_learning_rate(problem, **setting)
+    rates = np.geomspace(0.01, 1000, 400)
+    dense = st.excess_risk(problem, learning_rate=rates, **setting).total
+    assert best.risk <= dense.min()
+    assert best.risk == pytest.approx(dense.min(), rel=1e-2)
+    assert best.learning_rate == pytest.approx(3.804, abs=0.01)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_schedule_free(seed):
+    """About every third of these is beaten by more than 1% where γ ends at SGD's threshold."""
+    rng = np.random.default_rng(1000 + seed)
+    for _ in range(5):
+        check(random_schedule_free(rng, 40, 8))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(25))
+def test_schedule_free_on_many_problems(seed):
+    rng = np.random.default_rng(2000 + seed)
+    for _ in range(10):
+        check(random_schedule_free(rng, 316, 50))
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
 """B* of algorithms that return the last iterate, by brute force: every batch size of D samples, every number of steps.
 
 The moments of two vectors, iterate and momentum, written once more for many γ at a time; without momentum the second
-stays 0. Nothing is shared with the library but the end of the range of γ, which is a definition.
+stays 0. Nothing is shared with the library but the end of the range of γ, which is a definition. Schedule-free SGD has
+none: there γ goes from next to nothing to far beyond where its runs diverge.
 """
 
 import warnings
@@ -16,6 +17,8 @@ from tests.marks import half, slow
 
 LAST, EXPONENTIAL = st.LastIterate(), st.ExponentialAverage(window=0.2)
 PLACES = np.linspace(-14.0, 14.0, 400)  # of log(γ/(edge − γ)); minima are refined
+FAR_BEYOND = 1e3  # times 1/λ_1: schedule-free is tried up to here,
+FAR_PLACES = np.linspace(-20.0, 14.0, 2000)  # at places that are closer together than it turns
 TIE = 3e-9  # relative: risks this close reach a target
 SHAPES = {
     st.Constant(): lambda u: np.ones_like(u),
@@ -41,8 +44,31 @@ def risk(problem, shape, momentum, batch, rates, steps):
     return ww.sum(-1)
 
 
+def risk_of_schedule_free(problem, beta, batch, rates, steps):
+    """Risk of x_n for an array of γ, by the moments E z², E zx, E x² of each direction; nan where they overflow."""
+    eigenvalue, signal = problem.directions()
+    pull = np.asarray(rates)[..., None] * eigenvalue
+    zz = zx = xx = np.broadcast_to(signal, pull.shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for t in range(steps):
+            seen = (1 - beta) ** 2 * zz + 2 * beta * (1 - beta) * zx + beta**2 * xx
+            noise = pull**2 / batch * (seen + seen.sum(-1, keepdims=True) + problem.noise_variance)
+            own, other, share = 1 - pull * (1 - beta), -pull * beta, 1 / (t + 1)
+            new_zz = own**2 * zz + 2 * own * other * zx + other**2 * xx + noise
+            new_zx = own * zx + other * xx  # E of the new z and the old x
+            xx = (1 - share) ** 2 * xx + 2 * share * (1 - share) * new_zx + share**2 * new_zz
+            zx = (1 - share) * new_zx + share * new_zz
+            zz = new_zz
+        return np.nan_to_num(xx.sum(-1), nan=np.inf)
+
+
 def least(problem, algorithm, batch, steps):
     """min over γ."""
+    if isinstance(algorithm.method, st.ScheduleFree):
+        beta = algorithm.method.interpolation
+        return brute_force.best_risk(
+            lambda rates: risk_of_schedule_free(problem, beta, batch, rates, int(steps)), FAR_BEYOND, FAR_PLACES
+        )
     edge = float(TunedRisk(problem, algorithm).edge(np.array([float(batch)]), np.array([float(steps)]))[0])
     momentum = getattr(algorithm.method, "momentum", 0.0)
 
@@ -114,6 +140,29 @@ def test_random_problems(seed):
     )
     shape = list(SHAPES)[seed % len(SHAPES)]
     check(problem, algorithm_of(shape, (0.0, 0.0, 0.6, 0.9)[seed // 4 % 4]), float(rng.integers(401, 2000)))
+
+
+SCHEDULE_FREE = [  # in each of them γ* or R_opt is where γλ_1 exceeds 2
+    slow(([1.0, 0.25, 0.11], [0.6, 0.3, 0.1], 0.1), 0.9, 300),
+    (([1.0, 0.1], [0.3, 0.7], 0.01), 0.98, 200),
+]
+
+
+@pytest.mark.parametrize(("problem", "beta", "samples"), SCHEDULE_FREE)
+def test_schedule_free(problem, beta, samples):
+    check(st.LeastSquares(*problem), st.Algorithm(st.ScheduleFree(beta), average=LAST), samples)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(12))
+def test_schedule_free_on_random_problems(seed):
+    rng = np.random.default_rng(300 + seed)
+    number = rng.integers(1, 5)
+    eigenvalues = np.sort(10.0 ** rng.uniform(-2, 0, number))[::-1]
+    noise = 10.0 ** rng.uniform(-2, 0.5)
+    problem = st.LeastSquares(eigenvalues / eigenvalues[0], 10.0 ** rng.uniform(-2, 0, number), noise)
+    beta = float(rng.choice([0.5, 0.9, 0.98]))
+    check(problem, st.Algorithm(st.ScheduleFree(beta), average=LAST), float(rng.integers(100, 700)))
 
 
 def test_one_step_with_more_samples_is_no_batch_size_but_remarked():

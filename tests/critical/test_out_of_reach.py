@@ -92,6 +92,7 @@ def test_the_bound_of_the_mean_path_by_its_definition(steps, cells_a_step, scale
     assert reach.of_the_mean_path(steps, cells_a_step) == pytest.approx(expected, rel=1e-6)
     whole = TunedRisk(problem, ALGORITHMS["heavy ball"]).out_of_reach
     largest = whole.largest_rate(steps)
+    cells = int(max(cells_a_step * steps * np.sqrt(largest * scale / 2), 16))  # as many more as γλ_1 may exceed 2
     expected = by_cells(problem, lambda x: average_of_heavy_ball(steps, 0.9, x), largest, steps, cells)
     assert whole.of_the_mean_path(steps, cells_a_step) == pytest.approx(expected, rel=1e-5, abs=1e-9)
 

@@ -53,7 +53,7 @@ def path_columns(path: RiskPath) -> Columns:
 
 
 def _unstable(state: State, algorithm: Algorithm, rate: float, edge: float) -> tuple[str, ...]:
-    if rate <= edge or state.learning_rate is None:
+    if not edge or rate <= edge or state.learning_rate is None:
         return ()
     if algorithm.schedule.flat:
         return (f"γ = {rate:.3g} is beyond the stability edge {edge:.3g}: the risk grows without bound. Lower γ.",)

@@ -24,11 +24,16 @@ EVERY = 3  # of them, first, where a risk takes long
 def stability_edge(state: State, algorithm: Algorithm) -> float:
     """The largest stable learning rate of the method's constant steps at batch size B, whatever schedule it has.
 
-    0 where there is none, as steps do not grow with the gradient.
+    0 where there is none: steps do not grow with the gradient, or the method changes with the step.
     """
-    if not algorithm.linear:
+    if not has_edge(algorithm):
         return 0.0
     return float(method_edge(state.problem, algorithm.method, np.array([float(state.batch_size)]))[0])
+
+
+def has_edge(algorithm: Algorithm) -> bool:
+    """Whether constant steps of the method have a stability edge."""
+    return algorithm.linear and algorithm.method.step_dependence in ("none", "period")
 
 
 def rates(state: State, slot: int, tell: Tell) -> None:
@@ -37,7 +42,7 @@ def rates(state: State, slot: int, tell: Tell) -> None:
     setting = {"batch_size": state.batch_size, "num_samples": state.num_samples}
     edge = stability_edge(state, algorithm)
     marks = {"edge": edge} if edge else {}
-    every = edge * RATES if algorithm.linear else best_rate(state, slot) * MULTIPLES
+    every = edge * RATES if has_edge(algorithm) else best_rate(state, slot) * MULTIPLES
     for rates in (every,) if state.quick(slot) else (every[::EVERY], every):
         risk = excess_risk(state.problem, **setting, learning_rate=rates, algorithm=algorithm)
         columns = {"learning_rate": rates, "risk": risk.total, "bias": risk.bias, "variance": risk.variance}
@@ -71,10 +76,10 @@ def show(drawing: Any, slot: int, answer: Answer) -> None:
 
 def program(state: State) -> str:
     """The figure in Python."""
-    kinds = {state.algorithms[slot].linear for slot in with_risk(state)}
+    kinds = {has_edge(state.algorithms[slot]) for slot in with_risk(state)}
     lines = _EDGE.format(batch=float(state.batch_size)) if True in kinds else _AROUND
     if len(kinds) == 2:
-        lines = "\n".join(["    if algorithm.linear:", _deeper(lines), "    else:", _deeper(_AROUND)])
+        lines = "\n".join([_HAS_EDGE, _deeper(lines), "    else:", _deeper(_AROUND)])
     return f"""setting = {setting_text(state)}
 lines, edges = {{}}, {{}}
 for name, algorithm in algorithms.items():
@@ -83,6 +88,7 @@ for name, algorithm in algorithms.items():
 figure = st.plot.risk_against_learning_rate(lines, edges=edges)"""
 
 
+_HAS_EDGE = """    if algorithm.linear and algorithm.method.step_dependence in ("none", "period"):"""
 _EDGE = """    edges[name] = st.risk.method_edge(problem, algorithm.method, np.array([{batch!r}]))[0]
     shares = np.union1d(np.geomspace(1e-4, 1, 41), 1 - np.geomspace(0.002, 0.4, 24))
     rates = edges[name] * shares"""
