@@ -157,7 +157,7 @@ class TunedRisk:
 
     @cached_property
     def _largest_factor(self) -> float:
-        """Of γ that a schedule takes: 1 of one whose peak is γ."""
+        """Return the largest factor of γ in the schedule: 1 where γ is its peak."""
         schedule = self.algorithm.schedule
         ends = schedule.at(np.array([0.0, *schedule.knots()]))
         largest = float(max(self._factors.max(), ends.max()))

@@ -32,7 +32,7 @@ def stability_edge(state: State, algorithm: Algorithm) -> float:
 
 
 def has_edge(algorithm: Algorithm) -> bool:
-    """Whether constant steps of the method have a stability edge."""
+    """Return whether constant steps of the method have a stability edge."""
     return algorithm.linear and algorithm.method.step_dependence in ("none", "period")
 
 
