@@ -144,7 +144,7 @@ class DivergingRates:
         return ~(self.risk(batch, rate, steps) <= self.most)
 
     def _refined(self, batch: np.ndarray, steps: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Return where the risk crosses `DIVERGED` times the initial one, below the ends, and the ends where it does not."""
+        """Return where the risk crosses `DIVERGED` times the initial one below the ends; the ends where it does not."""
         low = ends / 2
         while (
             open_ := np.flatnonzero(self._diverged(batch, low, steps) & (low > self.unit / 2**LARGEST_EXPONENT))
