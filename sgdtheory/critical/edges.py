@@ -91,14 +91,19 @@ class DivergingRates:
         unit: 1/λ_1.
         fewest: n below it leave the risk as it is, whatever γ: their end is that of so many steps.
         resonant: n/B up to which steps may resonate.
+        stretching: whether runs of other lengths are alike. A function of the step may have no values beyond n, and is
+            another schedule before: then γ is doubled at n itself.
     """
 
-    def __init__(self, risk: RiskOf, initial_risk: float, unit: float, fewest: float, resonant: float) -> None:
+    def __init__(
+        self, risk: RiskOf, initial_risk: float, unit: float, fewest: float, resonant: float, stretching: bool = True
+    ) -> None:
         self.risk = risk
         self.most = DIVERGED * initial_risk
         self.unit = unit
         self.fewest = fewest
         self.resonant = resonant
+        self.stretching = stretching
         self.exponents: dict[tuple[float, float], int] = {}
         self.refined: dict[tuple[float, float], float] = {}
 
@@ -117,7 +122,10 @@ class DivergingRates:
     def coarse(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """(P,) powers of two of 1/λ_1, at which runs have diverged with these B, or larger ones, and about these n."""
         sizes = 2 ** np.ceil(np.log2(batch))
-        log_steps = np.log2(np.maximum(steps, self.fewest))
+        steps = np.maximum(steps, self.fewest)
+        if not self.stretching:
+            return self.unit * 2.0 ** self._exponents(sizes, steps)
+        log_steps = np.log2(steps)
         found = [self._exponents(sizes, 2 ** around(log_steps)) for around in (np.floor, np.ceil)]
         return self.unit * 2.0 ** np.maximum(*found)
 

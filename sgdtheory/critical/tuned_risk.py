@@ -81,6 +81,7 @@ class TunedRisk:
             1 / self.largest_eigenvalue,
             self.patterns.first_steps,
             self.patterns.resonant,
+            stretching=algorithm.schedule.smooth,
         )
         self._growths: dict[float, float] = {}
         self._patterns: dict[float, StepPatterns] = {}

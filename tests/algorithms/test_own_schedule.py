@@ -103,6 +103,15 @@ def test_searches_of_nonlinear_methods_refuse_them_too():
         st.critical_batch_size(PROBLEM, num_samples=1e4, algorithm=algorithm)
 
 
+def test_at_a_given_length_functions_of_the_step_are_tuned():
+    """`optimal_learning_rate` compares runs of one length only."""
+    asked = {"batch_size": 4, "num_samples": 4 * 50}
+    stepped = st.Algorithm(schedule=lambda step: 1 - step / 50, average=LAST)
+    stretched = st.Algorithm(schedule=st.Schedule(lambda u: 1 - u), average=LAST)
+    found = [st.optimal_learning_rate(PROBLEM, **asked, algorithm=each) for each in (stepped, stretched)]
+    assert found[0].risk == pytest.approx(found[1].risk, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
