@@ -1,5 +1,7 @@
 """Regions: what is proven is true at random points of them, and what is false is refuted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,22 @@ def test_ranges_decide_where_slopes_are_not_defined():
     for value in rates:
         problem = st.LeastSquares([value], [0.5], 1.0)
         assert st.excess_risk(problem, **setting).total <= 3 * st.bounds.zhang_2024(problem, **setting).total
+
+
+def test_series_end_with_the_slope_and_the_caller_s_stay_as_they_were():
+    """Terms beyond the slope change no result, but the time of a product grows like the square of their number."""
+    flint = pytest.importorskip("flint")
+    terms = set()
+
+    def statement(asked):
+        terms.add(len(list(flint.arb_series([1, 1]) ** 9)))
+        return BOUND.statement(asked)
+
+    before = flint.ctx.cap
+    found = st.bounds.certify_region(replace(BOUND, statement=statement), upper=1.0, most_boxes=3, **REGION)
+    assert found.boxes == 3
+    assert terms == {2}
+    assert flint.ctx.cap == before != 2
 
 
 def test_formulas_without_an_enclosure_are_refused():
