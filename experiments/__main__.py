@@ -17,5 +17,8 @@ if __name__ == "__main__":  # not in the processes that an experiment starts
     take_over()
 
     from experiments._lib.command import main
+    from sgdtheory.cli.ctrl_c import ignore_for_good
 
-    sys.exit(main())
+    status = main()
+    ignore_for_good()  # what has been printed is true, and the exit status says the same
+    sys.exit(status)

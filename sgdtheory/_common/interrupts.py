@@ -15,7 +15,8 @@ class Interrupts:
         """Take Ctrl-C over, where this thread may."""
         self._in_main = threading.current_thread() is threading.main_thread()
         if self._in_main:
-            self._previous = signal.signal(signal.SIGINT, self._note)
+            self._previous = signal.getsignal(signal.SIGINT)  # before `_note`, which needs it, can be called
+            signal.signal(signal.SIGINT, self._note)
         return self
 
     def __exit__(self, *error: object) -> None:

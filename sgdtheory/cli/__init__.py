@@ -16,17 +16,38 @@ def main(arguments: list[str] | None = None) -> None:
     """
     if arguments is None:
         ctrl_c.take_over()
-    from sgdtheory._common.printable import one_line, shortened
-    from sgdtheory.cli.parsing import parse
-    from sgdtheory.cli.plain import spell_out
+    from sgdtheory.cli.plain import spell_out, write_at_the_end
 
     spell_out(sys.stdout)
+    write_at_the_end(sys.stdout)
     try:
-        parse(sys.argv[1:] if arguments is None else arguments).run()
+        status = _run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough
+        status = 0
         sys.stderr.close()
+    ctrl_c.answered(status)
+    if status:
+        sys.exit(status)
+
+
+def _run(arguments: list[str]) -> int:
+    """The exit status of a command, whose output may still wait in the buffer of standard output."""
+    from sgdtheory._common.printable import one_line, shortened
+    from sgdtheory.cli.parsing import parse
+
+    try:
+        try:
+            parse(arguments).run()
+        finally:
+            ctrl_c.answered()
     except KeyboardInterrupt:
         ctrl_c.leave()
+    except SystemExit as end:
+        return int(end.code or 0)
+    except BrokenPipeError:
+        raise
     except (ValueError, OSError) as error:
         print("sgdtheory:", one_line(shortened(" ".join(str(error).split()))), file=sys.stderr)
-        sys.exit(2)
+        return 2
+    return 0

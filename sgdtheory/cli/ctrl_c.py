@@ -1,18 +1,38 @@
-"""Ctrl-C on the command line: one sentence and exit status 130, at once.
+"""Ctrl-C on the command line: one sentence and exit status 130, at once; after the answer, nothing any more.
+
+Exit status and output agree at every moment. Until `answered` is called Ctrl-C ends the process with 130, and what
+waits in the buffer of standard output is lost. After that the command has its answer, which is written whole, and its
+own exit status stays.
 
 The module imports next to nothing: until it has been imported, Ctrl-C ends in a traceback.
 """
 
+import atexit
 import os
 import signal
+import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 STATUS = 130  # 128 + SIGINT, as shells have it
 SHOW_CURSOR = b"\x1b[?25h\r\n"  # a progress bar hides it
+
+
+class _Process:
+    """What this process does at a Ctrl-C; there is one SIGINT, and so one of these.
+
+    Attributes:
+        taken: whether `take_over` has Ctrl-C end the process.
+        ending: whether the exit status is settled, so that Ctrl-C has nothing to add.
+        status: with which Ctrl-C ends a process whose output is written; None before.
+    """
+
+    taken = False
+    ending = False
+    status: "int | None" = None
 
 
 def take_over() -> None:
@@ -27,17 +47,47 @@ def take_over() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
+        _Process.taken = True
+        atexit.register(_ignore_to_the_end)  # the first that is registered is the last that is called
+
+
+def answered(status: "int | None" = None) -> None:
+    """Let the process end with its own exit status: from here on a Ctrl-C prints nothing.
+
+    It is called before the last of the output is written, and again with the exit status once that is done: then a
+    Ctrl-C ends what an interpreter waits for at its end, other processes of a distributed run for example.
+    """
+    if _Process.taken:
+        _Process.ending = True
+        _Process.status = status
 
 
 def leave() -> "NoReturn":
     """End the process as Ctrl-C does. Called from the main thread."""
+    _Process.ending = True  # a second one has nothing to add
     try:
-        signal.signal(signal.SIGINT, _heard)  # a second one has nothing to add
         if os.isatty(2):
             os.write(2, SHOW_CURSOR)
         os.write(2, b"sgdtheory: interrupted\n")
     finally:
         os._exit(STATUS)
+
+
+def ignore_for_good() -> None:
+    """Ignore Ctrl-C until the process is gone.
+
+    An interpreter that ends puts the default action in the place of every handler, and SIGINT then kills the process
+    whatever its exit status was to be. Only SIG_IGN stays.
+    """
+    # A signal that came just before SIG_IGN was set finds no handler, about which Python writes a traceback.
+    before = sys.unraisablehook
+
+    def hook(unraisable: "Any") -> None:
+        if not (unraisable.exc_type is OSError and "race condition" in str(unraisable.exc_value)):
+            before(unraisable)
+
+    sys.unraisablehook = hook
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class Unwinding:
@@ -56,11 +106,15 @@ class Unwinding:
 
 
 def _end(number: int, frame: "FrameType | None") -> None:
-    leave()
+    if _Process.status is not None:
+        os._exit(_Process.status)
+    if not _Process.ending:
+        leave()
 
 
-def _heard(number: int, frame: "FrameType | None") -> None:
-    """Nothing; for SIG_IGN in its place Python prints a traceback if a signal came just before."""
+def _ignore_to_the_end() -> None:
+    if _Process.ending or signal.getsignal(signal.SIGINT) is _end:
+        ignore_for_good()
 
 
 def _unwind(number: int, frame: "FrameType | None") -> None:

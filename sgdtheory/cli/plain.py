@@ -1,4 +1,4 @@
-"""Standard output that cannot hold every character: γ is spelt out as gamma, a frame drawn with - and |."""
+"""Standard output as it is: γ spelt out as gamma where it cannot hold every character, and written whole."""
 
 import codecs
 import unicodedata
@@ -51,6 +51,15 @@ def spell_out(stream: Any) -> None:
     if getattr(stream, "errors", None) in FAILING and hasattr(stream, "reconfigure"):
         codecs.register_error(HANDLER, _replace)
         stream.reconfigure(errors=HANDLER)
+
+
+def write_at_the_end(stream: Any) -> None:
+    """Keep what is printed in the buffer until the command flushes it or ends; a terminal shows each line at once.
+
+    Without it PYTHONUNBUFFERED writes each line at once, and a Ctrl-C before the last one leaves some of an answer.
+    """
+    if hasattr(stream, "reconfigure") and not stream.isatty():
+        stream.reconfigure(write_through=False)
 
 
 def plain(text: str, stream: Any) -> str:

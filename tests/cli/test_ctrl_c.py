@@ -1,6 +1,8 @@
 """Ctrl-C in the commands that have nothing to keep: one sentence, status 130, never a traceback."""
 
+import io
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -8,9 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
 from sgdtheory import cli
 from sgdtheory.cli import ctrl_c
+from sgdtheory.cli.output import print_tables
 from tests.marks import slow
 
 ROOT = Path(__file__).parents[2]
@@ -38,17 +42,19 @@ print(*sorted(set(sys.modules) - before))
 """
 
 
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+
+
 def interrupted(arguments, delays):
     """Output of a command to which SIGINT is sent so long after its first import."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", PROGRAM, *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "encoding": "utf-8"}
-    process = subprocess.Popen(command, env=environment, **pipes)
+    process = subprocess.Popen(command, env=ENVIRONMENT, **pipes)
     try:
         assert process.stdout.readline() == "prepared\n"
         for delay in delays:
             time.sleep(delay)
-            process.send_signal(signal.SIGINT)
+            os.kill(process.pid, signal.SIGINT)  # which has not been waited for, and has its number to the end
         out, err = process.communicate(timeout=300)
     finally:
         process.kill()
@@ -58,7 +64,11 @@ def interrupted(arguments, delays):
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("delays", [(0.02,), slow((0.3,)), (0.3, 0.0), slow((0.7, 0.02))], ids=str)
 def test_ctrl_c_is_one_sentence(name, delays):
-    status, out, err = interrupted(COMMANDS[name], delays)
+    agrees(*interrupted(COMMANDS[name], delays))
+
+
+def agrees(status, out, err):
+    """The whole answer and status 0, or no answer, one sentence and status 130; whether it is the answer."""
     if status == 0:  # it was quicker
         assert out
         assert all(line.startswith("sgdtheory: note: ") for line in err.splitlines())
@@ -66,6 +76,152 @@ def test_ctrl_c_is_one_sentence(name, delays):
         allowed = SENTENCE, "sgdtheory: note: interrupted before any replica had finished\n"
         assert (status, out) == (130, "")
         assert err in allowed
+    return status == 0
+
+
+@pytest.mark.slow
+def test_exit_status_and_output_agree_whenever_ctrl_c_comes_twice():
+    """150 delays of both signals, random but fixed, from the first import to beyond the end of the process."""
+    begun = time.perf_counter()
+    assert agrees(*interrupted(COMMANDS["risk"], ()))
+    whole = time.perf_counter() - begun
+    rng = random.Random(6)
+    answered = sum(
+        agrees(*interrupted(COMMANDS["risk"], (rng.uniform(0, whole), rng.choice([0.0, rng.uniform(0, 0.1)]))))
+        for _ in range(150)
+    )
+    assert 0 < answered < 150
+
+
+# ------------------------------------------------------------------ moments
+
+BEGIN = """
+import atexit, os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import sgdtheory.cli
+from sgdtheory.cli import ctrl_c
+
+def press(kill=os.kill, own=os.getpid()):  # an interpreter that ends takes names away
+    kill(own, 2)
+
+"""
+AFTER_THE_ANSWER = {
+    "after main": "sgdtheory.cli.main(); press()",
+    "while threads are waited for": """
+def wait():
+    threading.main_thread().join()
+    press()
+sgdtheory.cli.main()
+threading.Thread(target=wait).start()
+""",
+    "in a function at exit": "atexit.register(press); sgdtheory.cli.main()",
+    "when handlers are gone": """
+class Last:
+    def __del__(self, press=press):
+        press()
+last = Last()
+sgdtheory.cli.main()
+""",
+}
+
+
+def ended(program, *arguments):
+    """Exit status, standard output and standard error of a program."""
+    command = [sys.executable, "-c", BEGIN + program, *arguments]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, encoding="utf-8")
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("name", AFTER_THE_ANSWER)
+def test_after_the_answer_ctrl_c_changes_nothing(name):
+    """Where Python has put the default action in the place of handlers, a signal used to kill the process."""
+    expected = ended("sgdtheory.cli.main()", "--version")
+    assert expected[0] == 0
+    assert ended(AFTER_THE_ANSWER[name], "--version") == expected
+
+
+@pytest.mark.parametrize("name", ["in a function at exit", "when handlers are gone"])
+def test_after_a_refusal_ctrl_c_changes_nothing(name):
+    expected = ended("sgdtheory.cli.main()", "rsik")
+    assert expected[:2] == (2, "")
+    assert ended(AFTER_THE_ANSWER[name], "rsik") == expected
+
+
+AT_A_LINE = """
+files = sgdtheory.cli.__file__, ctrl_c.__file__
+seen, place = 0, int(sys.argv.pop(1))
+def trace(frame, event, argument):
+    global seen
+    if frame.f_code.co_filename not in files:
+        return None
+    if event == "line":
+        seen += 1
+        if place <= seen <= place + 1:
+            press()
+    return trace
+ctrl_c.take_over()
+sys.settrace(trace)
+sgdtheory.cli.main()
+"""
+
+
+@pytest.mark.slow
+def test_exit_status_and_output_agree_at_every_line():
+    """Two signals at two lines of the command line, one after the other, from the first of `main` to the last."""
+    status, out, err = ended(AT_A_LINE + "print(seen, file=sys.stderr)", "1000000", "--version")
+    assert status == 0
+    outcomes = [ended(AT_A_LINE, str(place), "--version") for place in range(1, int(err) + 1)]
+    assert set(outcomes) == {(0, out, ""), (ctrl_c.STATUS, "", SENTENCE)}
+
+
+def test_a_second_ctrl_c_changes_nothing():
+    program = """
+write = os.write
+os.write = lambda *arguments: (press(), write(*arguments))  # in the middle of what the first one does
+ctrl_c.take_over()
+press()
+sgdtheory.cli.main()
+"""
+    assert ended(program, "--version") == (ctrl_c.STATUS, "", SENTENCE)
+
+
+LATE = """
+import ctypes
+ctrl_c.take_over()
+memory = ctypes.create_string_buffer(1024)  # a struct sigaction, whose first field is the handler
+ctypes.CDLL(None).sigaction(signal.SIGINT, None, memory)
+note = ctypes.CFUNCTYPE(None, ctypes.c_int)(ctypes.c_void_p.from_buffer(memory).value)
+if sys.argv[1] == "ours":
+    ctrl_c.ignore_for_good()
+else:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+note(signal.SIGINT)  # as the handler that a signal called just before
+class Broken:
+    def __del__(self):
+        raise OSError("another")
+Broken()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads a struct as Linux has it")
+def test_a_signal_just_before_it_is_ignored_leaves_no_traceback():
+    """Python writes one for a signal that was noted under a handler and is looked at under SIG_IGN."""
+    status, _, err = ended(LATE, "plain")
+    assert (status, "race condition" in err, "another" in err) == (0, True, True)
+    status, _, err = ended(LATE, "ours")
+    assert (status, "race condition" in err, "another" in err) == (0, False, True)
+
+
+def test_a_table_waits_until_the_command_ends(monkeypatch):
+    """A console of its own would write each line at once, and a Ctrl-C after the last leave an answer and 130."""
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8"))
+    table = Table("risk", title="R")
+    table.add_row("0.25")
+    print_tables(table, table)
+    assert raw.getvalue() == b""
+    sys.stdout.flush()
+    assert raw.getvalue().decode().count("0.25") == 2
 
 
 def test_until_it_hears_ctrl_c_the_command_imports_next_to_nothing():

@@ -196,3 +196,19 @@ with interruptible(words):
     check()
 """)
     assert (status, errors) == (130, "experiments: raised 0 times\n")
+
+
+def test_what_has_ended_keeps_its_exit_status():
+    """A signal after signal handlers are gone: Python's default action would kill the process."""
+    status, errors, _ = run_script("""
+import runpy
+class Last:
+    def __del__(self, kill=os.kill, own=os.getpid()):
+        kill(own, 2)
+last = Last()
+sys.argv = ["experiments", "--only", "nothing"]
+runpy.run_module("experiments", run_name="__main__", alter_sys=True)
+""")
+    assert status == 2
+    assert errors.startswith("experiments: only must be one of ")
+    assert errors.count("\n") == 1
