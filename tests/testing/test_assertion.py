@@ -96,10 +96,41 @@ def test_an_order_needs_a_factor(bound):
 
 
 def test_a_bound_that_is_never_asked_does_not_pass():
+    short = st.testing.settings(st.testing.problems(power_laws=False), most_steps=1000)
     with pytest.raises(ValueError, match="at none of 50 settings: pass settings="):
-        st.testing.assert_bound(st.bounds.wu_2022, upper=2.0, settings=PLAIN, max_examples=50)
+        st.testing.assert_bound(st.bounds.wu_2022, upper=2.0, settings=short, max_examples=50)
     with pytest.raises(ValueError, match="at none of 50 settings"):
         st.testing.assert_bound(lambda problem, **run: np.inf, settings=PLAIN, max_examples=50)
+
+
+def of_numbers(problem, *, batch_size, learning_rate, num_samples):
+    """Written for numbers: arrays of B, γ and n are ambiguous in `if`."""
+    factor = 0.5 if num_samples > 1000 * batch_size else 2.0
+    return (
+        factor
+        * st.excess_risk(problem, batch_size=batch_size, learning_rate=learning_rate, num_samples=num_samples).total
+    )
+
+
+def of_numbers_by_chance(problem, *, batch_size, learning_rate, num_samples):
+    """Written for numbers: of arrays it returns one number, the least of all."""
+    risk = st.excess_risk(problem, batch_size=batch_size, learning_rate=learning_rate, num_samples=num_samples).total
+    return 1.5 * np.min(risk)
+
+
+def test_a_bound_that_is_written_for_numbers_is_called_with_numbers():
+    st.testing.assert_bound(of_numbers_by_chance, max_examples=30)
+    text = failure(of_numbers)
+    assert number(text, "exact/bound =") == pytest.approx(2.0)
+    assert number(text, "D =") > 1000
+
+
+def test_an_error_of_the_bound_is_its_own():
+    def broken(problem, **run):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        st.testing.assert_bound(broken, max_examples=30)
 
 
 CORNERS = {

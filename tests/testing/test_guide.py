@@ -25,6 +25,8 @@ def test_the_workflow_finds_the_counterexample(tmp_path):
         [sys.executable, "-m", *commands[1].split()], cwd=tmp_path, capture_output=True, text=True, env=environment
     )
     assert done.returncode == 1
+    for words in ("Highest target score", "Falsifying example", "assertion.py", "_counterexample"):
+        assert words not in done.stdout  # what of the library or of Hypothesis would stand above the message
     printed = [line.removeprefix("E").strip() for line in done.stdout.splitlines()]
     told = GUIDE.read_text().split("and why:")[1].split("```text\n")[1].split("```")[0]
     for line in told.splitlines():
