@@ -1,7 +1,7 @@
 """Every published bound against the exact risk: does it hold inside its conditions, how tight is it, and where?"""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import sgdtheory as st
 from experiments._lib.bound_domains import KINDS, NUM_COORDINATES, SHARED, UNITS, Domain, Row, words
 from experiments._lib.bounds_figures import best_of_each_side, tightness
-from experiments._lib.extremes import climb, unit_points
+from experiments._lib.extremes import climb, refine, unit_points
 from experiments._lib.processes import map_on_cores
 from experiments._lib.progress import stage, tracked
 from experiments._lib.results import Result, Verdict
@@ -24,12 +24,13 @@ SLACK = 1e-9  # relative: exact risks are right to 1e-10
 COST = 6  # of exact risks of tail averages and last iterates, in those of averages: they get fewer rounds
 LIMIT_ALONE = "defossez_bach_2015"  # which says what the risk tends to, and nothing of finite n
 MANY_STEPS = np.linspace(0, 1, 21)  # on the axis of n: 1, 2, 7, 22, … 10⁹
+MANY_RATES = 0.0, 1 / 3, 5 / 9, 1.0  # on the axis of γ: 1e-9, 1e-6, 1e-4 and 1 of its edge
 ORDER = 0.01, 10.0  # a constant between these is one of order 1
 
 
 @dataclass(frozen=True)
 class Config:
-    """Settings of each bound and kind of problem, and the climbs from the most extreme of them."""
+    """Settings of each bound and kind of problem, the climbs from the most extreme of them, and what refines those."""
 
     seed: int = 0
     problems: int = 3
@@ -37,12 +38,16 @@ class Config:
     starts: int = 2
     trials: int = 8  # settings that each climb tries in a round, on one problem
     rounds: int = 12
+    refinements: int = 4  # of the highest place of each climb, along one coordinate at a time
     kinds: tuple[str, ...] = tuple(KINDS)
     processes: int | None = None  # None: one for each core
 
 
-SOME_KINDS = "d = 1", "d = 10, clustered", "power law, d = 50", "power law"
-SCALES = {"quick": Config(rounds=9, kinds=SOME_KINDS), "full": Config(problems=6, starts=4, trials=12, rounds=80)}
+SOME_KINDS = "d = 1", "equal", "d = 10, clustered", "power law, d = 50", "power law"
+SCALES = {
+    "quick": Config(rounds=9, kinds=SOME_KINDS),
+    "full": Config(problems=6, starts=3, trials=8, rounds=24, refinements=12),
+}
 
 
 def run(config: Config) -> Result:
@@ -92,7 +97,7 @@ def _edges(place: np.ndarray) -> list[np.ndarray]:
 
     (S, 7) points of the unit cube of each; climbs begin there too.
     """
-    settings = np.array([(batch, steps, rate) for batch, rate in product((0.0, 1.0), repeat=2) for steps in MANY_STEPS])
+    settings = np.array(list(product((0.0, 1.0), MANY_STEPS, MANY_RATES)))
     found = []
     for noise in (0.0, 1.0):
         problem = np.tile(np.append(place[: SHARED - 1], noise), (len(settings), 1))
@@ -112,7 +117,8 @@ def _sharpened(config: Config, domain: Domain, kind: str, unit: np.ndarray, rati
         return np.where(np.isnan(heights), -np.inf, heights)
 
     effort = {"trials": config.trials, "rounds": config.rounds if cheap else -(-config.rounds // COST)}
-    winner, _ = climb(value, unit[leaders], height[leaders], seed=config.seed, shared=SHARED, **effort)
+    winner, reached = climb(value, unit[leaders], height[leaders], seed=config.seed, shared=SHARED, **effort)
+    winner, _ = refine(value, winner, reached, rounds=config.refinements, shared=SHARED)
     return domain.rows(kind, winner[None], "search")[0]
 
 
@@ -129,14 +135,14 @@ class Limit(NamedTuple):
     Attributes:
         bound: whose.
         words: the way.
-        problem: its eigenvalues, signal and σ².
+        problem: its eigenvalues, signal and σ², or x → these.
         run: x → B, γ over the edge, n.
         far: x, increasing.
     """
 
     bound: str
     words: str
-    problem: tuple[list[float], list[float], float]
+    problem: tuple[Any, Any, float] | Callable[[float], tuple[Any, Any, float]]
     run: Any
     far: tuple[float, ...]
 
@@ -156,6 +162,13 @@ LIMITS = (
         "jain_2017", "d = 1, B = 1, noise alone, γ → 0, nγ → ∞", NOISE, lambda x: (1.0, 1 / x, x**2), (1e2, 1e4, 1e6)
     ),
     Limit(
+        "jain_2018",
+        "d equal λ, B = 1, σ² = 0, γ = 1/R², d → ∞, n = 100 (d + 2)",
+        lambda x: (np.ones(int(x)), np.eye(1, int(x))[0], 0.0),
+        lambda x: (1.0, 1.0, 100 * (x + 2)),
+        (1e1, 1e2, 1e3, 1e4),
+    ),
+    Limit(
         LIMIT_ALONE,
         "d = 2, n → ∞",
         ([1.0, 0.3], [0.2, 1.0], 0.5),
@@ -169,12 +182,14 @@ def limit_rows() -> Iterator[Row]:
     """The bounds of `LIMITS` on their ways."""
     for limit in LIMITS:
         domain = Domain(_bound(limit.bound))
-        problem = st.LeastSquares(*limit.problem[:2], noise_variance=limit.problem[2])
         for far in limit.far:
+            eigenvalues, signal, noise = limit.problem(far) if callable(limit.problem) else limit.problem
+            problem = st.LeastSquares(eigenvalues, signal, noise_variance=noise)
             batch, share, steps = (np.array([float(each)]) for each in limit.run(far))
             edge = domain.edge(problem, batch, steps)
-            kind = "d = 1" if problem.dim == 1 else "d = 2"
-            yield from domain.compared(kind, (0.0, 0.0, 0.0), problem, (batch, steps, edge * share, share), "limit")
+            kind = f"d = {problem.dim}" if problem.dim <= 2 else "equal"
+            numbers = (float(problem.dim) if kind == "equal" else 0.0, 0.0, 0.0)
+            yield from domain.compared(kind, numbers, problem, (batch, steps, edge * share, share), "limit")
 
 
 def _limit_verdict(limit: Limit, rows: Sequence[Row], summary: "Summary") -> Verdict:

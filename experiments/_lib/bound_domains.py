@@ -17,8 +17,12 @@ ODDS = 1e6  # of the two shares of signal: 1e-6 … 1e6, and at the faces all of
 LARGEST_DIM = 50  # of the power law that is cut off
 MOST_BATCH = 1e4
 MOST_STEPS = 1e9
-NOISE = 1e-6, 1e6  # σ² in units of Σ s_i; at the lower face none
-RATES = 1e-4, 1.0  # γ in units of the largest one at which the bound applies
+NOISE = 1e-6, 1e6  # σ² in units of Σ s_i; at the lower face none, at the upper one `NOISE_ALONE`
+# σ² in units of Σ s_i that leaves noise alone: at the smallest of `RATES` a step adds some γ²σ² to a risk of Σ s_i.
+NOISE_ALONE = 1e30
+LEAST = 1e-200  # of a bound: below it floats lose digits on the way
+RATES = 1e-9, 1.0  # γ in units of the largest one at which the bound applies
+MOST_EQUAL = 1000.0  # equal eigenvalues: some constants are attained as their number grows
 BRACKET = 1e-6, 4.0  # of that largest γ, in units of 1/λ_1
 SECTIONS = 64  # of that bracket in a round
 ROUNDS = 6  # they leave a relative 2e-10
@@ -57,16 +61,17 @@ class Row(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """exact/bound; nan where the bound does not apply or says nothing."""
-        return self.exact / self.value if 0 < self.value < np.inf else np.nan
+        """exact/bound; nan where the bound does not apply, says nothing, or is too small for floats."""
+        return self.exact / self.value if LEAST < self.value < np.inf else np.nan
 
 
 UNITS = {
     "bound": "name in sgdtheory.bounds.catalogue()",
     "found": "sample: a random setting; search: the extreme that climbs reached; limit: on the way to one",
     "problem": "kind of spectrum",
-    "first": "λ_d/λ_1 of finite spectra, capacity a of power laws",
-    "second": "share of the signal in the small eigenvalues, or q of s_i ∝ λ_i^q if spread; source b of power laws",
+    "first": "λ_d/λ_1 of finite spectra, d of equal eigenvalues, capacity a of power laws",
+    "second": "share of the signal in the small eigenvalues, or q of s_i ∝ λ_i^q if spread; equal eigenvalues 0: all "
+    "in one direction, 1: the same in each; source b of power laws",
     "third": "number of large eigenvalues, if clustered",
     "noise_variance": "σ², units of y²; finite spectra have Σ s_i = 1",
     "batch_size": "B, samples",
@@ -97,12 +102,18 @@ def _cut_off(dim: int, capacity: float, source: float, _: float) -> tuple[np.nda
     return index**-capacity, index**-source / np.sum(index**-source)
 
 
+def _equal(_: int, dim: float, place: float, __: float) -> tuple[np.ndarray, np.ndarray]:
+    """d equal eigenvalues; all signal in one direction, or the same in each."""
+    count = int(dim)
+    return np.ones(count), np.eye(1, count)[0] if place < 0.5 else np.full(count, 1 / count)
+
+
 @dataclass(frozen=True)
 class Kind:
     """Problems with up to three numbers, λ_1 = 1.
 
     Attributes:
-        dim: d; None: infinitely many directions.
+        dim: d; 0 where it is the first of the numbers; None: infinitely many directions.
         spectrum: d and the three numbers → eigenvalues and signal; of no use without d.
         ends: of the three numbers.
         words: for a setting, with {first}, {second}, {third}.
@@ -118,6 +129,8 @@ class Kind:
         first, second, third = (float(each) for each in unit)
         if self.ends == "one":
             return 0.0, 0.0, 0.0
+        if self.ends == "equal":
+            return float(np.floor(log_range((1.0, MOST_EQUAL), first) * (1 + 1e-12))), float(np.round(second)), 0.0
         if self.ends == "power":
             return 1.1 + 2.9 * first, 1.1 + 6.9 * second, 0.0
         ratio = float(log_range((LOWEST_RATIO, 1.0), first))
@@ -139,6 +152,7 @@ class Kind:
 
 KINDS = {
     "d = 1": Kind(1, lambda *_: (np.ones(1), np.ones(1)), "one", "d = 1"),
+    "equal": Kind(0, _equal, "equal", "d = {first:.0f}, all λ = 1"),
     "d = 2": Kind(2, _clusters, "clusters", "d = 2, λ₂ = {first:.2g}, s₂ = {second:.2g}"),
     "d = 3, spread": Kind(3, _spread, "spread", "d = 3, λ₃ = {first:.2g}, s ∝ λ^{second:.2g}"),
     "d = 10, clustered": Kind(
@@ -208,6 +222,7 @@ class Domain:
         numbers = KINDS[kind].numbers(unit[0, :3])
         low, high = self.noise
         noise = low if unit[0, 3] == 0 or high == 0 else float(log_range((low or NOISE[0], high), unit[0, 3]))
+        noise = NOISE_ALONE if unit[0, 3] == 1 and high > 0 else noise
         problem = KINDS[kind].problem(numbers, noise)
         batch = np.floor(log_range((1.0, self.most_batch), unit[:, 4]) * (1 + 1e-12))
         steps = np.floor(log_range(self.steps, unit[:, 5]) * (1 + 1e-12))
@@ -253,7 +268,7 @@ def words(row: Row) -> str:
     pattern = f"d = {kind.dim}, all λ = 1" if equal else kind.words
     shape = pattern.format(first=row.first, second=row.second, third=row.third).replace("^-", "^−")
     rate = "γ at its edge" if row.rate_share > 0.995 else f"γ = {row.rate_share:.2g} of its edge"
-    noise = "σ² = 0" if row.noise_variance == 0 else f"σ² = {number(row.noise_variance)}"
+    noise = "noise alone" if row.noise_variance >= NOISE_ALONE / 10 else f"σ² = {number(row.noise_variance)}"
     return f"{shape}; {noise}, B = {number(row.batch_size)}, n = {number(row.num_steps)}, {rate}"
 
 

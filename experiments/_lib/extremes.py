@@ -11,6 +11,7 @@ FACE_SHARE = 0.25  # points drawn this far outside the domain land on its faces,
 SNAP_SHARE = 0.1  # of the coordinates of a step of a climb are moved to the nearer face
 HOLD_SHARE = 0.5  # of a climb's rounds leave what its trials share where it is
 WIDTHS = 0.3, 1e-3  # of the first and the last steps, in units of the cube's side
+REFINED = 0.1, 1e-6  # likewise, of steps along one coordinate
 
 
 def unit_points(seed: int, shape: tuple[int, int, int], shared: int) -> np.ndarray:
@@ -57,6 +58,31 @@ def climb(
         place = np.where(better[:, None], trial[best], place)
         height = np.where(better, found[best], height)
     return place[height.argmax()], float(height.max())
+
+
+def refine(
+    value: Callable[[np.ndarray], np.ndarray], place: np.ndarray, height: float, *, rounds: int, shared: int
+) -> tuple[np.ndarray, float]:
+    """The highest place that steps along one coordinate at a time reach from a place, steps shrinking, and its height.
+
+    Args:
+        value: as of `climb`.
+        place: (coordinates,), where it begins.
+        height: of the place.
+        rounds: of steps up and down along every coordinate.
+        shared: as of `climb`.
+    """
+    for width in tracked(np.geomspace(*REFINED, rounds)):
+        for first, last in [*((k, k + 1) for k in range(shared)), (shared, len(place))]:
+            steps = width * np.repeat(np.eye(len(place))[first:last], 2, axis=0)
+            steps[1::2] *= -1
+            # Coordinates of a problem are tried one by one, for trials of one call share it.
+            for trial in [steps] if first == shared else steps[:, None]:
+                trials = np.clip(place + trial, 0.0, 1.0)
+                found = value(trials[:, None])[:, 0]
+                if found.max() > height:
+                    place, height = trials[found.argmax()], float(found.max())
+    return place, height
 
 
 def log_range(ends: tuple[float, float], unit: Any) -> Any:

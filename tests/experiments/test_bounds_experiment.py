@@ -100,7 +100,7 @@ def test_problems_are_what_their_kind_says(kind):
     for place in (0.0, 0.4, 1.0):
         numbers = KINDS[kind].numbers(np.full(3, place))
         problem = KINDS[kind].problem(numbers, 2.0)
-        assert problem.dim == KINDS[kind].dim
+        assert problem.dim == (KINDS[kind].dim if kind != "equal" else numbers[0])
         assert problem.largest_eigenvalue == 1
         assert problem.noise_variance == pytest.approx(2 * problem.initial_risk)
         if kind == "d = 10, clustered":
@@ -187,7 +187,7 @@ def test_rows_have_the_exact_risk(name):
 
 def test_all_verdicts_hold(small):
     assert {verdict.verdict for verdict in small.verdicts} == {"holds"}
-    assert len(small.verdicts) == 11 + 4 + 1
+    assert len(small.verdicts) == 11 + 5 + 1
     assert set(small.columns["bound"]) == {bound.name for bound in st.bounds.catalogue()}
     ratio = np.array([row.ratio for row in rows_of_result(small)])
     assert np.isfinite(small.columns["value"]).all()
