@@ -9,7 +9,10 @@ from weakref import WeakValueDictionary
 
 import jax
 
-KEPT = 16  # of each function: one has 100 … 300 memory maps, or more, and Linux gives a process 65,530
+# Programs of each function that are kept when nobody holds them. One has 100 … 300 memory maps, or more, and Linux
+# gives a process 65,530. With 2, twelve batch sizes leave 8 maps each; with 16 they left 95. Who alternates between
+# more shapes holds their `Lanes`, or trains them by `train_many` or a sweep, which compile each program once.
+KEPT = 2
 
 
 class Programs:

@@ -13,7 +13,7 @@ import pytest
 from benchmarks._gpu import trainer
 from benchmarks._gpu.sizes import TOY
 from sgdtheory.sweep import sweep
-from sgdtheory.training import Custom, Lanes, TrainConfig
+from sgdtheory.training import Custom, Lanes, TrainConfig, train_many
 from sgdtheory.training import programs as programs_module
 from sgdtheory.training.engine import advance, init, program, stacked
 from sgdtheory.training.programs import Programs
@@ -142,6 +142,18 @@ def test_memory_maps_do_not_grow_with_the_shapes(monkeypatch):
     monkeypatch.setattr(programs_module, "KEPT", 4)
     before = memory_maps()
     assert max(trained(size) for size in (13, 14, 15)) - before > 50  # three programs more
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not MAPS.exists(), reason="memory maps are counted as Linux shows them")
+def test_a_trained_shape_leaves_few_memory_maps():
+    """Of twelve batch sizes at most 20 each, with the programs that are kept."""
+    jax.clear_caches()
+    train_many([changed(BASE, batch_size=40)])
+    before = memory_maps()
+    for size in range(41, 53):
+        train_many([changed(BASE, batch_size=size)])
+    assert (memory_maps() - before) / 12 <= 20
 
 
 def test_lanes_hold_their_programs(compiled, monkeypatch):
