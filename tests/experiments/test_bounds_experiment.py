@@ -132,7 +132,7 @@ def risk_of_mean(first, steps, batch, rate, noise):
     total = np.zeros_like(square)
     for step in range(steps):
         if step >= first:
-            later = keep * (1 - keep ** (steps - 1 - step)) / rate  # Σ_{k=1}^{n−1−t} (1 − γ)^k
+            later = -keep * np.expm1((steps - 1 - step) * np.log1p(-rate)) / rate  # Σ_{k=1}^{n−1−t} (1 − γ)^k
             total = total + square * (1 + 2 * later)
         square = second * square + rate**2 * noise / batch
     return total / (steps - first) ** 2
