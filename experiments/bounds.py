@@ -185,10 +185,11 @@ def limit_rows() -> Iterator[Row]:
         for far in limit.far:
             eigenvalues, signal, noise = limit.problem(far) if callable(limit.problem) else limit.problem
             problem = st.LeastSquares(eigenvalues, signal, noise_variance=noise)
+            dim = len(eigenvalues)
             batch, share, steps = (np.array([float(each)]) for each in limit.run(far))
             edge = domain.edge(problem, batch, steps)
-            kind = f"d = {problem.dim}" if problem.dim <= 2 else "equal"
-            numbers = (float(problem.dim) if kind == "equal" else 0.0, 0.0, 0.0)
+            kind = f"d = {dim}" if dim <= 2 else "equal"
+            numbers = (float(dim) if kind == "equal" else 0.0, 0.0, 0.0)
             yield from domain.compared(kind, numbers, problem, (batch, steps, edge * share, share), "limit")
 
 
