@@ -199,7 +199,7 @@ def _limit_verdict(limit: Limit, rows: Sequence[Row], summary: "Summary") -> Ver
     shrinks = all(later < former / 5 for former, later in zip(gaps, gaps[1:], strict=False))
     digits = int(-np.log10(gaps[-1]))
     ends = f"{summary.lowest.ratio:.2g} to {summary.highest.ratio:.6g}"
-    elsewhere = f"; at finite n the ratio is {ends}" if limit.bound == LIMIT_ALONE else ""
+    elsewhere = f"; at the settings drawn the ratio is {ends}" if limit.bound == LIMIT_ALONE else ""
     return Verdict(
         f"{limit.bound}: exact in a limit",
         f"exact/bound → 1 for {limit.words}"
