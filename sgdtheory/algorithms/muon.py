@@ -18,13 +18,18 @@ class Muon(WithMomentum):
     Turning coordinates or outputs turns its steps with them, so that it has no `basis`. Packages multiply γ by powers
     of m and d, such as √max(1, m/d), which is left to the caller.
 
+    With `nesterov` the polar factor is that of `βM/(1 − β^{t+2}) + (1 − β) G/(1 − β^{t+1})`, M the new one, in step
+    t = 0, 1, …: the bias corrections of `optax.contrib.muon`, which `training.Muon` runs (THEORY.md T39). Jordan's own
+    code and `torch.optim.Muon` have no corrections: G then weighs less, for β = 0.95 by 32% in the second step and by 3%
+    in the twentieth. Without `nesterov` a correction changes no polar factor.
+
     >>> import sgdtheory as st
-    >>> st.Muon(nesterov=True, newton_schulz=5)  # as published
+    >>> st.Muon(nesterov=True, newton_schulz=5)  # as published, with optax's bias corrections
     Muon(momentum=0.95, nesterov=True, newton_schulz=5)
 
     Args:
         momentum: β, at least 0 and below 1.
-        nesterov: take the polar factor of `βM + (1 − β) G`, M the new one.
+        nesterov: whether to take the polar factor of the mean above instead of M's.
         newton_schulz: number of steps of the published iteration, which ends with singular values between about 0.7
             and 1.2 where they were not tiny; 0: the polar factor itself, whose singular values are 1, and 0 where M's
             are rounding errors.
@@ -56,12 +61,20 @@ class Muon(WithMomentum):
         object.__setattr__(self, "newton_schulz", whole_number("newton_schulz", self.newton_schulz, 0))
 
     def direction(self, gradient: Any, kept: tuple[Any, ...], number: Any) -> tuple[Any, tuple[Any, ...]]:
-        """polar(M)."""
+        """Return polar(M), or with Nesterov's momentum the polar factor of the mean ahead."""
         averaged = self.averaged(gradient, kept)
-        seen = self.averaged(gradient, (averaged,)) if self.nesterov else averaged
+        seen = self._looked_ahead(gradient, averaged, number) if self.nesterov else averaged
         matrix = seen.reshape(-1, seen.shape[-1])  # one output is a row
         found = newton_schulz(matrix, self.newton_schulz) if self.newton_schulz else polar(matrix)
         return found.reshape(seen.shape), (averaged,)
+
+    def _looked_ahead(self, gradient: Any, averaged: Any, number: Any) -> Any:
+        """Return `βM + (1 − β) w G`, `w = (1 − β^{t+2})/(1 − β^{t+1})`: the mean to a factor, which polar removes."""
+        import jax.numpy as jnp
+
+        steps = jnp.asarray(number + 1, gradient.dtype)
+        weight = (1 - self.momentum ** (steps + 1)) / (1 - self.momentum**steps)
+        return self.averaged(weight * gradient, (averaged,))
 
 
 def polar(matrix: Any) -> Any:

@@ -87,9 +87,11 @@ class Muon:
     >>> Muon(momentum=0.9)
     Muon(momentum=0.9, update_rms=0.2, beta1=0.9, beta2=0.99, epsilon=1e-08)
 
-    A hidden matrix moves by −γ s O, with O the polar factor U Vᵀ of the Nesterov mean `β m + (1 − β) g = U S Vᵀ`, m
-    that of the gradients up to g. All singular values of O are 1, to the 0.7 … 1.2 that five Newton–Schulz steps
-    reach. `s = update_rms √(longer side at the base width)` gives O's entries the root mean square update_rms at the
+    A hidden matrix moves by −γ s O in step t = 0, 1, …, with O the polar factor U Vᵀ of the Nesterov mean
+    `β m/(1 − β^{t+2}) + (1 − β) g/(1 − β^{t+1}) = U S Vᵀ`, m ← β m + (1 − β) g: with the bias corrections of
+    `optax.contrib.muon`, as `sgdtheory.Muon(nesterov=True)` has them. Jordan's own code and `torch.optim.Muon` have
+    none, and take other steps during the first 1/(1 − β) or so (THEORY.md, T39). All singular values of O are 1, to
+    the 0.7 … 1.2 that five Newton–Schulz steps reach. `s = update_rms √(longer side at the base width)` gives O's entries the root mean square update_rms at the
     base width; the spectral norm γ s does not depend on the width (THEORY.md, T17).
 
     What maps to the width or from it to a fixed dimension is left to Adam, as by Jordan: most rows of an embedding's

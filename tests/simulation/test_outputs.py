@@ -96,7 +96,8 @@ def textbook(rng, method, outputs, split, basis):
         if isinstance(method, st.SGD):
             moved = g + method.weight_decay * w
         elif isinstance(method, st.Muon):
-            seen = beta * m + (1 - beta) * g if method.nesterov else m
+            ahead = beta * m / (1 - beta ** (step + 2)) + (1 - beta) * g / (1 - beta ** (step + 1))
+            seen = ahead if method.nesterov else m
             moved = quintics(seen) if method.newton_schulz else polars(seen)
         elif isinstance(method, st.NormalizedSGD):
             moved = m / np.sqrt((m**2).sum((1, 2), keepdims=True))
@@ -273,14 +274,14 @@ def test_polar(shape):
 
 
 def test_nesterov_looks_at_what_momentum_will_be():
-    """Jordan et al.: the buffer is m, and what is made orthogonal a mean of it and the gradient."""
+    """Return the polar factor of the mean of buffer and gradient, with both bias corrections, in the eighth step."""
     rng = np.random.default_rng(5)
     gradient, kept = rng.standard_normal((2, 3, 5))
     with jax.enable_x64(True):
         for nesterov in (False, True):
             found, (m,) = st.Muon(0.9, nesterov=nesterov).direction(jnp.asarray(gradient), (jnp.asarray(kept),), 7)
             np.testing.assert_allclose(m, 0.9 * kept + 0.1 * gradient, rtol=1e-12)
-            seen = 0.9 * m + 0.1 * gradient if nesterov else m
+            seen = 0.9 * m / (1 - 0.9**9) + 0.1 * gradient / (1 - 0.9**8) if nesterov else m
             np.testing.assert_allclose(found, linalg.polar(np.asarray(seen))[0], atol=1e-12)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import optax
 import pytest
 
+import sgdtheory as st
 from sgdtheory.training import Custom, SignSGD, Tensor, TrainConfig, branch, read_weights, train, train_many
 from sgdtheory.training.engine import program
 from sgdtheory.training.optimization import optimizer, rates
@@ -280,3 +281,36 @@ def test_what_is_no_hidden_matrix_is_adams():
     for name in "in", "bias", "out":
         np.testing.assert_array_equal(steps["muon"][name], steps["adam"][name])
     assert np.abs(steps["muon"]["mid"] - steps["adam"]["mid"]).max() > 1e-4
+
+
+def muon_steps(gradients, beta, corrected=True):
+    """(T, n, m) published directions for (T, n, m) gradients, in NumPy."""
+    mean = np.zeros_like(gradients[0])
+    found = []
+    for t, each in enumerate(gradients):
+        mean = beta * mean + (1 - beta) * each
+        of_mean, of_own = (1 - beta ** (t + 2), 1 - beta ** (t + 1)) if corrected else (1.0, 1.0)
+        found.append(newton_schulz(beta * mean / of_mean + (1 - beta) * each / of_own))
+    return np.array(found)
+
+
+def test_the_trainers_muon_is_the_simulators():
+    """Both take the steps of one NumPy implementation to 1e-6; without bias corrections the second step differs."""
+    beta = 0.9375  # a number of single precision, as the trainer's are
+    config = of_shape({"w": ("n", "2n")}, "in_out")
+    config = config.with_fields(optimizer="muon", momentum=beta, update_rms=1.0, learning_rate=1.0)
+    tensors = config.network.tensors
+    gradients = np.random.default_rng(1).standard_normal((24, *tensors["w"].shape))
+    expected = muon_steps(gradients, beta)
+    method = st.Muon(beta, nesterov=True, newton_schulz=5)
+    with jax.enable_x64(True):
+        trainer = optimizer(config, tensor_factors(tensors, config), rates(config))
+        state = trainer.init({"w": jnp.zeros(tensors["w"].shape)})
+        kept = (jnp.zeros(tensors["w"].shape),)
+        for t, each in enumerate(gradients):
+            step, state = trainer.update({"w": jnp.asarray(each)}, state, None)
+            direction, kept = method.direction(jnp.asarray(each), kept, t)
+            size = -config.learning_rate * max(tensors["w"].shape) ** 0.5
+            np.testing.assert_allclose(np.asarray(step["w"]) / size, expected[t], atol=1e-6)
+            np.testing.assert_allclose(direction, expected[t], atol=1e-6)
+    assert np.abs(muon_steps(gradients, beta, corrected=False) - expected)[1].max() > 1e-2
