@@ -26,7 +26,7 @@ OPTIMIZERS = {
     "Adam, β₂ = 0.95": st.Adam(beta2=0.95),
     "normalized SGD": st.NormalizedSGD(),
 }
-OPTIMIZED = (2.0, 3.0), (1.5, 2.0), (3.0, 3.0)  # a, b
+OPTIMIZED = (2.0, 3.0), (1.5, 2.0), (2.5, 3.25)  # a, b; with b = a one step of signs is best
 PROMISED_OPTIMIZERS = 10.0  # seconds of processor time
 PARTS = {
     "optimal_batch_size": "the optimal batch size",

@@ -211,16 +211,23 @@ def optimizers_risk() -> str:
 def _optimizer_slopes(start: str, value: Callable[[str, str], str] | None) -> str:
     pattern = rf"({SLOPE}), leads to .+? \((-?[\d.]+), (\w+)\)"
     header = ["method"]
-    lines = []
+    lines: list[list[str]] = []
+    pairs: list[str] = []
     for each in claims("optimizers", (f"{start}",)):
         if not each["claim"].startswith(start):
             continue
         name = each["claim"].removeprefix(start).split(" ∝")[0]
-        cells = [name]
-        for pair, text in cases(each["statement"]):
-            slope, predicted, verdict = found_in(pattern, text)
-            if not lines:
+        texts = dict(cases(each["statement"]))
+        if not lines:  # SGD's, which has all problems
+            pairs = list(texts)
+            for pair in pairs:
                 header += [f"{pair}: B\\* at D = 10⁷"] * bool(value) + [f"{pair}: slope (T35), verdict"]
+        cells = [name]
+        for pair in pairs:
+            if pair not in texts:  # one step with all samples is best
+                cells += ["–"] * (1 + bool(value))
+                continue
+            slope, predicted, verdict = found_in(pattern, texts[pair])
             cells += [value(name, pair)] if value else []
             cells.append(f"{tidy(slope)} ({tidy(predicted)}), {verdict}")
         lines.append(cells)

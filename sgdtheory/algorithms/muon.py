@@ -20,8 +20,8 @@ class Muon(WithMomentum):
 
     With `nesterov` the polar factor is that of `βM/(1 − β^{t+2}) + (1 − β) G/(1 − β^{t+1})`, M the new one, in step
     t = 0, 1, …: the bias corrections of `optax.contrib.muon`, which `training.Muon` runs (THEORY.md T39). Jordan's own
-    code and `torch.optim.Muon` have no corrections: G then weighs less, for β = 0.95 by 32% in the second step and by 3%
-    in the twentieth. Without `nesterov` a correction changes no polar factor.
+    code and `torch.optim.Muon` have no corrections: G then weighs less, for β = 0.95 by 32% in the second step and by
+    3% in the twentieth. Without `nesterov` a correction changes no polar factor.
 
     >>> import sgdtheory as st
     >>> st.Muon(nesterov=True, newton_schulz=5)  # as published, with optax's bias corrections

@@ -1,10 +1,11 @@
 """Data sizes of which a critical batch size can be asked."""
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, positive_array
-from sgdtheory.critical.least_risk import LeastRisk
 from sgdtheory.critical.step_search import ROUNDING
 
 MOST_SAMPLES = 1e20  # up to here n steps and n + 1 can be told apart well enough for the searches
@@ -26,7 +27,14 @@ def checked_samples(num_samples: ArrayLike, workers: int = 1) -> np.ndarray:
     return samples
 
 
-def require_learnt(tuned: LeastRisk, samples: float, risk: float) -> None:
+class Begun(Protocol):
+    """Runs of K workers that begin with the risk of w_0."""
+
+    initial_risk: float
+    workers: int
+
+
+def require_learnt(tuned: Begun, samples: float, risk: float) -> None:
     """The least risk with D samples has to be less than the initial one."""
     if risk >= tuned.initial_risk * (1 - ROUNDING):
         raise ValueError(

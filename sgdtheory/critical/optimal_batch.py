@@ -77,11 +77,16 @@ def remark_on_optimum(tuned: LeastRisk, best: float, budget: float, risk: float)
     one = np.ones(1)
     may = tuned.patterns.first_steps == 1 and tuned.out_of_reach.possible(one, risk)[0]
     if may and tuned.least(np.array([budget]), one).risk[0] <= risk:
-        remarks.append(
-            f"one step with {budget * tuned.workers:g} samples reaches the optimal risk as well; B* is the largest of "
-            "at most num_samples, and takes two steps or more"
-        )
+        remarks.append(remark_on_one_step(budget * tuned.workers))
     return "; ".join(remarks)
+
+
+def remark_on_one_step(budget: float) -> str:
+    """Where one step with (1 + ω) D samples does what B* does."""
+    return (
+        f"one step with {budget:g} samples reaches the optimal risk as well; B* is the largest of at most num_samples, "
+        "and takes two steps or more"
+    )
 
 
 class _Tried:

@@ -1,8 +1,7 @@
-"""Critical batch sizes of methods that waste data in small batches: the risk is U-shaped in B (THEORY.md T37).
+"""The least risk over γ of methods that have a deterministic equivalent (THEORY.md T37).
 
-B need not be whole here, as D/n is not: what holds to a few percent anyway is not rounded. The tuned risk
-is searched by its logarithm over those of γ and n, where it is smooth and has one minimum each; after few steps, which
-may overshoot, it has several over γ.
+The tuned risk is searched by its logarithm over that of γ, where it is smooth and has one minimum; after few steps,
+which may overshoot, it has several.
 """
 
 from collections.abc import Callable
@@ -41,7 +40,6 @@ SHALLOW = 30.0  # times what is settled: how far down a parabola may go that has
 NARROW = 8e-3, 25.0  # of log γ, and times what is settled: no minimum is known any closer
 BELIEVED = 0.25  # of what a parabola promises, beside what is settled: the error of its value up to which it is right
 BESIDE = 0.02  # of the distance between its ends: no place is looked at closer to what is known
-REMARKED = 0.05  # relative error of the risk at B*
 SMALLEST = 1e-300
 
 
@@ -58,6 +56,8 @@ class TunedEquivalent:
     def __init__(self, problem: AbstractProblem, algorithm: Algorithm) -> None:
         self.problem = problem
         self.algorithm = algorithm
+        self.workers = algorithm.workers
+        self.initial_risk = problem.initial_risk
         self.field = field_of(algorithm.method)
         self.few = FEW_LINEAR if self.field is None else self.field.few
         self.settled = SETTLED_LINEAR if self.field is None else SETTLED
@@ -100,21 +100,10 @@ class TunedEquivalent:
         others = [minimum(risk, start, apart / 2, self.settled) for start in places[low]]
         return min([(place, value), *others], key=lambda found: found[1])
 
-    def error(self, batch: float, steps: float, rate: float) -> float:
-        """Relative error of the risk, as it is stated."""
-        one = (np.array([each]) for each in (batch, rate, steps))
-        return float(run_risks(self.problem, self.algorithm, *one, rounded=False).error[0])
-
-    def remark(self, batch: float, steps: float, rate: float, at: str = "B*") -> str:
-        """Where the equivalent is known to be wrong, what that means."""
-        error = self.error(batch, steps, rate)
-        if error < REMARKED:
-            return ""
-        if not np.isfinite(error):
-            return f"at {at} theory does not know the size of the risk; simulate it"
-        shaken = self.field is not None and error > self.field.error(steps, batch)
-        why = "single steps lead to and fro, past the optimum and back" if shaken else "the equivalent is rough"
-        return f"at {at} {why}, and its risk may be off by {error:.0%}; simulate it"
+    def exact(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (P,) risks as `excess_risk` has them, and their stated relative errors."""
+        found = run_risks(self.problem, self.algorithm, batch, rate, steps)
+        return found.parts.sum(0), found.error
 
     def _guess(self, batch: float, steps: float) -> float:
         """log γ: from what is known nearby, by powers of n and of the number of samples."""
@@ -159,6 +148,7 @@ def minimum(
         beyond = lowest + step if lowest == max(seen) else lowest - step
         seen[beyond] = float(function(np.array([beyond]))[0])
     trusted = True  # whether the last parabola has foretold what was there; if not, the longer side is halved first
+    exact = True  # and to what is settled: a promise is worth no more than the parabola before it was right to
     tested = False
     halved = False
     for _ in range(MOST_LOOKS):
@@ -166,7 +156,7 @@ def minimum(
         middle = places.index(lowest)
         near = _parabola(*((place, seen[place]) for place in places[middle - 1 : middle + 2]))
         sure = tested or max(seen[near.left], seen[near.right]) < near.value + SHALLOW * settled
-        if trusted and sure and near.promised < settled and near.right - near.left <= 2 * max(apart, APART):
+        if trusted and exact and sure and near.promised < settled and near.right - near.left <= 2 * max(apart, APART):
             break
         if near.right - near.left < min(NARROW[0], NARROW[1] * settled):  # or it is as rough as what is left
             break
@@ -175,6 +165,7 @@ def minimum(
         seen[place] = float(function(np.array([place]))[0])
         if not halved:
             tested = True
+            exact = abs(near.at(place) - seen[place]) < settled
             trusted = near.bend > 0 and abs(near.at(place) - seen[place]) < settled + BELIEVED * near.promised
         lowest = min(seen, key=lambda place: seen[place])
     return lowest, seen[lowest]

@@ -1,208 +1,227 @@
-"""Batch sizes that a data size allows where small batches waste data too: the ends of a range (THEORY.md T37).
+"""Batch sizes that a data size allows where small batches waste data too: the ends of a range (THEORY.md T12, T37).
 
-Against log n the tuned risk of a number of samples falls and rises once. Where it crosses a level is foretold by what
-is known of other numbers of samples, whose risks are the same curve at another height, or by a line.
+All numbers of steps are tried up to `EVERY_FEW_STEPS`, and up to `EVERY_SETTING` samples all of them. Beyond, the tuned
+risk of D samples is scanned over log n, with B = D/n, and every minimum that may be the least one is refined. Whole
+batch sizes are looked at last, beside the best of those that need not be whole.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
 
+from sgdtheory.critical.data_sizes import require_learnt, require_several_steps
+from sgdtheory.critical.step_lines import STEPS_APART, Foretold, Line, OfBatch, crossing
+from sgdtheory.critical.step_search import ROUNDING
 from sgdtheory.critical.tuned_equivalent import SETTLED, Tuned, TunedEquivalent, minimum
 
-STEPS_APART = np.log(4.0)  # of log n
-EVERY = 8.0  # numbers of steps that are all looked at if one is best: there the least risk is not smooth in n
-STEPS_SETTLED = 1e-3  # of log n: where it is known
-JUST_BEYOND = 0.9  # times what is settled: how far from an end of a bracket one looks at first for what is beside it
-FARTHEST = 1e4  # times the steps of D samples: if more are needed, none do
-LOOKS = 256  # places between two of which a curve is as good as straight
+EVERY_SETTING = 400.0  # Up to this many samples every n = ⌊D/B⌋ is tried, which takes no longer than a search.
+EVERY_FEW_STEPS = 16.0  # Up to this many steps every n is tried: one more can leave more, and one can leave least.
+SCAN_APART = 4.0  # Ratio of further n in a scan: a smaller one finds narrower valleys in more time.
+MAY_BE_LEAST = 0.2  # Minima of a scan are refined if their log risk is no higher above the least one.
+ABOUT = 1.5  # Whole settings are ranked whose n is within this factor of the best n.
+MOST_WHOLE = 6  # Of these so many are tuned, the most promising first: 2 as a rule.
+FARTHEST = 1e4  # If a batch size needs more than this times the steps of D samples, it never reaches the risk.
+SMALL_BATCHES = 4.0  # Batch sizes that are tried one by one, from 1 on, for the smallest useful one.
+
+
+class Setting(NamedTuple):
+    """A whole batch size, a number of steps, the best γ for both, and its risk."""
+
+    batch: float
+    steps: float
+    tuned: Tuned
 
 
 class Useful(NamedTuple):
     """Batch sizes of D samples, and what is best.
 
     Attributes:
-        best: n steps, γ and the risk of the batch size D/n that is best with D samples.
-        fewest: n and γ with which (1 + ω) D samples reach that risk, the fewest.
-        most: the most.
-        keeping: the fewest n with which D samples reach `risk_factor` times that risk.
+        best: the batch size that is best with D samples, with all ⌊D/B⌋ steps.
+        largest: the largest one that reaches its risk with (1 + ω) D samples in two steps or more, with the fewest n.
+        real: the same without its rounding.
+        smallest: the smallest batch size that reaches it with all ⌊(1 + ω) D/B⌋ steps.
+        keeping: the largest one that reaches `risk_factor` times that risk with all ⌊D/B⌋ steps.
+        one_step: whether one step with (1 + ω) D samples reaches it as well.
+        lines: the tuned risks of D and of (1 + ω) D samples against n.
     """
 
-    best: tuple[float, Tuned]
-    fewest: tuple[float, Tuned]
-    most: tuple[float, Tuned]
-    keeping: tuple[float, Tuned]
-
-
-class Line:
-    """log of the tuned risk over log n, of so many samples: known at whole numbers of steps."""
-
-    def __init__(self, tuned: TunedEquivalent, samples: float) -> None:
-        self.tuned = tuned
-        self.samples = samples
-        self.seen: dict[float, float] = {}
-
-    def __call__(self, place: float) -> float:
-        """At the nearest whole number of steps."""
-        steps = _whole(place)
-        value = float(np.log(self.tuned.least(self.samples / steps, steps).risk))
-        self.seen[np.log(steps)] = value
-        return value
-
-    def at(self, steps: float) -> tuple[float, Tuned]:
-        """The number of steps, the best γ and its risk."""
-        return steps, self.tuned.least(self.samples / steps, steps)
+    best: Setting
+    largest: Setting
+    real: float
+    smallest: float
+    keeping: float
+    one_step: bool
+    lines: tuple[Line, Line]
 
 
 def useful_batch_sizes(tuned: TunedEquivalent, samples: float, overhead: float, risk_factor: float) -> Useful:
-    """The batch sizes that (1 + ω) D samples allow, from the best one out to both sides."""
+    """Return the batch sizes that D and (1 + ω) D samples allow.
+
+    Raises:
+        ValueError: nothing is learnt, or one step with all samples is best.
+    """
     line = Line(tuned, samples)
-    more = Line(tuned, (1 + overhead) * samples)
-    start = min(np.log(samples) / 2 + 2, np.log(samples))
-    place, value = _inside(line, start, np.log(samples))
-    best = _whole(place)
-    if best <= EVERY:
-        few = np.arange(1.0, min(EVERY, samples) + 1)
-        least = np.array([line(np.log(steps)) for steps in few])
-        best = float(few[least.argmin()])
-        value = float(least.min())
-    begin = float(np.log(best))
-    end = float(np.log(np.floor(more.samples)))
-    fewest = _crossing(more, value, begin, 0.0, [line])
-    most = _crossing(more, value, begin, end, [line])
-    keeping = _crossing(line, value + np.log(risk_factor), begin, 0.0, [more])
-    return Useful(line.at(best), more.at(fewest), more.at(most), line.at(keeping))
+    more = Line(tuned, (1 + overhead) * samples * (1 + ROUNDING))
+    best = _best(line, more)
+    require_learnt(tuned, samples, best.tuned.risk)
+    require_several_steps(samples, best.steps)
+    level = float(np.log(best.tuned.risk)) + ROUNDING
+    largest, real = _largest(more, level, best, 2.0)
+    keeping, _ = _largest(line, level + float(np.log(risk_factor)), best, 1.0)
+    smallest = _smallest(more, level, best)
+    return Useful(best, largest, real, smallest, keeping.batch, more(0.0) <= level, (line, more))
 
 
 def steps_to(tuned: TunedEquivalent, batch: float, steps: float, risk: float) -> tuple[float, float]:
     """The fewest n with which B reaches a risk, looked for from `steps` on, and γ; inf and nan where none do."""
-    of_batch = _OfBatch(tuned, batch)
+    of_batch = OfBatch(tuned, batch)
     enough = max(steps, 1.0)
     while of_batch(np.log(enough)) > np.log(risk):
         enough *= 2
         if enough > FARTHEST * steps:
             return np.inf, np.nan
-    found = _crossing(of_batch, np.log(risk), float(np.log(enough)), 0.0)
+    found = crossing(of_batch, np.log(risk), float(np.log(enough)), 0.0)
     return found, tuned.least(batch, found).rate
 
 
-class _OfBatch(Line):
-    """The same, of a batch size."""
+def _best(line: Line, more: Line) -> Setting:
+    """The batch size that leaves the least risk with all steps that it is given."""
+    most = float(np.floor(line.samples))
+    if most <= EVERY_SETTING:
+        steps = np.unique(np.floor(most / np.arange(1.0, most + 1)))
+        return _least(_whole(line, each) for each in steps[::-1].tolist())
+    steps = _scanned(1.0, most)
+    outwards = np.argsort(np.abs(np.log(steps) - np.log(most) / 2 - 2))  # each begins beside what is known
+    for each in steps[outwards].tolist():
+        line(float(np.log(each)))
+    values = np.array([line(float(np.log(each))) for each in steps])
+    low = [k for k in _minima(values) if values[k] <= values.min() + MAY_BE_LEAST]
+    return _least(_about(line, more, _refined(line, each)) for each in steps[low].tolist())
 
-    def __init__(self, tuned: TunedEquivalent, batch: float) -> None:
-        super().__init__(tuned, np.nan)
-        self.batch = batch
 
-    def __call__(self, place: float) -> float:
-        steps = _whole(place)
-        value = float(np.log(self.tuned.least(self.batch, steps).risk))
-        self.seen[np.log(steps)] = value
-        return value
+def _least(settings: Iterable[Setting]) -> Setting:
+    return min(settings, key=lambda each: each.tuned.risk)
 
 
-def _whole(place: float) -> float:
+def _scanned(first: float, last: float) -> np.ndarray:
+    """Whole numbers of steps from first to last: all few, others evenly in logs."""
+    few = np.arange(first, min(EVERY_FEW_STEPS, last) + 1)
+    begin = max(first, EVERY_FEW_STEPS)
+    if begin >= last:
+        return few
+    number = int(np.ceil(np.log(last / begin) / np.log(SCAN_APART))) + 1
+    return np.union1d(few, np.round(np.geomspace(begin, last, number)))
+
+
+def _refined(line: Line, steps: float) -> float:
+    """The number of steps at a minimum of the line about one of the scan."""
+    if steps < EVERY_FEW_STEPS:
+        return steps
+    end = np.log(np.floor(line.samples))
+
+    def all_of(places: np.ndarray) -> np.ndarray:
+        return np.array([line(place) if 0 <= place <= end else np.inf for place in places.tolist()])
+
+    place, _ = minimum(all_of, float(np.log(steps)), STEPS_APART, SETTLED)
     return max(float(np.round(np.exp(place))), 1.0)
 
 
-def _inside(function: Callable[[float], float], start: float, end: float) -> tuple[float, float]:
-    """`minimum` over 0 … end: beyond, it is as large as can be."""
+def _about(line: Line, more: Line, steps: float) -> Setting:
+    """The best setting of whole batch sizes about a number of steps.
 
-    def all_of(places: np.ndarray) -> np.ndarray:
-        return np.array([function(place) if 0 <= place <= end else np.inf for place in places.tolist()])
-
-    return minimum(all_of, start, STEPS_APART, SETTLED)
-
-
-def _crossing(line: Line, level: float, begin: float, end: float, others: Sequence[Line] = ()) -> float:
-    """The number of steps farthest from `begin`, towards `end`, up to which the line is at most at the level.
-
-    To one step or to `STEPS_SETTLED`.
+    They are ranked by the line, and by what the samples are worth that are left over: with n fixed, those of B.
     """
-    line(begin)
-    widths = 3 * [np.inf]
-    beside = JUST_BEYOND * STEPS_SETTLED
-    while True:
-        inside, outside = _bracket(line, level, begin, end)
-        if _whole(inside) == _whole(end) or (outside is not None and _settled(inside, outside)):
-            return _whole(inside)
-        foretold = Foretold(line, begin, others)
-        limit = _farther(foretold, inside, end) if outside is None else outside
-        place = _meeting(foretold, level, inside, limit)
-        from_ends = abs(place - inside), abs(limit - place) if outside is not None else np.inf
-        if outside is not None:
-            widths.append(abs(outside - inside))
-        if widths[-1] > widths[-3] / 2:
-            place = (inside + limit) / 2
-        elif min(from_ends) < beside:  # it is about there: perhaps a little farther from that end
-            at_end = inside if from_ends[0] <= from_ends[1] else limit
-            place = at_end + np.copysign(beside, inside + limit - 2 * at_end)
-            beside = 2 * beside
-        line(_between(inside, limit, place, outside is not None))
+    samples = float(np.floor(line.samples))
+    place = float(np.log(steps))
+    worth = max(line(place) - more(place), 0.0) / np.log(more.samples / line.samples)
+    fewest, most = max(steps / ABOUT, 1.0), min(steps * ABOUT, samples)
+    if steps < np.sqrt(samples):
+        batch = np.unique(np.floor(samples / np.arange(np.ceil(fewest), np.floor(most) + 1)))
+    else:
+        batch = np.arange(np.floor(samples / most), np.ceil(samples / fewest) + 1)
+    batch = np.clip(batch, 1.0, samples)
+    number = np.floor(samples / batch)
+    estimate = Foretold(line, place)(np.log(number)) + worth * np.log(line.samples / (batch * number))
+    found: list[Setting] = []
+    for k in np.argsort(estimate)[:MOST_WHOLE].tolist():
+        if found and estimate[k] > np.log(_least(found).tuned.risk):
+            break
+        found.append(_whole(line, float(number[k]), float(batch[k])))
+    return _least(found)
 
 
-def _bracket(line: Line, level: float, begin: float, end: float) -> tuple[float, float | None]:
-    """What is known from `begin` on: the last place that is at most at the level, and the first beyond."""
-    inside = begin
-    for place in sorted((place for place in line.seen if _within(place, begin, end)), key=lambda at: abs(at - begin)):
-        if line.seen[place] > level and place != begin:
-            return inside, place
-        inside = place
-    return inside, None
+def _whole(line: Line, steps: float, batch: float | None = None) -> Setting:
+    """The setting of n steps with the largest whole batch size that they allow."""
+    batch = float(np.floor(line.samples / steps)) if batch is None else batch
+    return Setting(batch, steps, line.tuned.least(batch, steps))
 
 
-def _within(place: float, begin: float, end: float) -> bool:
-    return min(begin, end) <= place <= max(begin, end)
+def _largest(line: Line, level: float, best: Setting, first: float) -> tuple[Setting, float]:
+    """The largest B that is at most at the level, with the fewest steps, from `first` on; and B not rounded.
+
+    With n fixed the tuned risk falls with B: first the fewest n for which a B that need not be whole can, then the
+    first whole one below it that can with all its steps.
+    """
+    steps = _fewest(line, level, best, first)
+    real = line.samples / steps
+    batch = float(np.floor(real))
+    while batch > best.batch:
+        most = float(np.floor(line.samples / batch))
+        if min(OfBatch(line.tuned, batch)(float(np.log(each))) for each in {steps, most}) <= level:
+            return _with_fewest(line, batch, (steps, most), level), real
+        steps = most + 1
+        batch = min(float(np.floor(line.samples / steps)), batch - 1)
+    return _with_fewest(line, best.batch, (first, best.steps), level), max(real, best.batch)
 
 
-def _settled(inside: float, outside: float) -> bool:
-    return abs(_whole(outside) - _whole(inside)) <= 1 or abs(outside - inside) < STEPS_SETTLED
+def _fewest(line: Line, level: float, best: Setting, first: float) -> float:
+    """The fewest n from `first` on that are at most at the level, up to the best one's, which is.
+
+    Useful numbers of steps need not be an interval: dips of the scan before the first one at the level are refined.
+    """
+    every = np.floor(line.samples) <= 2 * EVERY_SETTING
+    scanned = np.arange(first, best.steps + 1) if every else _scanned(first, best.steps)
+    values: list[float] = []
+    for each in scanned.tolist():
+        values.append(level if each == best.steps else line(float(np.log(each))))
+        if values[-1] <= level:
+            break
+    scanned = scanned[: len(values)]
+    low = _minima(np.array(values))[:-1]  # the last one is at the level
+    dips = [_refined(line, each) for each in scanned[low].tolist() if each > EVERY_FEW_STEPS and not every]
+    steps = next((each for each in dips if line(float(np.log(each))) <= level), float(scanned[-1]))
+    before = scanned[scanned < steps]
+    if not before.size or steps - before[-1] <= 1:
+        return steps
+    return crossing(line, level, float(np.log(steps)), float(np.log(before[-1])))
 
 
-class Foretold:
-    """A line as far as it is known, elsewhere others, moved to where it is at `begin`."""
-
-    def __init__(self, line: Line, begin: float, others: Sequence[Line]) -> None:
-        known = dict(line.seen)
-        for other in others:
-            moved = line.seen[begin] - other.seen[begin]
-            far = [place for place in other.seen if min(abs(place - own) for own in line.seen) > STEPS_APART / 2]
-            known |= {place: other.seen[place] + moved for place in far}
-        self.places = np.array(sorted(known))
-        self.values = np.array([known[place] for place in self.places.tolist()])
-
-    def __call__(self, at: np.ndarray) -> np.ndarray:
-        """At places of log n; straight on beyond what is known."""
-        if self.places.size < 2:
-            return np.full_like(at, self.values[0])
-        curve = PchipInterpolator(self.places, self.values)
-        near = np.clip(at, self.places[0], self.places[-1])
-        return curve(near) + curve(near, 1) * (at - near)
+def _minima(values: np.ndarray) -> np.ndarray:
+    """Indices of values below those beside them, the ends among them."""
+    beside = np.concatenate([[np.inf], values, [np.inf]])
+    return np.flatnonzero((values <= beside[:-2]) & (values <= beside[2:]))
 
 
-def _meeting(foretold: Foretold, level: float, inside: float, limit: float) -> float:
-    """Where the line is expected to meet the level on the way from `inside` to a limit; there if nowhere."""
-    places = inside + np.append(np.arange(0.0, 1.0, 1 / LOOKS), 1.0) * (limit - inside)
-    values = foretold(places) - level
-    beyond = np.flatnonzero(values > 0)
-    if not beyond.size:
-        return limit
-    k = max(int(beyond[0]), 1)
-    share = np.clip(values[k - 1] / (values[k - 1] - values[k]), 0.0, 1.0)
-    return float(places[k - 1] + share * (places[k] - places[k - 1]))
+def _with_fewest(line: Line, batch: float, ends: tuple[float, float], level: float) -> Setting:
+    """The fewest steps between the ends with which B is at most at the level; the more are."""
+    fewest, most = ends
+    of_batch = OfBatch(line.tuned, batch)
+    steps = fewest if of_batch(float(np.log(fewest))) <= level else most
+    if steps - fewest > 1:
+        steps = crossing(of_batch, level, float(np.log(most)), float(np.log(fewest)))
+    return _whole(line, steps, batch)
 
 
-def _farther(foretold: Foretold, inside: float, end: float) -> float:
-    """How far out one looks next, at most: little beyond what is known."""
-    known = foretold.places[-1] if end > inside else foretold.places[0]
-    far = max(inside, known) if end > inside else min(inside, known)
-    return min(far + STEPS_APART, end) if end > inside else max(far - STEPS_APART, end)
-
-
-def _between(inside: float, limit: float, place: float, closed: bool) -> float:
-    """log of a whole number of steps beyond `inside`, and before the limit, or at it if that is not known yet."""
-    low, high = sorted((inside, limit))
-    fewest = _whole(low) + (inside < limit or closed)
-    most = _whole(high) - (inside > limit or closed)
-    return float(np.log(np.clip(_whole(np.clip(place, low, high)), fewest, most)))
+def _smallest(line: Line, level: float, best: Setting) -> float:
+    """The smallest B that is at most at the level with all its steps, up to the best one, which is."""
+    every = np.floor(line.samples) <= 2 * EVERY_SETTING
+    last = best.batch - 1 if every else min(best.batch - 1, SMALL_BATCHES)
+    for batch in np.arange(1.0, last + 1).tolist():
+        steps = float(np.floor(line.samples / batch))
+        if OfBatch(line.tuned, batch)(float(np.log(steps))) <= level:
+            return batch
+    if last == best.batch - 1:
+        return best.batch
+    most = crossing(line, level, float(np.log(best.steps)), float(np.log(np.floor(line.samples / last))))
+    return min(float(np.floor(line.samples / (most + 1))) + 1, best.batch)  # ⌊budget/B⌋ ≤ most

@@ -91,8 +91,9 @@ class Muon:
     `β m/(1 − β^{t+2}) + (1 − β) g/(1 − β^{t+1}) = U S Vᵀ`, m ← β m + (1 − β) g: with the bias corrections of
     `optax.contrib.muon`, as `sgdtheory.Muon(nesterov=True)` has them. Jordan's own code and `torch.optim.Muon` have
     none, and take other steps during the first 1/(1 − β) or so (THEORY.md, T39). All singular values of O are 1, to
-    the 0.7 … 1.2 that five Newton–Schulz steps reach. `s = update_rms √(longer side at the base width)` gives O's entries the root mean square update_rms at the
-    base width; the spectral norm γ s does not depend on the width (THEORY.md, T17).
+    the 0.7 … 1.2 that five Newton–Schulz steps reach. `s = update_rms √(longer side at the base width)` gives O's
+    entries the root mean square update_rms at the base width; the spectral norm γ s does not depend on the width
+    (THEORY.md, T17).
 
     What maps to the width or from it to a fixed dimension is left to Adam, as by Jordan: most rows of an embedding's
     gradient are 0, and the polar factor of a single output's is its direction alone. A stack's matrices, and the

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.critical.step_lines import Line, crossing
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent, minimum
-from sgdtheory.critical.useful_batches import Line, steps_to, useful_batch_sizes
-from sgdtheory.critical.useful_batches import _crossing as crossing
+from sgdtheory.critical.useful_batches import steps_to
 from sgdtheory.risk import run_risks
 from tests.marks import slow
 
@@ -20,28 +20,6 @@ RATES = np.geomspace(0.01, 1.0, 25)
 
 NARROW = st.PowerLaw(2.8234, 4.1127, noise_variance=0.025354)  # one of two valleys is narrow
 FAR = st.PowerLaw(2.68588, 1.74287, noise_variance=0.133488)  # from the first minimum to the least one
-
-
-def least_of_all(algorithm, total):
-    """min_γ R(D/n, γ, n) over a grid of γ, for n = 1 … D."""
-    steps = np.arange(1.0, total + 1)
-    n, rate = (each.ravel() for each in np.meshgrid(steps, RATES, indexing="ij"))
-    found = run_risks(PROBLEM, algorithm, total / n, rate, n, rounded=False, estimate=False)
-    return found.parts.sum(0).reshape(steps.size, -1).min(1)
-
-
-@pytest.mark.parametrize("algorithm", [LINEAR, slow(AVERAGED)])
-def test_every_number_of_steps(algorithm):
-    """The grid of γ has the least risk to 1e-2, and numbers of steps to what that moves them."""
-    found = useful_batch_sizes(TunedEquivalent(PROBLEM, algorithm), SAMPLES, 0.2, 2.0)
-    risks = least_of_all(algorithm, SAMPLES)
-    assert found.best[1].risk == pytest.approx(risks.min(), rel=1e-2)
-    budget = least_of_all(algorithm, 1.2 * SAMPLES)
-    for (steps, _), level, side in ((found.fewest, 1.0, 0), (found.most, 1.0, -1), (found.keeping, 2.0, 0)):
-        looked = risks if level == 2 else budget
-        for factor, sign in ((1.01, 1), (0.99, -1)):
-            may = 1 + np.flatnonzero(looked <= level * factor * found.best[1].risk)[side]
-            assert (steps - may) * sign * (1 if side == 0 else -1) >= -1, (steps, may, factor)
 
 
 def test_small_batches_waste_data():

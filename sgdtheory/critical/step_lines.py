@@ -1,0 +1,150 @@
+"""The tuned risk against the number of steps, and where it crosses a level.
+
+Where it crosses is foretold by what is known of other numbers of samples, whose risks are the same curve at another
+height, or by a line.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.interpolate import PchipInterpolator
+
+from sgdtheory.critical.tuned_equivalent import Tuned, TunedEquivalent
+
+STEPS_APART = np.log(4.0)  # of log n
+STEPS_SETTLED = 1e-3  # of log n: where it is known
+JUST_BEYOND = 0.9  # times what is settled: how far from an end of a bracket one looks at first for what is beside it
+LOOKS = 256  # places between two of which a curve is as good as straight
+
+
+class Line:
+    """log of the tuned risk over log n, of so many samples: known at whole numbers of steps."""
+
+    def __init__(self, tuned: TunedEquivalent, samples: float) -> None:
+        self.tuned = tuned
+        self.samples = samples
+        self.seen: dict[float, float] = {}
+
+    def __call__(self, place: float) -> float:
+        """At the nearest whole number of steps."""
+        steps = whole(place)
+        value = float(np.log(self.tuned.least(self.samples / steps, steps).risk))
+        self.seen[np.log(steps)] = value
+        return value
+
+    def at(self, steps: float) -> tuple[float, Tuned]:
+        """The number of steps, the best γ and its risk."""
+        return steps, self.tuned.least(self.samples / steps, steps)
+
+
+class OfBatch(Line):
+    """The same, of a batch size."""
+
+    def __init__(self, tuned: TunedEquivalent, batch: float) -> None:
+        super().__init__(tuned, np.nan)
+        self.batch = batch
+
+    def __call__(self, place: float) -> float:
+        """At the nearest whole number of steps."""
+        steps = whole(place)
+        value = float(np.log(self.tuned.least(self.batch, steps).risk))
+        self.seen[np.log(steps)] = value
+        return value
+
+
+def whole(place: float) -> float:
+    """The whole number of steps nearest to a place of log n, at least 1."""
+    return max(float(np.round(np.exp(place))), 1.0)
+
+
+def crossing(line: Line, level: float, begin: float, end: float, others: Sequence[Line] = ()) -> float:
+    """The number of steps farthest from `begin`, towards `end`, up to which the line is at most at the level.
+
+    To one step or to `STEPS_SETTLED`.
+    """
+    line(begin)
+    widths = 3 * [np.inf]
+    beside = JUST_BEYOND * STEPS_SETTLED
+    while True:
+        inside, outside = _bracket(line, level, begin, end)
+        if whole(inside) == whole(end) or (outside is not None and _settled(inside, outside)):
+            return whole(inside)
+        foretold = Foretold(line, begin, others)
+        limit = _farther(foretold, inside, end) if outside is None else outside
+        place = _meeting(foretold, level, inside, limit)
+        from_ends = abs(place - inside), abs(limit - place) if outside is not None else np.inf
+        if outside is not None:
+            widths.append(abs(outside - inside))
+        if widths[-1] > widths[-3] / 2:
+            place = (inside + limit) / 2
+        elif min(from_ends) < beside:  # it is about there: perhaps a little farther from that end
+            at_end = inside if from_ends[0] <= from_ends[1] else limit
+            place = at_end + np.copysign(beside, inside + limit - 2 * at_end)
+            beside = 2 * beside
+        line(_between(inside, limit, place, outside is not None))
+
+
+def _bracket(line: Line, level: float, begin: float, end: float) -> tuple[float, float | None]:
+    """What is known from `begin` on: the last place that is at most at the level, and the first beyond."""
+    inside = begin
+    for place in sorted((place for place in line.seen if _within(place, begin, end)), key=lambda at: abs(at - begin)):
+        if line.seen[place] > level and place != begin:
+            return inside, place
+        inside = place
+    return inside, None
+
+
+def _within(place: float, begin: float, end: float) -> bool:
+    return min(begin, end) <= place <= max(begin, end)
+
+
+def _settled(inside: float, outside: float) -> bool:
+    return abs(whole(outside) - whole(inside)) <= 1 or abs(outside - inside) < STEPS_SETTLED
+
+
+class Foretold:
+    """A line as far as it is known, elsewhere others, moved to where it is at `begin`."""
+
+    def __init__(self, line: Line, begin: float, others: Sequence[Line] = ()) -> None:
+        known = dict(line.seen)
+        for other in others:
+            moved = line.seen[begin] - other.seen[begin]
+            far = [place for place in other.seen if min(abs(place - own) for own in line.seen) > STEPS_APART / 2]
+            known |= {place: other.seen[place] + moved for place in far}
+        self.places = np.array(sorted(known))
+        self.values = np.array([known[place] for place in self.places.tolist()])
+
+    def __call__(self, at: np.ndarray) -> np.ndarray:
+        """At places of log n; straight on beyond what is known."""
+        if self.places.size < 2:
+            return np.full_like(at, self.values[0])
+        curve = PchipInterpolator(self.places, self.values)
+        near = np.clip(at, self.places[0], self.places[-1])
+        return curve(near) + curve(near, 1) * (at - near)
+
+
+def _meeting(foretold: Foretold, level: float, inside: float, limit: float) -> float:
+    """Where the line is expected to meet the level on the way from `inside` to a limit; there if nowhere."""
+    places = inside + np.append(np.arange(0.0, 1.0, 1 / LOOKS), 1.0) * (limit - inside)
+    values = foretold(places) - level
+    beyond = np.flatnonzero(values > 0)
+    if not beyond.size:
+        return limit
+    k = max(int(beyond[0]), 1)
+    share = np.clip(values[k - 1] / (values[k - 1] - values[k]), 0.0, 1.0)
+    return float(places[k - 1] + share * (places[k] - places[k - 1]))
+
+
+def _farther(foretold: Foretold, inside: float, end: float) -> float:
+    """How far out one looks next, at most: little beyond what is known."""
+    known = foretold.places[-1] if end > inside else foretold.places[0]
+    far = max(inside, known) if end > inside else min(inside, known)
+    return min(far + STEPS_APART, end) if end > inside else max(far - STEPS_APART, end)
+
+
+def _between(inside: float, limit: float, place: float, closed: bool) -> float:
+    """log of a whole number of steps beyond `inside`, and before the limit, or at it if that is not known yet."""
+    low, high = sorted((inside, limit))
+    fewest = whole(low) + (inside < limit or closed)
+    most = whole(high) - (inside > limit or closed)
+    return float(np.log(np.clip(whole(np.clip(place, low, high)), fewest, most)))
