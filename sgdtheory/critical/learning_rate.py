@@ -89,7 +89,8 @@ def optimal_learning_rate(
     exact = linear and not isinstance(problem, FiniteSampleProblem)
     tuned = TunedRisk(problem, algorithm) if exact else TunedEquivalent(problem, algorithm)
     if batch.size == 0:
-        return OptimalLearningRate(*(np.empty(batch.shape) for _ in range(3)))
+        nothing = np.empty(batch.shape)
+        return OptimalLearningRate(nothing, nothing, nothing)
     steps = numbers_of_steps(Constant(), batch, samples, algorithm.workers)
     if isinstance(tuned, TunedEquivalent):
         rate = np.array([tuned.least(*each).rate for each in zip(batch.flat, steps.flat, strict=True)])
