@@ -185,45 +185,6 @@ def test_the_advised_setting_is_near_the_best_and_others_are_not(name, old, new)
     assert loss(rate * (new / old) ** {"sgd": 0.5, "adam": 1.0}[name]) > 0.3
 
 
-def test_is_64_worse_than_32():
-    """Data to the target by the law itself; the interval holds the truth, and is that of b/a."""
-    batches = 2.0 ** np.arange(3, 12)
-    random = np.random.default_rng(3)
-    law = st.fit_steps_law(batches, (1000 + 4e5 / batches) * np.exp(0.01 * random.standard_normal(9)))
-    change = st.change_batch_size(SETUP | {"batch_size": 32}, new_batch_size=64, optimizer="adam", fit=law)
-    row = change["extra_data"]
-    assert row.new == pytest.approx(64 * law.predict(64) / (32 * law.predict(32)) - 1)
-    assert row.low < 464 / 432 - 1 < row.high
-    assert row.high - row.low < 0.03
-    assert change["num_steps"].new == pytest.approx(50_000 * law.predict(64) / law.predict(32), abs=0.5)
-
-
-def test_a_grid_tells_the_exponent():
-    B, D, rate = np.meshgrid(2.0 ** np.arange(4, 11), 2.0 ** np.arange(16, 23), 2.0 ** np.arange(-6, 3))
-    best = 2 + 30 * (D / (1 + B / 200)) ** -0.5
-    loss = best * (1 + 0.02 * np.log(rate / (B / 256) ** 0.3) ** 2)
-    columns = {"batch_size": B, "samples": D, "learning_rate": rate, "loss": loss}
-    grid = st.fit_loss_grid({name: column.ravel() for name, column in columns.items()}, targets=2.05)
-    change = st.change_batch_size(SETUP, new_batch_size=256, optimizer="adam", fit=grid)
-    assert change["learning_rate"].new == pytest.approx(3e-4 * 4**0.3, rel=0.01)
-    assert change["learning_rate"].high < 3e-4 * 4**0.5  # √B is refused
-    assert change["extra_data"].new == pytest.approx(456 / 264 - 1, rel=0.01)
-
-
-def test_curves_tell_b_star(monkeypatch):
-    """The wiring: B* at the run's data, and its interval."""
-    fit = object.__new__(st.curves.CurvesFit)
-    found = st.curves.CurvesCriticalBatchSize(None, np.array([300.0]), np.array([[200.0, 500.0]]), None, 1.0, "")
-    asked = []
-    monkeypatch.setattr(st.curves.CurvesFit, "knows_batch_size", True)
-    monkeypatch.setattr(st.curves.CurvesFit, "critical_batch_size", lambda self, num: asked.append(num) or found)
-    change = st.change_batch_size(SETUP, new_batch_size=256, optimizer="adam", fit=fit)
-    assert asked == [64 * 50_000]
-    ends = [(256 + 5 * size) / (64 + 5 * size) - 1 for size in (500, 300, 200)]
-    row = change["extra_data"]
-    assert (row.low, row.new, row.high) == pytest.approx(tuple(ends))
-
-
 def test_what_small_batches_cost_signs():
     """T37's κ at 1, 2, 4 and its limit."""
     found = [noise_factor(batch) for batch in (1, 2, 4, 1e6)]
@@ -328,17 +289,6 @@ def test_bad_input(change, words):
         st.change_batch_size(**({"current": SETUP, "new_batch_size": 128, "optimizer": "adam"} | change))
 
 
-def test_b_star_over_a_reference_that_it_cannot_have():
-    with pytest.raises(ValueError, match="critical_batch_size must exceed 1.2 × reference"):
-        st.change_batch_size(SETUP | {"critical_batch_size": 300, "reference": 256}, new_batch_size=128)
-
-
-def test_a_fit_and_a_b_star_contradict():
-    law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
-    with pytest.raises(ValueError, match="give one of the two"):
-        st.change_batch_size(SETUP | {"critical_batch_size": 300}, new_batch_size=128, fit=law)
-
-
 @pytest.mark.parametrize(
     ("optimizer", "critical", "words"),
     [
@@ -354,3 +304,37 @@ def test_what_is_not_known_is_said(optimizer, critical, words):
     assert any(words in each for each in change.unknown)
     assert ("may diverge" in change["learning_rate"].reason) == (optimizer == "sgd" and critical == 300.0)
     assert (optimizer == "adam") == any(row.name == "beta2" for row in change.rows)
+
+
+def test_the_sheet_has_a_row_for_each_setting():
+    """Now, new and range; a dash where a number rests on a B* that has no interval."""
+    setup = {"batch_size": 64, "learning_rate": 0.01, "num_steps": 1000, "critical_batch_size": 1e9}
+    change = st.change_batch_size(setup, new_batch_size=256, optimizer="sgd")
+    sheet = change.sheet()
+    assert sheet.title == "sgd: batch size 64 → 256"
+    assert [row[0] for row in sheet.rows] == ["learning rate", "num steps", "extra data"]
+    assert [row[1:3] for row in sheet.rows[:2]] == [("0.01", "0.04"), ("1,000", "250")]
+    assert [row[3] == "—" for row in sheet.rows] == [False, True, True]
+    assert all(any(row.reason in note for note in sheet.notes) for row in change.rows)
+
+
+@pytest.mark.parametrize(("new", "words"), [(256, "the extra data grow up to +300%."), (16, "up to 75% of the data")])
+def test_the_headline_says_what_an_unknown_b_star_leaves_open(new, words):
+    assert words in st.change_batch_size({"batch_size": 64, "learning_rate": 0.01}, new_batch_size=new).headline
+
+
+def test_what_is_known_is_not_asked_for():
+    """β₂ of SGD counts only where it is given, √B but for SGD, and B* only where a batch size exceeds it."""
+
+    def unknown(optimizer, new, **more):
+        setup = {"batch_size": 64, "learning_rate": 0.01} | more
+        return " ".join(st.change_batch_size(setup, new_batch_size=new, optimizer=optimizer).unknown)
+
+    assert "SGD has none" in unknown("sgd", 256, beta2=0.9)
+    assert "SGD has none" not in unknown("sgd", 256) + unknown("adam", 256, beta2=0.9)
+    assert "theory's √B" in unknown("adam", 256)
+    assert "theory's √B" not in unknown("sgd", 256)
+    for new in (16, 256):
+        assert "how far γ may grow beyond B*" in unknown("sgd", new, critical_batch_size=30.0)
+        assert "beyond B*" not in unknown("sgd", new, critical_batch_size=300.0)
+        assert "B*: measure it" not in unknown("sgd", new, critical_batch_size=300.0)

@@ -60,3 +60,19 @@ def test_names_among_numbers():
     names, others = ColumnNames.among({"loss": "nll", "batch_size": "B"})
     assert names == ColumnNames(loss="nll", batch_size="B")
     assert others == {"loss": "nll", "learning_rate": None}
+
+
+def test_a_batch_size_in_tokens_is_a_number():
+    """Of sequences where their length is given, too."""
+    options = {"loss": "train", "learning_rate": None, "batch_size": "5.12e5 tokens"}
+    names, others = ColumnNames.among(options)
+    assert names == ColumnNames()
+    assert others == {"loss": "train", "learning_rate": None, "batch_tokens": 512_000}
+    names, others = ColumnNames.among(options | {"sequence_length": 1000})
+    assert names == ColumnNames()
+    assert others == {"loss": "train", "learning_rate": None, "sequence_length": 1000, "batch_size": 512}
+
+
+def test_a_learning_rate_is_told_by_its_two_words():
+    for name in ("learning.rate", "my.learning.rate"):
+        assert ColumnNames().understand([name, "rate", "learning"]) == {"learning_rate": name}

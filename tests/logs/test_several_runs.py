@@ -296,3 +296,100 @@ def test_a_learning_rate_that_the_logs_do_not_have():
     with pytest.raises(ValueError, match="B8: no learning rate is logged"):
         loss_grid([log])
     assert loss_grid([log], learning_rate={"B8": 2e-3})["learning_rate"] == [2e-3]
+
+
+def test_a_batch_size_is_constant_within_a_hundredth_and_one():
+    steps = [10, 8000]
+    assert set(loss_grid([log_of(1000, batch_size=(steps, [1000, 1011]))])["batch_size"]) == {1000}
+    with pytest.raises(ValueError, match="B1000: its batch size changes from 1000 to 1012"):
+        loss_grid([log_of(1000, batch_size=(steps, [1000, 1012]))])
+
+
+@pytest.mark.parametrize(("planned", "end"), [(None, 1000), (2000, 2000), (500, 1000)])
+def test_a_run_that_diverged_counts_with_all_steps_that_were_planned(planned, end):
+    log = log_of(8, loss=([10, 1000], [3, np.nan]))
+    if planned:
+        log.settings["num_steps"] = planned
+    assert loss_grid([log])["samples"] == [8 * end]
+
+
+def test_a_rate_is_constant_that_ends_within_a_hundredth_of_its_peak():
+    """One that is logged once is not known to stay."""
+    steps = [10, 4000, 8000]
+    for rates, points in (([1.0], 1), ([1, 1, 0.99], 8), ([1, 1, 0.98], 1), ([1, 1, 0.5], 1)):
+        assert len(loss_grid([log_of(8, learning_rate=(steps[: len(rates)], rates))])["loss"]) == points
+
+
+def evaluated(steps, at, rates):
+    """Steps of a run's points, of its evaluations at `steps`."""
+    log = log_of(8, learning_rate=(at, rates), evaluation_loss=(steps, curve(steps, 8)))
+    return [samples / 8 for samples in loss_grid([log])["samples"]]
+
+
+def test_points_on_the_way_are_even_in_log_steps_after_the_peak():
+    """The last evaluation at or before each; a part before the first evaluation has none."""
+    steps = np.arange(1.0, 2561)
+    ends = [float(int(10 * 256 ** (k / 7) + 1e-9)) for k in range(8)]
+    assert evaluated(steps, [1, 2560], [1, 1]) == ends
+    assert evaluated(steps, [1, 10, 2560], [0.1, 1, 1]) == ends[1:]
+    assert evaluated(steps[9:], [1, 2560], [1, 1]) == ends
+    assert evaluated(steps[10:], [1, 2560], [1, 1]) == ends[1:]
+    assert evaluated([1.0], [1], [1]) == [1]
+
+
+def test_between_rare_rows_the_last_one_counts():
+    log = log_of(8, loss=([10, 100, 2560], [5, 4, 3]), learning_rate=([1, 2560], [1, 1]))
+    table = loss_grid([log])
+    assert table["samples"] == [8 * step for step in (10, 10, 10, 100, 100, 100, 100, 2560)]
+    assert table["loss"] == [5, 5, 5, 4, 4, 4, 4, 3]
+
+
+def errors_of(*lates):
+    """Standard errors where each batch size has seeds that need so many times as many steps."""
+    logs = [
+        log_of(batch, every=50, name=f"B{batch} {seed}", late=late)
+        for batch, each in zip((8, 32, 128), lates, strict=True)
+        for seed, late in enumerate(each)
+    ]
+    return steps_to_target(logs, target_loss=TARGET).measurements[0].standard_errors
+
+
+def test_the_scatter_of_seeds_needs_three_repeats_that_differ():
+    assert errors_of((0.9, 1.1), (0.9, 1.1), (0.9, 1.1)) is not None
+    assert errors_of((0.9, 1.1), (0.9, 1.1), (1.0,)) is None
+    assert errors_of((1.0, 1.0), (1.0, 1.0), (1.0, 1.0)) is None
+
+
+def test_rates_that_differ_by_3_percent_or_are_unknown_are_configurations_of_their_own():
+    logs = [log_of(batch, every=50) for batch in (8, 32, 128)]
+    slow_run = log_of(32, every=50, name="slow", rate=1.03e-3, late=1.5)
+    for other in (slow_run, without(slow_run, "learning_rate")):
+        (measured,) = steps_to_target([*logs, other], target_loss=TARGET).measurements
+        assert measured.steps[1] == pytest.approx(true_steps(32), rel=0.01)
+
+
+def test_several_runs_are_left_out_in_one_sentence():
+    short = [log_of(64, name=name, length=300) for name in ("a", "b")]
+    low = [log_of(16, name=name, loss=(np.arange(1000.0, 2000, 10), np.full(100, 2.5))) for name in ("c", "d")]
+    logs = [log_of(batch, every=50) for batch in (8, 32, 128)]
+    found = steps_to_target([*logs, *short, *low], target_loss=TARGET)
+    assert found.remarks == ("a, b do not reach loss 3: left out", "c, d begin below loss 3: left out")
+
+
+def test_rates_at_the_target_compare_within_a_factor_of_2_and_0_is_none():
+    steps = np.array([50.0, 100, 8000])
+
+    def remarks(share):
+        logs = [log_of(batch, every=50, learning_rate=(steps, [1, share, share])) for batch in (8, 32)]
+        return steps_to_target([*logs, log_of(128, every=50)], target_loss=TARGET).remarks
+
+    assert remarks(0.6) == remarks(0.0) == ()
+    (remark,) = remarks(0.4)
+    assert "at 40%" in remark
+
+
+def test_where_runs_end_is_said_of_their_last_evaluation():
+    steps = np.arange(100.0, 8001, 100)
+    logs = [log_of(batch, evaluation_loss=(steps, end + 24 / steps)) for batch, end in ((8, 2.5), (32, 2.6), (64, 2.7))]
+    with pytest.raises(ValueError, match=r"the runs end at 2\.503 … 2\.703"):
+        steps_to_target(logs, target_loss=2.0)

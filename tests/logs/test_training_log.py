@@ -78,3 +78,17 @@ def test_an_empty_log():
 def test_steps_are_whole_numbers(bad):
     with pytest.raises(ValueError, match=r"a: steps must be whole numbers of at least 0, got .*; name the column"):
         st.logs.TrainingLog.from_series("a", "test", {"loss": ([1, bad], [1, 1])})
+
+
+def test_a_file_with_its_last_step_twice_at_its_head_is_turned_over():
+    log = st.logs.TrainingLog.from_series("a", "test", {"loss": ([3, 3, 1], [31, 30, 10])})
+    assert (log.step.tolist(), log.loss.tolist()) == ([1, 3], [10, 31])
+
+
+def test_tokens_a_step_are_blank_unless_they_were_logged():
+    blank = np.full(2, np.nan)
+    log = st.logs.TrainingLog("a", "test", np.array([1.0, 2.0]), np.ones(2), blank, blank, blank, blank)
+    assert not log.has("batch_tokens")
+    assert log.batch_tokens.shape == (2,)
+    logged = st.logs.TrainingLog.from_series("a", "test", {"batch_tokens": ([1, 2], [2048, 4096])})
+    assert logged.batch_tokens.tolist() == [2048, 4096]
