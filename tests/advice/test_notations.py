@@ -218,3 +218,67 @@ def test_what_a_trainer_cannot_write():
     with pytest.raises(ValueError, match="micro_batch must be one number or 2, one for each stage, got 3"):
         st.advice.hugging_face(falling, micro_batch=[8, 8, 8])
     assert [size for _, size in st.advice.olmo_core(falling, sequence_length=1).run.stages] == [16, 8]
+
+
+SMALL = RUNS[0]
+CONSTANT = st.advice.RampedRun(((0, 16),), 1600, 1.0)
+
+
+def test_many_numbers_are_cut_to_three():
+    numbers = list("0123456")
+    assert st.advice.in_words(numbers[:6]) == "0, 1, 2, 3, 4, 5"
+    assert st.advice.in_words(numbers) == "0, 1, …, 6"
+
+
+def test_starts_are_in_the_unit_that_megatron_reads():
+    assert st.advice.megatron(SMALL).remarks[0] == "starts are samples"
+    in_tokens = st.advice.megatron(SMALL, sequence_length=2048).remarks[0]
+    assert in_tokens == "starts are tokens, as Megatron-LM reads them with --seq-length 2048"
+
+
+def test_a_trainer_with_one_learning_rate_leaves_out_those_of_the_stages():
+    """Also where γ ∝ B; not where γ stays, or the batch size does."""
+    (remark,) = st.advice.megatron_rampup(SMALL).remarks
+    assert remark.startswith("Megatron-LM has one peak learning rate")
+    assert "0.707, 1" in remark
+    linear = st.advice.RampedRun(SMALL.stages, 1600, 1.0, 1.0)
+    assert "0.5, 1" in st.advice.megatron_rampup(linear).remarks[0]
+    kept = st.advice.RampedRun(SMALL.stages, 1600, 1.0, 0.0)
+    for run in (kept, CONSTANT):
+        assert st.advice.megatron_rampup(run).remarks == ()
+
+
+def test_a_constant_batch_size_is_written_where_no_ramp_takes_fewer_steps():
+    """On 16 devices no batch size of MaxText is below 16; stages of one size are written without a ramp everywhere."""
+    note = st.advice.maxtext(SMALL, num_devices=16)
+    assert note.run.stages == ((0, 16),)
+    assert "enable_rampup_batch_size" not in note.settings
+    assert note.settings["per_device_batch_size"] == 1
+    assert note.remarks[1].endswith("constant batch size 16, which is written: 100 steps, planned were 105")
+    for write in (st.advice.megatron_rampup, st.advice.megatron_bridge, st.advice.maxtext):
+        note = write(CONSTANT)
+        assert "ramp" not in note.text
+        assert note.run == CONSTANT
+
+
+def test_maxtext_runs_on_one_device_unless_told_otherwise():
+    """Without warm-up its share is 0, not half a step."""
+    note = st.advice.maxtext(SMALL)
+    assert note.text == st.advice.maxtext(SMALL, num_devices=1).text
+    assert note.settings["per_device_batch_size"] == 16
+    assert note.settings["enable_rampup_batch_size"] is True
+    assert "enable_rampup_batch_size: true" in note.text
+    assert st.advice.maxtext(CONSTANT).settings["warmup_steps_fraction"] == 0
+    assert "wsd_decay_steps_fraction" not in st.advice.maxtext(CONSTANT).settings
+
+
+def test_layouts_of_hugging_face_multiply_to_the_batch_sizes():
+    """Devices × samples of one × accumulation, whole numbers; one device and one sample by default."""
+    note = st.advice.hugging_face(SMALL, micro_batch=8, num_devices=2)
+    assert "LAYOUTS = [(2, 4, 1), (2, 4, 2)]" in note.text
+    names = "devices", "per_device_train_batch_size", "gradient_accumulation_steps"
+    assert [note.settings[name] for name in names] == [[2, 2], [4, 4], [1, 2]]
+    alone = st.advice.hugging_face(SMALL).settings
+    assert [alone[name] for name in names] == [[1, 1], [1, 1], [8, 16]]
+    several = st.advice.hugging_face(SMALL, micro_batch=[4, 16], num_devices=[1, 4]).settings
+    assert [several[name] for name in names] == [[1, 4], [4, 4], [2, 1]]
