@@ -122,3 +122,29 @@ def test_the_range_without_limits_is_that_of_wide_limits():
             assert everywhere == pytest.approx(factor_range(family, old, new, 1e-12, 1e12))
             inner = factor_range(family, old, new, 10.0, 20.0)
             assert everywhere[0] <= inner[0] <= inner[1] <= everywhere[1]
+
+
+def test_an_estimate_keeps_its_ends_in_order():
+    estimate = Estimate(4.0, 1.0, 16.0)
+    assert estimate.times(3) == (12, 3, 48)
+    assert estimate.power(0.5) == (2, 1, 4)
+    assert estimate.power(-0.5) == (1 / 2, 1 / 4, 1)
+    assert (estimate.least, estimate.most) == (1, 16)
+    alone = Estimate(4.0, np.nan, np.nan)
+    assert (alone.least, alone.most) == (4, 4)
+
+
+@pytest.mark.parametrize("family", SLOPES)
+@pytest.mark.parametrize(("old", "new"), [(4.0, 64.0), (64.0, 4.0)])
+def test_the_range_of_all_b_star_does_not_hang_on_the_unit_of_batch_sizes(family, old, new):
+    """It holds the law of noise exactly, of B* above both batch sizes, and what curves have far beyond B*."""
+    found = factor_range(family, old, new)
+    for unit in (1e-6, 1e-2, 1e4):
+        assert factor_range(family, old * unit, new * unit) == pytest.approx(found, rel=1e-9)
+    beyond = [np.exp(curve.change(60 + np.log(old), 60 + np.log(new))) for curve in rate_curves(family)]
+    noise = (new / old) ** SLOPES[family]
+    assert found[0] <= min(noise, *beyond) * (1 + 1e-9)
+    assert found[1] >= max(noise, *beyond) * (1 - 1e-9)
+    dense = [factor_at(family, old / size, new / size) for size in np.geomspace(1e-8, 1e10, 2000)]
+    assert found[0] == pytest.approx(min(each.low for each in dense), rel=1e-3)
+    assert found[1] == pytest.approx(max(each.high for each in dense), rel=1e-3)

@@ -287,3 +287,35 @@ def test_logs_in_a_folder_whose_columns_must_be_named(tmp_path):
     (tmp_path / "a.csv").write_text("step,loss\n1,2\n2,1\n")
     with pytest.raises(ValueError, match=r"a: no column counts optimizer steps; name it, step="):
         st.logs.read_logs(tmp_path, step="iterations")
+
+
+def test_the_first_cell_that_is_no_number_is_named(tmp_path):
+    """Neither a number nor a blank above it."""
+    path = tmp_path / "a.csv"
+    path.write_text("step,loss,lr\n1,3,1\n2,,1\n3,much,1\n4,more,1\n")
+    with pytest.raises(ValueError, match=r"row 3: .*loss.* must be a number, got 'much'"):
+        st.logs.read_logs(path)
+
+
+def test_a_table_without_steps_lists_its_columns(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("when,loss,lr\n1,3,1\n2,3,1\n")
+    with pytest.raises(ValueError, match="no column counts optimizer steps; .*its columns are: 'loss', 'lr', 'when'"):
+        st.logs.read_logs(path)
+
+
+def test_runs_and_groups_of_a_table_are_told_apart_by_both(tmp_path):
+    """In the order in which they begin, whatever their names; rows of a run may lie apart."""
+    path = tmp_path / "a.csv"
+    rows = [("b", "y"), ("a", "x"), ("b", "x"), ("a", "y"), ("b", "y"), ("a", "x"), ("c", "x")]
+    lines = [f"{run},{group},{step},{step / 8},1" for step, (run, group) in enumerate(rows)]
+    path.write_text("\n".join(["run,size,step,loss,lr", *lines]))
+    logs = st.logs.read_logs(path, group="size")
+    assert [(log.name, log.group, log.step.tolist()) for log in logs] == [
+        ("b", "y", [0, 4]),
+        ("a", "x", [1, 5]),
+        ("b", "x", [2]),
+        ("a", "y", [3]),
+        ("c", "x", [6]),
+    ]
+    assert [log.loss.tolist() for log in logs] == [[0, 0.5], [0.125, 0.625], [0.25], [0.375], [0.75]]
