@@ -332,6 +332,8 @@ def test_what_is_known_is_not_asked_for():
 
     assert "SGD has none" in unknown("sgd", 256, beta2=0.9)
     assert "SGD has none" not in unknown("sgd", 256) + unknown("adam", 256, beta2=0.9)
+    assert "what small batches cost sign" in unknown("sign", 256)
+    assert "what small batches cost" not in unknown("sgd", 256) + unknown("sign", 256, beta1=0)
     assert "theory's √B" in unknown("adam", 256)
     assert "theory's √B" not in unknown("sgd", 256)
     for new in (16, 256):

@@ -145,6 +145,9 @@ def test_the_range_of_all_b_star_does_not_hang_on_the_unit_of_batch_sizes(family
     noise = (new / old) ** SLOPES[family]
     assert found[0] <= min(noise, *beyond) * (1 + 1e-9)
     assert found[1] >= max(noise, *beyond) * (1 - 1e-9)
-    dense = [factor_at(family, old / size, new / size) for size in np.geomspace(1e-8, 1e10, 2000)]
-    assert found[0] == pytest.approx(min(each.low for each in dense), rel=1e-3)
-    assert found[1] == pytest.approx(max(each.high for each in dense), rel=1e-3)
+    assert factor_range(family, old, new, 1e9) == pytest.approx((noise, noise), rel=1e-9)
+    for least, largest in ((2.0, 3.0), (10.0, 20.0), (40.0, 80.0)):
+        low, high = factor_range(family, old, new, least, largest)
+        within = [factor_at(family, old / size, new / size) for size in np.linspace(least, largest, 50)]
+        assert low == pytest.approx(min(each.low for each in within), rel=0.01)
+        assert high == pytest.approx(max(each.high for each in within), rel=0.01)
