@@ -307,7 +307,7 @@ def test_a_batch_size_is_constant_within_a_hundredth_and_one():
 
 @pytest.mark.parametrize(("planned", "end"), [(None, 1000), (2000, 2000), (500, 1000)])
 def test_a_run_that_diverged_counts_with_all_steps_that_were_planned(planned, end):
-    log = log_of(8, loss=([10, 1000], [3, np.nan]))
+    log = log_of(8, loss=([10, 100, 1000], [3, 2, np.nan]))
     if planned:
         log.settings["num_steps"] = planned
     assert loss_grid([log])["samples"] == [8 * end]
