@@ -314,3 +314,59 @@ def test_settings_of_joined_files_are_kept(tmp_path):
     assert curve.learning_rate.tolist() == [0.5] * 5
     with pytest.raises(ValueError, match="a: no learning rate is logged"):
         st.read_training_log(losses[0])
+
+
+def test_a_rate_that_jumps_after_its_first_point_holds_up_to_the_second():
+    curve = curve_of(learning_rate=([10, 50, 100], [1e-3, 1e-4, 1e-4]))
+    assert curve.learning_rate.tolist() == [1e-3] * 4 + [1e-4] * 6
+
+
+@pytest.mark.parametrize(
+    ("steps", "slope", "warmup", "assumed"),
+    [
+        (np.append([15.0, 30, 45], 1000), 0, 0, True),  # the first row is not early enough
+        (np.arange(2.0, 40, 2), 1, 2, False),
+        (np.arange(100.0, 110), 0, 0, True),  # rates that do not rise, at steps that differ by little
+        (np.array([10.0, 20, 30, 40]), 1.03, 0, True),  # off the line through 0 by 3%
+    ],
+)
+def test_warm_up_before_first_rows(steps, slope, warmup, assumed):
+    rates = 1e-4 * steps * np.append(1, np.full(steps.size - 1, slope)) if slope else np.full(steps.size, 1e-3)
+    log = log_of(loss=(steps, 3 + 20 / steps), learning_rate=(steps, rates))
+    curve = st.logs.loss_curve(log, batch_size=8)
+    assert curve.warmup == warmup
+    assert bool(curve.assumed) == assumed
+
+
+@pytest.mark.parametrize(
+    ("tokens", "used"),
+    [
+        (([1], [448]), True),
+        (([10], [1]), True),
+        (([0], [7]), False),
+        (([10, 50, 100], [448, 448, 896]), True),
+        (([10, 100], [448, 448]), False),
+    ],
+)
+def test_tokens_seen_grow_from_the_first_row_to_the_last(tokens, used):
+    assert (curve_of(tokens=tokens).tokens is not None) == used
+
+
+def test_no_token_is_seen_before_the_first_step():
+    steps = np.arange(0.0, 100, 10)
+    log = log_of(loss=(steps, LOSSES), learning_rate=(steps, np.full(10, 1e-3)), tokens=([1, 100], [448, 44_800]))
+    assert st.logs.loss_curve(log).tokens[0] == 0
+
+
+def test_batch_sizes_of_tokens_that_are_a_step_late():
+    """In every other row; one sequence a step is the least."""
+    steps = 10 * STEPS
+    late = 448 * (steps - np.arange(10) % 2)
+    log = log_of(loss=(steps, LOSSES), learning_rate=(steps, np.full(10, 1e-3)), tokens=(steps, late))
+    assert set(st.logs.loss_curve(log, sequence_length=7).batch_size) == {64}
+    assert set(curve_of(tokens=(STEPS, 7 * STEPS), sequence_length=7.0).batch_size) == {1}
+
+
+def test_the_missing_factors_of_a_batch_size_are_named():
+    (sentence,) = (each for each in curve_of(settings={"micro_batch": 4}).assumed if "batch size" in each)
+    assert "the log has micro batch 4, not accumulated batches and processes; give it" in sentence
