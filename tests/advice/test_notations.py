@@ -282,3 +282,28 @@ def test_layouts_of_hugging_face_multiply_to_the_batch_sizes():
     assert [alone[name] for name in names] == [[1, 1], [1, 1], [8, 16]]
     several = st.advice.hugging_face(SMALL, micro_batch=[4, 16], num_devices=[1, 4]).settings
     assert [several[name] for name in names] == [[1, 4], [4, 4], [2, 1]]
+
+
+def test_no_ramp_by_whole_factors_takes_fewer_steps_than_that_of_olmo_core():
+    """Brute force over first batch sizes, factors and starts; the second stage a step earlier misses the target."""
+    run = RUNS[1]
+    note = st.advice.olmo_core(run, sequence_length=1)
+    target = run.target
+    assert target.is_reached(note.run.stages)
+    (_, first), (start, second) = note.run.stages
+    assert not target.is_reached(((0, first), (start - second, second)))
+    steps = []
+    for size in range(64, 897, 64):
+        steps.append(target.steps(((0, size),)) if target.is_reached(((0, size),)) else math.inf)
+        for factor in (2, 3, 4):
+            for begin in range(0, 9_000_000, 100_000):
+                stages = ((0, size), (factor * size * math.ceil((begin + 1) / (factor * size)), factor * size))
+                if target.is_reached(stages):
+                    steps.append(target.steps(stages))
+    assert note.run.num_steps <= min(steps) <= 1.02 * note.run.num_steps
+
+
+def test_olmo_core_says_where_it_moves_the_learning_rate_otherwise():
+    for run, other in ((RUNS[1], False), (RUNS[2], True)):
+        remarks = st.advice.olmo_core(run, sequence_length=1).remarks
+        assert ("OLMo-core has γ ∝ √B alone, not B^0" in remarks) == other
