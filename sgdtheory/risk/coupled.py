@@ -180,7 +180,7 @@ class CoupledRun:
         """Nothing is in doubt at the start."""
         return Lasting(np.zeros_like(self.eigenvalue))
 
-    def doubted(self, doubt: Lasting, before: Any, after: Any, low: float, high: float, averaged: bool) -> Lasting:
+    def doubted(self, doubt: Lasting, before: Any, after: Any, low: float, high: float, kept: float | None) -> Lasting:
         """What is in doubt after the step high − 1."""
         return Lasting(np.maximum(doubt.error, self.doubt(after, high - 1)))
 

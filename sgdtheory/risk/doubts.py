@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sgdtheory.risk.lag import Lag
+
 FEEDBACK = 0.5  # power of T in the pull
 MOST_FEEDBACK = 2.5  # of T's relative error: beyond, all is lost, and numbers would overflow
 LONGEST = 700.0  # exponent of a decay that has ended
@@ -31,6 +33,8 @@ class Look(NamedTuple):
         decay: k.
         pull, scatter: ε and ε' of the closure alone.
         loss: T.
+        fluctuation: q.
+        rate: γ of the first run.
     """
 
     square: np.ndarray
@@ -39,6 +43,8 @@ class Look(NamedTuple):
     pull: np.ndarray
     scatter: np.ndarray
     loss: np.ndarray
+    fluctuation: np.ndarray | float = 0.0
+    rate: float = 0.0
 
 
 class Carried(NamedTuple):
@@ -70,6 +76,25 @@ class Carried(NamedTuple):
         mean = np.maximum(self.mean, self.past_mean) if averages else self.mean
         variance = np.maximum(self.variance, self.past_variance) if averages else self.variance
         return (mean * means + variance * variances).sum(axis=-1)
+
+
+class Doubts(NamedTuple):
+    """Of directions: errors of the closure, and replicas that lag behind, with how many each one stands for (K,)."""
+
+    carried: Carried
+    lag: Lag
+    weights: np.ndarray
+
+    def moved(self, before: Look, after: Look, steps: float, kept: float | None) -> "Doubts":
+        """Return what is in doubt some steps later; `kept` is 1 − forgetting of the average, None if there is none."""
+        carried = self.carried.moved(before, after, steps, self.weights, kept is not None)
+        spread = (np.sqrt(before.fluctuation) + np.sqrt(after.fluctuation)) / 2
+        lag = self.lag.moved(after.square, spread, (before.rate + after.rate) / 2 * steps, steps, kept)
+        return self._replace(carried=carried, lag=lag)
+
+    def of(self, means: np.ndarray, variances: np.ndarray, averages: bool) -> np.ndarray:
+        """Return the error (S,) of a risk with these parts (S, K)."""
+        return self.carried.of(means, variances, averages) + self.lag.of(self.weights, averages)
 
 
 class Lasting(NamedTuple):

@@ -9,7 +9,7 @@ import numpy as np
 from sgdtheory.algorithms import Algorithm, Course, checked_algorithm, steps_of_shape
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.coupled import CoupledField, coupled_run
-from sgdtheory.risk.doubts import Carried, Lasting
+from sgdtheory.risk.doubts import Doubts, Lasting
 from sgdtheory.risk.ensemble import ensemble, steepest
 from sgdtheory.risk.fields import field_of
 from sgdtheory.risk.mean_field import TAIL, MeanField
@@ -91,7 +91,7 @@ def _followed(run: Any, course: Course, stops: np.ndarray, number: int) -> Itera
                 state = run.crossed(state, keeping, now, end, (low, high))
             else:
                 state = run.stepped(state, keeping, now, end)
-            doubt = run.doubted(doubt, before, state, now, end, averaged)
+            doubt = run.doubted(doubt, before, state, now, end, 1 - kept.forgetting if averaged else None)
             now = end
             if now in stops:
                 yield _seen(run, state, course, now, doubt)
@@ -138,7 +138,7 @@ def _plateaus(course: Course) -> np.ndarray:
     return starts if starts.size <= MOST_PIECES else np.zeros(0)
 
 
-def _seen(run: Any, state: Any, course: Course, stop: float, doubt: Carried | Lasting) -> Seen:
+def _seen(run: Any, state: Any, course: Course, stop: float, doubt: Doubts | Lasting) -> Seen:
     """Of w_t and of what is returned."""
     own, total = course.algorithm.average.returned(stop, course.num_steps)
     error = run.field.error(stop, float(course.batches(np.array([max(stop - 1, 0)]))[0]))
@@ -146,9 +146,7 @@ def _seen(run: Any, state: Any, course: Course, stop: float, doubt: Carried | La
     return Seen(*(np.stack(each) for each in zip(now, returned, strict=True)))
 
 
-def _one(
-    run: Any, state: Any, doubt: Carried | Lasting, weights: tuple[float, float], error: float
-) -> list[np.ndarray]:
+def _one(run: Any, state: Any, doubt: Doubts | Lasting, weights: tuple[float, float], error: float) -> list[np.ndarray]:
     """Parts of the risk of a weighted iterate and sum, and its relative error, at least `error`, (S,) each.
 
     An error as large as the risk is stated as inf: a risk that may be next to nothing has no relative error. What has

@@ -19,10 +19,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import Course
-from sgdtheory.risk.closure import decay_of
-from sgdtheory.risk.doubts import Carried, Look
+from sgdtheory.risk.closure import decay_of, shares
+from sgdtheory.risk.doubts import Carried, Doubts, Look
 from sgdtheory.risk.ensemble import Ensemble
 from sgdtheory.risk.field import MEAN, VARIANCE, Field, Known
+from sgdtheory.risk.lag import Lag
 from sgdtheory.risk.moments import Keeping
 from sgdtheory.risk.panel_lengths import PanelLengths
 from sgdtheory.risk.panels import backward_differences, radau_nodes, tails
@@ -140,14 +141,16 @@ class MeanField:
         weights = self.ensemble.multiplicity
         return weights * mean**2, weights * np.maximum(variance, 0.0)
 
-    def first_doubt(self) -> Carried:
+    def first_doubt(self) -> Doubts:
         """Nothing is in doubt at the start."""
-        return Carried(*np.zeros((4, len(self.factors), self.ensemble.start.size)))
+        square = self.start().values[MEAN] ** 2
+        return Doubts(Carried(*np.zeros((4, *square.shape))), Lag.at_start(square), self.ensemble.multiplicity)
 
-    def doubted(self, doubt: Carried, before: State, after: State, low: float, high: float, averaged: bool) -> Carried:
+    def doubted(
+        self, doubt: Doubts, before: State, after: State, low: float, high: float, kept: float | None
+    ) -> Doubts:
         """What is in doubt after the steps low … high − 1, from one state to another."""
-        looks = self._look(before, low), self._look(after, high - 1)
-        return doubt.moved(*looks, high - low, self.ensemble.multiplicity, averaged)
+        return doubt.moved(self._look(before, low), self._look(after, high - 1), high - low, kept)
 
     def _look(self, state: State, number: float) -> Look:
         """At the step with this number."""
@@ -157,7 +160,9 @@ class MeanField:
         mixing = self.mixing(values, loss, known)
         decay = np.broadcast_to(decay_of(mixing), values[MEAN].shape)
         pull, scatter = self.field.closure(self.ensemble, _possible(values), loss, known, decay)
-        return Look(values[MEAN] ** 2, np.maximum(values[VARIANCE], 0.0), decay, pull, scatter, loss[:, 0])
+        fluctuation = shares(self.ensemble, values, loss, known.batch).fluctuation
+        square, variance = values[MEAN] ** 2, np.maximum(values[VARIANCE], 0.0)
+        return Look(square, variance, decay, pull, scatter, loss[:, 0], fluctuation, float(known.rate[0, 0]))
 
     def met(self, values: np.ndarray, loss: np.ndarray, known: Known) -> Known:
         """With what directions do to each other."""

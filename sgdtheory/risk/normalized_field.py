@@ -14,6 +14,9 @@ NOTICED = 0.05  # share of E‖h‖² from which it is asked whether a direction
 HALF = 0.3  # and at which half of the answer counts
 SOFT = 0.01  # of the answer: fewer have no square root that a polynomial could follow
 DOUBTS = 3.5, 0.1, 0.2, 0.08  # relative error of the pull over q, s², s² B r/T_i and that share²: fitted
+# Error of the mean square of a step, relative: Σ λ_i E(h_i/‖h‖)² is 1 to 2.2e-4 in one direction, to 1e-5 in three.
+INTEGRATED = 2.5e-4
+MOST_SCATTER = 1e6  # relative error of the scatter: beyond, numbers would overflow
 TINY = np.finfo(float).tiny
 
 
@@ -31,7 +34,10 @@ class NormalizedField(Field):
     def closure(
         self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known, decay: np.ndarray
     ) -> Closure:
-        """Wrong where T fluctuates, and where what fluctuates in one direction makes up much of ‖g‖."""
+        """Wrong where T fluctuates, and where what fluctuates in one direction makes up much of ‖g‖.
+
+        The scatter is a difference of integrals: nothing is left of it where steps are as good as certain.
+        """
         seen = shares(ensemble, values, loss, known.batch)
         trace = ensemble.multiplicity @ ensemble.spread
         size = np.maximum(loss[:, :1] * trace + (known.batch - 1) * loss[:, 1:], TINY)
@@ -39,7 +45,10 @@ class NormalizedField(Field):
         fluctuation, spread, saturated, share = DOUBTS
         pull = fluctuation * seen.fluctuation + spread * seen.spread**2 + saturated * seen.saturated
         pull = pull + share * np.minimum(largest / size, 1.0) ** 2
-        return Closure(pull, np.zeros_like(pull))
+        given = _given(values, loss, known)
+        found = means(ensemble, given, Integrals(*known.together))
+        uncertain = np.maximum(found.square - given.signal * found.gain**2, TINY)
+        return Closure(pull, np.minimum(INTEGRATED * found.square / uncertain, MOST_SCATTER))
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """Rules of χ, (P, M) nodes and weights."""

@@ -12,6 +12,7 @@ from sgdtheory.risk.field import MEAN, VARIANCE, Averaged, Known, MemorylessFiel
 from sgdtheory.risk.sign_gain import correlated, fourth_moment, sign_gain
 
 IN_CACHE = 10_000  # numbers of an array: with many more, arrays of all nodes are slower than node by node
+MOST_JUMP = 2.0  # relative error of the scatter where few signs are wrong: two signs do not differ by more
 SIGN_DOUBTS = 0.3, 0.5, 0.15  # relative error of the pull over q, s² and s² B r/T_i, fitted with a margin of a third
 # Relative errors over early steps, the fourth moment, what u is of m over what is not, q and s B r/T_i; of the scatter
 # over early steps times that share: fitted likewise.
@@ -26,11 +27,18 @@ class SignField(MemorylessField):
     def closure(
         self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known, decay: np.ndarray
     ) -> Closure:
-        """Signs scatter by 1 − e², whatever the law of u."""
+        """Signs scatter by 1 − e², whatever the law of u; but few wrong signs among certain ones make no Gaussian.
+
+        Where e² is near 1 a direction's variance is that of rare jumps of 2γ√λ, and what they do next is not what
+        happens to a Gaussian of that variance if the sign is certain there too: if B γ²λ/T_i is not small.
+        """
         seen = shares(ensemble, values, loss, known.batch)
         fluctuation, spread, saturated = SIGN_DOUBTS
         pull = fluctuation * seen.fluctuation + spread * seen.spread**2 + saturated * seen.saturated
-        return Closure(pull, np.zeros_like(pull))
+        others = np.maximum(loss - values[MEAN] ** 2 - values[VARIANCE], TINY)
+        jump = np.minimum(known.batch * known.rate**2 * ensemble.spread / others, MOST_JUMP)
+        sign = self.step(ensemble, values, loss, known).drift / np.maximum(known.rate * ensemble.root, TINY)
+        return Closure(pull, sign**2 * jump)
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """Rules of χ, (P, M) nodes and weights."""
