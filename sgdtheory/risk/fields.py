@@ -16,6 +16,10 @@ from sgdtheory.risk.field import Field, MomentumField
 from sgdtheory.risk.normalized_field import NormalizedField
 from sgdtheory.risk.sign_field import SignField, SignMomentumField
 
+# β₂ up to which g/√v of Adam without β₁ and ε is a sign: with g' the gradient before, Cauchy-distributed in units of g,
+# E g²/v = E 1/(1 + β₂ g'²/g²) = 1/(1 + √β₂), and so a step's square is less by 0.1% there.
+LEAST_MEMORY = 1e-6
+
 
 def _of_sign(method: SignSGD) -> Field:
     return SignMomentumField(method.momentum) if method.momentum else SignField()
@@ -23,7 +27,7 @@ def _of_sign(method: SignSGD) -> Field:
 
 def _of_adam(method: Adam) -> Field | None:
     """Steps m/√v are bounded if β₁² < β₂; without memory and ε they are signs."""
-    if method.beta1 == method.beta2 == method.epsilon == 0:
+    if method.beta1 == method.epsilon == 0 and method.beta2 <= LEAST_MEMORY:
         return SignField()
     bounded = method.beta1**2 < method.beta2
     return AdamField(method.beta1, method.beta2, method.epsilon) if bounded else None
