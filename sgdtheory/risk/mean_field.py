@@ -144,7 +144,7 @@ class MeanField:
     def first_doubt(self) -> Doubts:
         """Nothing is in doubt at the start."""
         square = self.start().values[MEAN] ** 2
-        return Doubts(Carried(*np.zeros((4, *square.shape))), Lag.at_start(square), self.ensemble.multiplicity)
+        return Doubts(Carried(*[np.zeros_like(square)] * 4), Lag.at_start(square), self.ensemble.multiplicity)
 
     def doubted(
         self, doubt: Doubts, before: State, after: State, low: float, high: float, kept: float | None
