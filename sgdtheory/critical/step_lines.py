@@ -18,17 +18,21 @@ LOOKS = 256  # places between two of which a curve is as good as straight
 
 
 class Line:
-    """log of the tuned risk over log n, of so many samples: known at whole numbers of steps."""
+    """log of the tuned risk over log n, of so many samples: known at whole numbers of steps.
+
+    Where it is above `needed` it may be known roughly.
+    """
 
     def __init__(self, tuned: TunedEquivalent, samples: float) -> None:
         self.tuned = tuned
         self.samples = samples
+        self.needed = np.inf
         self.seen: dict[float, float] = {}
 
     def __call__(self, place: float) -> float:
         """At the nearest whole number of steps."""
         steps = whole(place)
-        value = float(np.log(self.tuned.least(self.samples / steps, steps).risk))
+        value = float(np.log(self.tuned.least(self.samples / steps, steps, self.needed).risk))
         self.seen[np.log(steps)] = value
         return value
 

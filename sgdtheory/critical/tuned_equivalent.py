@@ -63,8 +63,8 @@ class TunedEquivalent:
         self.settled = SETTLED_LINEAR if self.field is None else SETTLED
         self.known: dict[tuple[float, float], Tuned] = {}
 
-    def least(self, batch: float, steps: float) -> Tuned:
-        """The best γ."""
+    def least(self, batch: float, steps: float, needed: float = np.inf) -> Tuned:
+        """The best γ; a rough one is enough where log risk is above what is needed whatever γ, after few steps."""
         key = batch, steps
         if key not in self.known:
             risk = partial(self._log_risks, batch, steps)
@@ -75,7 +75,7 @@ class TunedEquivalent:
                 place, value = self._least_of_several(batch, steps, place, value, FAR, FAR_APART)
             for _ in range(MOST_SCANS if several else 0):
                 middle = place
-                place, value = self._least_of_several(batch, steps, place, value)
+                place, value = self._least_of_several(batch, steps, place, value, needed=needed)
                 if abs(place - middle) < SEVERAL / 2:
                     break
             self.known[key] = Tuned(float(np.exp(place)), float(np.exp(value)))
@@ -89,11 +89,15 @@ class TunedEquivalent:
         value: float,
         far: float = SEVERAL,
         apart: float = SEVERAL_APART,
+        needed: float = np.inf,
     ) -> tuple[float, float]:
         """The least minimum over log γ, of which one is known roughly."""
         away = np.arange(apart, far, apart)
         places = place + np.concatenate([-away[::-1], [0.0], away])
         values = self._log_risks(batch, steps, places)
+        if values.min() - SEVERAL_DEEP > needed:
+            lowest = int(values.argmin())
+            return float(places[lowest]), float(values[lowest])
         inner = values[1:-1]
         low = 1 + np.flatnonzero((inner <= values[:-2]) & (inner <= values[2:]) & (inner < value + SEVERAL_DEEP))
         risk = partial(self._log_risks, batch, steps)

@@ -63,10 +63,11 @@ def useful_batch_sizes(tuned: TunedEquivalent, samples: float, overhead: float, 
     """
     line = Line(tuned, samples)
     more = Line(tuned, (1 + overhead) * samples * (1 + ROUNDING))
-    best = _best(line, more)
+    best = _best(line, more, risk_factor)
     require_learnt(tuned, samples, best.tuned.risk)
     require_several_steps(samples, best.steps)
     level = float(np.log(best.tuned.risk)) + ROUNDING
+    more.needed = level
     largest, real = _largest(more, level, best, 2.0)
     keeping, _ = _largest(line, level + float(np.log(risk_factor)), best, 1.0)
     smallest = _smallest(more, level, best)
@@ -85,7 +86,7 @@ def steps_to(tuned: TunedEquivalent, batch: float, steps: float, risk: float) ->
     return found, tuned.least(batch, found).rate
 
 
-def _best(line: Line, more: Line) -> Setting:
+def _best(line: Line, more: Line, risk_factor: float) -> Setting:
     """The batch size that leaves the least risk with all steps that it is given."""
     most = float(np.floor(line.samples))
     if most <= EVERY_SETTING:
@@ -95,6 +96,7 @@ def _best(line: Line, more: Line) -> Setting:
     outwards = np.argsort(np.abs(np.log(steps) - np.log(most) / 2 - 2))  # each begins beside what is known
     for each in steps[outwards].tolist():
         line(float(np.log(each)))
+        line.needed = min(line.seen.values()) + float(np.log(risk_factor))
     values = np.array([line(float(np.log(each))) for each in steps])
     low = [k for k in _minima(values) if values[k] <= values.min() + MAY_BE_LEAST]
     return _least(_about(line, more, _refined(line, each)) for each in steps[low].tolist())
