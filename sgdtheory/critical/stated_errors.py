@@ -53,7 +53,7 @@ def _where(batch: np.ndarray, steps: np.ndarray, k: int) -> str:
 
 
 def _percent(error: float) -> str:
-    return f"{100 * error:.2g}%" if error < 10 else f"a factor of {1 + error:.2g}"
+    return f"{100 * error:.2g}%" if error < 0.95 else f"a factor of {1 + error:.2g}"
 
 
 def _why(tuned: TunedEquivalent, batch: np.ndarray, steps: np.ndarray, error: np.ndarray) -> str:
