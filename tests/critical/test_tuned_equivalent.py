@@ -189,3 +189,29 @@ def test_the_smallest_batch_size_is_no_larger_than_the_best():
     algorithm = st.Algorithm(st.SignSGD(0.9), st.Linear(), average=st.LastIterate())
     found = st.critical_batch_size(problem, num_samples=121, algorithm=algorithm, curve=False)
     assert found.smallest_batch_size == found.optimal_batch_size == 1
+
+
+def test_a_minimum_that_is_no_parabola():
+    """Through three points 1.8 apart the parabola promised nothing, 0.3% above the least risk; the risk is exact."""
+    number = np.arange(1.0, 61)
+    problem = st.LeastSquares(number**-2.154, number**-0.624, 1.454)
+    setting = {"batch_size": 17, "num_samples": 17 * 564, "algorithm": st.Algorithm(st.SignSGD(), average=LAST)}
+    best = st.optimal_learning_rate(problem, **setting)
+    around = st.excess_risk(problem, **setting, learning_rate=best.learning_rate * np.geomspace(0.9, 1.1, 21)).total
+    assert best.risk <= around.min() * (1 + 3e-4)
+    assert best.risk == pytest.approx(
+        st.excess_risk(problem, **setting, learning_rate=best.learning_rate).total, rel=1e-9
+    )
+
+
+def test_what_is_said_of_a_rate_whose_risk_is_rough():
+    """One step of one direction, after which no Gaussian is left; the remark names the worst setting."""
+    problem = st.LeastSquares([1.0], [1.0], 1e-2)
+    algorithm = st.Algorithm(st.SignSGD(), average=LAST)
+    best = st.optimal_learning_rate(problem, batch_size=[1, 64], num_samples=[1, 640], algorithm=algorithm)
+    assert best.relative_error.max() > 0.05
+    assert "γ*" in best.remark
+    assert "at batch_size 1 and 1 steps" in best.remark
+    assert best.remark[:20] in str(best)
+    smooth = st.optimal_learning_rate(st.PowerLaw(1.5, 2.0), batch_size=16, num_samples=1e4, algorithm=LINEAR)
+    assert smooth.remark == ""
