@@ -218,8 +218,8 @@ BEGINNINGS = [
     "step: 1  loss: 1  ", "step: 1  loss: 1  grad_norm: ", "Trainer is initialized with ", '  "lr": ', "[titan] ",
     "Training epoch 1, iteration 1/1 |", "global_step: ",
 ]  # fmt: skip
-FILLERS = ["", " ", "1"]
-OTHERS = ["1,", "a", "=", "-", ".", "x=", "'", "{", "|"]
+FILLERS = ["1"]
+OTHERS = ["", " ", "1,", "a", "=", "-", ".", "x=", "'", "{", "|"]
 
 
 TEXTS = [each for each in FORMATS if hasattr(each, "entries") or each.name == "lines of keys and values"]

@@ -8,7 +8,7 @@ from sgdtheory.logs.formats.lines import AbstractTextFormat, Entry, numbers_of_c
 
 STEP = re.compile(r"\biteration +(\d+)/ *(\d+) \|(.*)")
 VALIDATION = re.compile(
-    r"(?<![\w-])validation(-\S+)? loss at (?:iteration (\d+)|the end of \w+ for (\w+))((?:(?! loss at )[^|])*)\|(.*)"
+    r"(?<![\w-])validation(-\S+)? loss at (?:iteration (\d++)|the end of \w++ for (\w++))((?:(?! loss at )[^|])*)\|(.*)"
 )
 ARGUMENT = re.compile(r"\s+(\w+) \.{2,} (.+)")
 ARGUMENTS = {
