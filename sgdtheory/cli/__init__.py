@@ -19,7 +19,8 @@ def main(arguments: list[str] | None = None) -> None:
     from sgdtheory.cli.plain import spell_out, write_at_the_end
 
     spell_out(sys.stdout)
-    write_at_the_end(sys.stdout)
+    if arguments is None:  # a caller in Python reads its own output whenever it likes
+        write_at_the_end(sys.stdout)
     try:
         status = _run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()

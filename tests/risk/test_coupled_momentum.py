@@ -55,12 +55,13 @@ def test_noise_of_signs_is_the_arcsine_law_where_correlations_are_small_or_whole
     assert found[0, 1] == pytest.approx(2 / np.pi * np.arcsin(rho), rel=0.01)
 
 
-def test_signs_in_other_coordinates_state_a_larger_error():
+def test_signs_with_momentum_state_about_a_tenth_in_any_coordinates():
     setting = {"batch": 64, "steps": 300}
     aligned, turned = (
         risk(method, **setting).relative_error for method in (st.SignSGD(0.9), st.SignSGD(0.9, ROTATION))
     )
-    assert aligned < 0.1 <= turned
+    assert 0.05 < aligned < 0.15
+    assert 0.1 <= turned < 0.15
 
 
 CASES = [  # a, b, noise, method, B, γ, n, schedule, average
