@@ -32,7 +32,7 @@ MEASURED = Path(__file__).with_name("long.txt")
 
 
 def long_tests():
-    """Cases that took long when all were measured, a name a line; of most functions with several cases one is left out of it."""
+    """Return the cases that took long when all were measured; most functions keep one case that is not among them."""
     return {line for line in MEASURED.read_text().splitlines() if line and not line.startswith("#")}
 
 

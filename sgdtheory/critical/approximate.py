@@ -1,4 +1,4 @@
-"""The critical batch size to some 1%, from a few hundred risks: what a picture needs, for any algorithm."""
+"""The critical batch size from a few hundred risks, usually within 1%: what a picture needs, for any algorithm."""
 
 from dataclasses import dataclass, field
 
@@ -22,7 +22,7 @@ ENOUGH = 0.05  # of a step: so little less than a whole number of steps is that 
 
 @dataclass(frozen=True)
 class ApproximateCriticalBatchSize(Shown):
-    """B* of one problem to some 1%, and the risk against batch size behind it; B and n need not be whole.
+    """B* of one problem, usually within 1%, and the risk against batch size behind it; B and n need not be whole.
 
     Attributes:
         batch_size: B*, about `CriticalBatchSize.real_batch_size`.
@@ -63,7 +63,7 @@ class ApproximateCriticalBatchSize(Shown):
             "R_opt, y²": self.optimal_risk,
             "at B": self.optimal_batch_size,
         }
-        notes = [f"overhead {self.overhead:.3g}; to some 1%, not rounded to whole numbers"]
+        notes = [f"overhead {self.overhead:.3g}; usually within 1%, not rounded to whole numbers"]
         return columns_sheet("critical batch size, samples", columns, notes)
 
 

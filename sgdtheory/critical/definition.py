@@ -22,7 +22,7 @@ from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 from sgdtheory.critical.tuned_risk import TunedRisk
 from sgdtheory.critical.useful_batches import steps_to, useful_batch_sizes
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
-from sgdtheory.risk import as_one_pass, checked_for_risk, method_edge
+from sgdtheory.risk import as_one_pass, checked_for_risk
 
 EQUIVALENT_POINTS = 10  # of the curve of a method that is not linear
 FALLS = 0.9  # times a B* of fewer samples, or less: a fall that is remarked upon
@@ -291,7 +291,7 @@ def _falling(tuned: TunedRisk, found: list[CriticalBatchSize]) -> str:
     if not tuned.algorithm.steady:
         return text
     batches = np.array([before.optimal_batch_size, after.optimal_batch_size])
-    edges = method_edge(tuned.problem, tuned.algorithm.method, batches)
+    edges = tuned.edge(batches, np.ones(2))  # of equal steps: the same for all n
     shares = np.array([before.optimal_learning_rate, after.optimal_learning_rate]) / edges
     if shares[1] <= shares[0]:
         return text

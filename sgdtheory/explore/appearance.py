@@ -39,7 +39,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def about(value: float) -> str:
-    """A number known to some 1%, for a reader.
+    """Return a number that is usually known to within 1%, for a reader.
 
     >>> about(2984.6), about(0.00123456)
     ('≈ 2980', '≈ 0.00123')

@@ -109,7 +109,7 @@ def _mark(slot: int, palette: Palette) -> str:
 
 
 def _cell(key: tuple[str, str], slot: int, marks: Mapping[str, float], pale: bool, old: float | None) -> str:
-    """A number, with all of its digits for programs that read the page; one to some 1% has no more than it is worth."""
+    """Return a number's cell, with all digits for programs; an approximate one shows three to readers."""
     value, name = marks.get(key[1]), f"{'-'.join(key)}-{slot}"
     if value is None:
         return "<td></td>"
@@ -118,5 +118,5 @@ def _cell(key: tuple[str, str], slot: int, marks: Mapping[str, float], pale: boo
         return f'<td class="old" data-old="{name}" title="of the setting before">{text}</td>'
     changed = ' class="changed"' if old not in (None, value) else ""
     if "approximate" in marks:
-        return f'<td{changed} data-about="{name}" data-value="{value!r}" title="to some 1%">{text}</td>'
+        return f'<td{changed} data-about="{name}" data-value="{value!r}" title="usually within 1%">{text}</td>'
     return f'<td{changed} data-name="{name}" data-value="{value!r}" title="{value!r}">{text}</td>'

@@ -63,14 +63,21 @@ def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike,
     """
     checked_problem(problem)
     batch = whole_array("batch_size", batch_size)
-    if not checked_algorithm(algorithm).steady:
+    checked_algorithm(algorithm)
+    if not algorithm.steady:
         raise ValueError(
             "algorithm must have constant learning rate, batch size and coefficients to have a stability edge, got "
             f"{algorithm}; whether a schedule diverges its excess_risk says"
         )
+    first = np.zeros(1)
+    batch = np.maximum(np.rint(batch * algorithm.batch_schedule.factors(first, 1.0)[0]), 1.0)
+    factor = float(algorithm.schedule.factors(first, 1.0)[0])  # of every step: a schedule may be one stage below 1
     if isinstance(problem, FiniteSampleProblem):
-        return sample_edge(problem, algorithm, batch, method_edge)[()]
-    return method_edge(problem, algorithm.method, batch)[()]
+        edge = sample_edge(problem, algorithm, batch, method_edge)
+    else:
+        edge = method_edge(problem, algorithm.method, batch)
+    with np.errstate(divide="ignore"):  # steps of γ = 0 are stable
+        return (edge / factor)[()]
 
 
 def method_edge(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, stable: float = 0.0) -> np.ndarray:

@@ -171,6 +171,13 @@ class TestStabilityEdge:
         assert self.radius(PROBLEM, method, batch, edge * (1 - 1e-6)) < 1
         assert self.radius(PROBLEM, method, batch, edge * (1 + 1e-6)) > 1
 
+    @pytest.mark.parametrize("method", [st.SGD(), st.HeavyBall(0.9), st.LocalSGD(2, 3)], ids=str)
+    def test_one_stage_is_a_constant_times_its_value(self, method):
+        flat = st.Algorithm(method, schedule=st.Stages([0], [0.1]), batch_schedule=st.Stages([0], [2.0]))
+        edge = st.max_stable_learning_rate(PROBLEM, batch_size=4, algorithm=flat)
+        constant = st.max_stable_learning_rate(PROBLEM, batch_size=8, algorithm=st.Algorithm(method))
+        assert edge == pytest.approx(10 * constant, rel=1e-12)
+
     def test_momentum_0_has_the_edge_of_sgd(self):
         problem = st.PowerLaw(1.3, 2.0)
         batch = [1, 64, 4096]

@@ -22,7 +22,7 @@ def growth_samples(num_samples: float) -> np.ndarray:
 
 
 def growth(state: State, slot: int, tell: Tell) -> None:
-    """B* at data sizes around D, those nearest to it first, beside Corollary 8's exponent: to some 1%, then exactly."""
+    """B* at data sizes around D, the nearest first, beside Corollary 8's exponent: approximately, then exactly."""
     sizes = growth_samples(state.num_samples)
     exponent = float(predicted_exponent(state.preconditioned_capacity, state.source))
     order = sizes[np.argsort(np.abs(np.log(sizes / state.num_samples)), kind="stable")].tolist()

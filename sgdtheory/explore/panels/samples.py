@@ -28,7 +28,7 @@ def critical(state: State, slot: int, tell: Tell) -> None:
 
 
 def ahead(state: State, slot: int, tell: Tell) -> None:
-    """R(D, B) and B* to some 1%, to be shown until the exact ones have come."""
+    """Compute approximate R(D, B) and B*, to be shown until the exact ones have come."""
     setting = {"num_samples": state.num_samples, "overhead": state.overhead, "algorithm": state.algorithms[slot]}
     found = approximate_critical_batch_size(state.problem, **setting)
     tell(Answer("samples", {}, critical_marks(found) | {"approximate": 1.0}))
