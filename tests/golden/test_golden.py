@@ -1,0 +1,60 @@
+"""Results of random settings are those that were kept before code moved."""
+
+import numpy as np
+import pytest
+
+from tests.golden.files import FILES, read
+from tests.golden.results import critical_results, risk_results
+from tests.golden.settings import NONLINEAR
+
+RISKS, CRITICAL = (read(FILES[kind]) for kind in ("risks", "critical"))
+QUICK = 0.05  # seconds of processor time: settings that take less are in the default sample
+ROUNDING = 1e-9  # of a risk: what another order of summation changes where the stated error is 0
+EQUIVALENT = 1e-6  # of a risk that is a deterministic equivalent: its stated error is about the true process
+
+
+def _cases(records, every):
+    """Return every record as a case of a test; a quick one in `every` is in the default sample, others are slow."""
+    return [
+        pytest.param(
+            record,
+            id=f"{place}-{record['family']}",
+            marks=() if place % every == 0 and record["seconds"] < QUICK else pytest.mark.slow,
+        )
+        for place, record in enumerate(records)
+    ]
+
+
+def _differences(found, kept, prefix, exact):
+    """Return how much bias and variance differ, in units of what the total may differ by."""
+    parts, kept_parts = (np.array([each[prefix + name] for name in ("bias", "variance")]) for each in (found, kept))
+    errors = sum(np.minimum(np.array(each[prefix + "relative_error"]), 1.0) for each in (found, kept))
+    total = np.maximum(np.abs(parts.sum(axis=0)), np.abs(kept_parts.sum(axis=0)))
+    allowed = (ROUNDING + errors if exact else EQUIVALENT) * total + np.finfo(float).tiny
+    same = (parts == kept_parts) | (np.isnan(parts) & np.isnan(kept_parts))
+    with np.errstate(invalid="ignore"):
+        return np.where(same, 0.0, np.abs(parts - kept_parts) / allowed)
+
+
+@pytest.mark.parametrize("record", _cases(RISKS, 16))
+def test_risks_are_those_that_were_kept(record):
+    kept, found = record["results"], risk_results(record)
+    assert found.keys() == kept.keys()
+    exact = record["family"] not in NONLINEAR and "samples" not in record["problem"]
+    for prefix in [name.removesuffix("bias") for name in kept if name.endswith("bias")]:
+        assert np.all(_differences(found, kept, prefix, exact) <= 1), prefix
+    for name in ("max_stable_learning_rate", "path_steps"):
+        assert found.get(name) == pytest.approx(kept.get(name), rel=ROUNDING)
+
+
+@pytest.mark.parametrize("record", _cases(CRITICAL, 2))
+def test_critical_batch_sizes_are_those_that_were_kept(record):
+    kept, found = record["results"], critical_results(record)
+    assert found["optimal_risk"] == pytest.approx(kept["optimal_risk"], rel=1e-4)  # what searches promise
+    assert (found["batch_size"], found["num_steps"]) == (kept["batch_size"], kept["num_steps"])
+
+
+def test_a_wrong_risk_is_noticed():
+    kept = next(each["results"] for each in RISKS if each["results"]["variance"] > 0 and each["family"] == "sgd")
+    wrong = kept | {"variance": kept["variance"] * (1 + 1e-6) + kept["bias"] * 1e-6}
+    assert np.any(_differences(wrong, kept, "", exact=True) > 1)
