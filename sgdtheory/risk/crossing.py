@@ -218,10 +218,10 @@ def _last_of(there: Passed, stops: list[float], points: list[Point], piece: Piec
 
 def _nothing(moments: Moments, piece: Piece) -> Crossed:
     """Moments stay, and what is summed of them is beyond the range of a float as well."""
-    if piece.keeping is None:
-        return crossed(moments)
-    cross = np.full_like(moments.cross, np.inf)
-    return crossed(moments._replace(cross=cross, square=np.full_like(moments.square, np.inf)))
+    if piece.keeping is not None:
+        lost = (np.full_like(each, np.inf) for each in (moments.cross, moments.square))
+        moments = Moments(moments.own, *lost)
+    return crossed(moments, [point(stop, moments, piece.runs.output) for stop in piece.stops])
 
 
 CROSSINGS: dict[str, Callable[[Moments, Piece], Crossed]] = {

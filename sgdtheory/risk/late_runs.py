@@ -69,7 +69,8 @@ def late_last_of_modes(problem: AbstractProblem, course: Course) -> tuple[Modes,
 def _in_units(parts: np.ndarray, problem: AbstractProblem) -> np.ndarray:
     """Variance in units of y²; what rounding has left below 0 is 0."""
     units = np.array([[1.0], [problem.noise_variance]])
-    return np.where(units > 0, units * np.maximum(parts, 0.0), 0.0)
+    with np.errstate(invalid="ignore"):  # of a run that diverged, without noise
+        return np.where(units > 0, units * np.maximum(parts, 0.0), 0.0)
 
 
 def _averaged(course: Course) -> bool:

@@ -137,6 +137,7 @@ def risk_path(
     course = Course(algorithm, size, peak, n)
     stops = _stops(course, number)
     found, error = _along(problem, course, stops)
+    error = np.where(np.isinf(found.sum(axis=1)), np.inf, error)
     iterate, average = (Risk(parts[0], parts[1], wrong) for parts, wrong in zip(found, error, strict=True))
     step = np.minimum(stops, n - 1)
     return RiskPath(
@@ -185,7 +186,9 @@ def _parts_along(
         sums = Ends(*(np.stack(each, axis=1) for each in list(zip(*points, strict=True))[1:]))
         shares = [course.algorithm.average.returned(stop, course.num_steps) for stop in stops.tolist()]
         found = np.array([sums.iterate, returned_risk(sums, shares)])
+        started = ~np.isnan(np.array([np.zeros(len(shares)), np.sum(shares, axis=1)]))
+        found = np.where(np.isnan(found) & started[:, None], np.inf, found)  # inf − inf, beyond the range of a float
         lost = rounding(np.array([sums.size[..., 0], returned_size(sums, shares)]))
-    units = np.array([[1.0], [problem.noise_variance]])
-    found, lost = (units * each for each in (found, lost))
+        units = np.array([[1.0], [problem.noise_variance]])
+        found, lost = (np.where(units > 0, units * each, 0.0) for each in (found, lost))
     return bounded(found.swapaxes(0, 1), lost.swapaxes(0, 1)).swapaxes(0, 1), lost, done

@@ -9,6 +9,7 @@ from sgdtheory.risk import Risk
 from tests.golden.settings import algorithm_of, problem_of
 
 PATH_POINTS = 7
+CRITICAL = "batch_size", "learning_rate", "num_steps", "optimal_risk", "optimal_batch_size", "optimal_learning_rate"
 
 
 def risk_results(record: dict) -> dict:
@@ -41,13 +42,10 @@ def critical_results(record: dict) -> dict:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = st.critical_batch_size(
-                problem, num_samples=record["num_samples"], algorithm=algorithm, curve=False
-            )
+            found = st.critical_batch_size(problem, num_samples=record["num_samples"], algorithm=algorithm, curve=False)
         except ValueError as error:
             return {"refused": str(error)}
-        names = "batch_size", "learning_rate", "num_steps", "optimal_risk", "optimal_batch_size", "optimal_learning_rate"
-        return {name: float(getattr(found, name)) for name in names}
+        return {name: float(getattr(found, name)) for name in CRITICAL}
 
 
 def _risk(prefix: str, risk: Risk) -> dict:

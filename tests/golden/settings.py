@@ -63,7 +63,8 @@ def random_risk(rng: np.random.Generator) -> dict:
         problem["samples"] = {
             "num_samples": int(10 ** rng.uniform(1, 3)),
             "seed": [None, 3][int(rng.integers(2))],
-            "replacement": text not in ("uniform", "last") or bool(rng.random() < 0.5),  # reshuffled: constant SGD alone
+            # Reshuffled epochs are accepted of SGD with constant steps alone.
+            "replacement": text not in ("uniform", "last") or bool(rng.random() < 0.5),
         }
     batch = int(10 ** rng.uniform(0, 4))
     steps = int(10 ** rng.uniform(0, most_steps))
@@ -84,7 +85,8 @@ def random_risk(rng: np.random.Generator) -> dict:
 
 def random_critical(rng: np.random.Generator) -> dict:
     """Return a random problem, algorithm and data size."""
-    family = str(rng.choice(list(CRITICAL_SHARES), p=np.array(list(CRITICAL_SHARES.values())) / sum(CRITICAL_SHARES.values())))
+    shares = np.array(list(CRITICAL_SHARES.values()))
+    family = str(rng.choice(list(CRITICAL_SHARES), p=shares / shares.sum()))
     problem = _problem(rng, most=40, infinite=family not in NONLINEAR)
     text, _ = _algorithm(rng, family)
     return {
@@ -97,7 +99,8 @@ def random_critical(rng: np.random.Generator) -> dict:
 
 def _problem(rng: np.random.Generator, most: int, infinite: bool) -> dict:
     """Return a power law, or a list of directions: a power law, few of them, a gap, or all alike."""
-    noise = [0.0, _short(10 ** rng.uniform(-4, -1)), _short(10 ** rng.uniform(-1, 1))][int(rng.integers(10) > 0) + int(rng.random() < 0.7)]
+    noises = [0.0, _short(10 ** rng.uniform(-4, -1)), _short(10 ** rng.uniform(-1, 1))]
+    noise = noises[int(rng.integers(10) > 0) + int(rng.random() < 0.7)]
     kind = rng.choice(["infinite", "power", "few", "gap", "flat"], p=[0.35, 0.25, 0.2, 0.12, 0.08])
     if kind == "infinite" and infinite:
         dim = None if rng.random() < 0.7 else int(10 ** rng.uniform(1, 6))
@@ -151,8 +154,9 @@ def _algorithm(rng: np.random.Generator, family: str) -> tuple[str, float]:
     constant = rng.random() < (0.35 if family not in NONLINEAR else 0.2) or family == "schedule-free"
     schedule = "" if constant else str(rng.choice(SCHEDULES))
     average = str(rng.choice(AVERAGES))
-    ramp = " batch-schedule=linear batch-final=3.0" if rng.random() < 0.05 and family not in ("local", "delayed") else ""
-    text = " ".join(f"{method} {schedule} {average}{ramp}".split())
+    ramped = rng.random() < 0.05 and family not in ("local", "delayed")
+    ramp = "batch-schedule=linear batch-final=3.0" if ramped else ""
+    text = " ".join(f"{method} {schedule} {average} {ramp}".split())
     if family == "rotated":
         return text, 2.2
     if family in NONLINEAR:

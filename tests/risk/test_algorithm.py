@@ -193,6 +193,28 @@ class TestStabilityEdge:
 
 
 class TestRiskPath:
+    @pytest.mark.parametrize("noise", [0.0, 0.003])
+    @pytest.mark.parametrize(
+        "algorithm",
+        [
+            st.Algorithm(average=st.TailAverage(0.7)),
+            st.Algorithm(schedule=st.Constant(warmup=0.1), average=LAST),
+            st.Algorithm(st.HeavyBall(0.5), schedule=st.Linear(0.1, warmup=0.05), average=st.TailAverage()),
+            st.Algorithm(st.LocalSGD(2, 4)),
+            st.Algorithm(st.DelayedSGD(5), average=LAST),
+        ],
+        ids=str,
+    )
+    def test_a_run_that_diverges_is_infinite_to_its_end(self, algorithm, noise):
+        problem = st.PowerLaw(2.0, 5.0, noise_variance=noise)
+        setting = {"batch_size": 21, "learning_rate": 3.5, "num_samples": 3e6, "algorithm": algorithm}
+        path = st.risk_path(problem, **setting, points=5)
+        assert np.isfinite(path.iterate.total[0])
+        for risk in (path.iterate, path.average):
+            assert np.isposinf([risk.total[-1], risk.relative_error[-1]]).all()
+        assert not np.isnan(path.iterate.total).any()
+        assert np.isposinf(st.excess_risk(problem, **setting).total)
+
     @pytest.mark.parametrize("schedule", [st.Constant(), st.Cosine(), st.Stages([0, 0.4], [1, 0.1])], ids=str)
     def test_against_every_step(self, schedule):
         algorithm = st.Algorithm(st.Nesterov(0.5), schedule, average=st.UniformAverage())
