@@ -37,10 +37,10 @@ def main():
             open_runs = len(configs) - len(list(store.glob("*/result.json")))
             os.kill(process, signal.SIGKILL)
             killed.append(open_runs)
-        thread = threading.Thread(target=kill)
+        thread = threading.Thread(target=kill, daemon=True)
         thread.start()
         with cluster_executor(local.scheduler_address) as executor:
-            table = sweep(configs, store, executor, lanes=2, checkpoint_seconds=0.05)
+            table = sweep(configs, store, executor=executor, lanes=2, checkpoint_seconds=0.05)
         thread.join()
     print(json.dumps({"csv": table.to_csv(), "notes": table.notes, "killed": killed}))
 
