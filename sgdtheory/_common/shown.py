@@ -1,13 +1,13 @@
 """Results that show themselves: a short table in print and in a notebook, and the figure that there is of them."""
 
 import html
-import importlib
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from sgdtheory._common.figures import figure_function
 from sgdtheory._common.printable import one_line, printable
 
 MOST_ROWS = 12  # of a table: a longer one is shown by its two ends
@@ -52,7 +52,7 @@ class Shown:
         """
         if not self.figure:
             raise ValueError(f"plot must be called on a result that has a figure; {type(self).__name__} has none")
-        return getattr(importlib.import_module("sgdtheory.plotting"), self.figure)(*self._drawn(), **options)
+        return figure_function(self.figure)(*self._drawn(), **options)
 
     def _drawn(self) -> tuple[Any, ...]:
         """What the figure's function takes first."""
