@@ -4,16 +4,18 @@ A step multiplies a direction's mean a by e^−k and moves its variance r by −
 wrong by the relative error ε and the scatter by ε', to first order in both, the relative error ρ of a² and the error V
 of r become
 
-    ρ ← ρ + 2kε,    V ← e^{−2k} V + (1 − e^{−2k}) ε r + ε' scatter,    ε = closure's + ½ Σ_j (ρ_j a_j² + V_j)/T,
+    ρ ← ρ + 2kε,    V ← e^{−2k} V + (1 − e^{−2k}) ε r + ε' scatter,    ε = closure's + ½ Σ_j (ρ_j a_j² + V_j)/T + own,
 
-as the pull is ∝ T^{−½}: fast directions forget, slow ones carry what they were moved by while T was wrong. Errors of
-all directions and steps are added up as if they had one sign.
+as the pull is ∝ T^{−½}: fast directions forget, slow ones carry what they were moved by while T was wrong. `own` is
+how the pull follows the direction's own a² and r. Errors of all directions and steps are added up as if they had one
+sign. An average of iterates has the mean error of their means, weighed by |a|, and of their variances, weighed by r.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from sgdtheory.risk.closure import Closure
 from sgdtheory.risk.lag import Lag
 
 FEEDBACK = 0.5  # power of T in the pull
@@ -31,7 +33,7 @@ class Look(NamedTuple):
         square: a².
         variance: r.
         decay: k.
-        pull, scatter: ε and ε' of the closure alone.
+        closure: ε and ε' alone, and how ε follows a² and r.
         loss: T.
         fluctuation: q.
         rate: γ of the first run.
@@ -40,41 +42,87 @@ class Look(NamedTuple):
     square: np.ndarray
     variance: np.ndarray
     decay: np.ndarray
-    pull: np.ndarray
-    scatter: np.ndarray
+    closure: Closure
     loss: np.ndarray
     fluctuation: np.ndarray | float = 0.0
     rate: float = 0.0
 
 
+class Past(NamedTuple):
+    """Means over the steps that are averaged, up to a common factor, (S, K) each: |a|ρ and |a|, V and r."""
+
+    mean: np.ndarray
+    size: np.ndarray
+    variance: np.ndarray
+    spread: np.ndarray
+
+
 class Carried(NamedTuple):
-    """Errors of all directions, (S, K) each: ρ, V/r, and the largest of both in the steps that are averaged."""
+    """Errors of all directions: ρ and V/r, (S, K) each, and what they were in the steps that are averaged."""
 
     mean: np.ndarray
     variance: np.ndarray
-    past_mean: np.ndarray
-    past_variance: np.ndarray
+    past: Past
 
-    def moved(self, before: Look, after: Look, steps: float, weights: np.ndarray, averaged: bool) -> "Carried":
-        """Return the errors some steps later, with how many directions each one stands for (K,)."""
-        way = (before.decay + after.decay) / 2 * steps
+    @classmethod
+    def at_start(cls, shape: tuple[int, ...]) -> "Carried":
+        """Return the errors of a run that has not begun, of S runs of K directions."""
+        nothing = np.zeros(shape)
+        return cls(nothing, nothing, Past(nothing, nothing, nothing, nothing))
+
+    def moved(self, before: Look, after: Look, steps: float, weights: np.ndarray, kept: float | None) -> "Carried":
+        """Return the errors some steps later.
+
+        A single step is taken from the state before it, whose closure alone counts. Of several the larger one does.
+
+        Args:
+            before: the state before the first step.
+            after: the state after the last one.
+            steps: how many.
+            weights: (K,) how many directions each one stands for.
+            kept: 1 − forgetting of the average in a step, None where nothing is averaged.
+        """
+        closure = before.closure
+        decay = before.decay
+        if steps > 1:
+            closure = Closure(*map(np.maximum, closure, after.closure))
+            decay = (decay + after.decay) / 2
+        way = decay * steps
         stays = np.exp(-np.minimum(2 * way, LONGEST))
         wrong = self.mean * before.square + self.variance * before.variance
         back = FEEDBACK * np.minimum(wrong @ weights / np.maximum(before.loss, TINY), MOST_FEEDBACK / FEEDBACK)
-        pull = np.maximum(before.pull, after.pull) + back[:, None]
+        own = before.closure.by_mean * self.mean + before.closure.by_variance * self.variance
+        pull = closure.pull + back[:, None] + np.minimum(own, MOST_FEEDBACK)
         added = np.maximum(after.variance - stays * before.variance, 0.0)
         error = stays * self.variance * before.variance + (1 - stays) * pull * after.variance
-        error = error + np.maximum(before.scatter, after.scatter) * added
+        error = error + closure.scatter * added
         mean = np.minimum(self.mean + 2 * way * pull, LARGEST)
-        variance = error / np.maximum(after.variance, TINY)
-        if not averaged:
-            return Carried(mean, variance, self.past_mean, self.past_variance)
-        return Carried(mean, variance, np.maximum(self.past_mean, mean), np.maximum(self.past_variance, variance))
+        later = Carried(mean, error / np.maximum(after.variance, TINY), self.past)
+        return later if kept is None else later._replace(past=self._averaged(later, before, after, steps, kept))
+
+    def _averaged(self, later: "Carried", before: Look, after: Look, steps: float, kept: float) -> Past:
+        """Return the mean errors with those of these steps, by the trapezoidal rule."""
+        left = kept**steps
+        new = steps if kept == 1 else (1 - left) / (1 - kept)
+
+        def joined(old: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+            return left * old + new * (first + last) / 2
+
+        first, last = np.sqrt(before.square), np.sqrt(after.square)
+        return Past(
+            joined(self.past.mean, first * self.mean, last * later.mean),
+            joined(self.past.size, first, last),
+            joined(self.past.variance, before.variance * self.variance, after.variance * later.variance),
+            joined(self.past.spread, before.variance, after.variance),
+        )
 
     def of(self, means: np.ndarray, variances: np.ndarray, averages: bool) -> np.ndarray:
-        """Return the error (S,) of a risk with these parts (S, K); an average has the largest errors on its way."""
-        mean = np.maximum(self.mean, self.past_mean) if averages else self.mean
-        variance = np.maximum(self.variance, self.past_variance) if averages else self.variance
+        """Return the error (S,) of a risk with these parts (S, K)."""
+        mean, variance = self.mean, self.variance
+        if averages:
+            past = self.past
+            mean = np.divide(past.mean, past.size, out=mean.copy(), where=past.size > 0)
+            variance = np.divide(past.variance, past.spread, out=variance.copy(), where=past.spread > 0)
         return (mean * means + variance * variances).sum(axis=-1)
 
 
@@ -87,9 +135,13 @@ class Doubts(NamedTuple):
 
     def moved(self, before: Look, after: Look, steps: float, kept: float | None) -> "Doubts":
         """Return what is in doubt some steps later; `kept` is 1 − forgetting of the average, None if there is none."""
-        carried = self.carried.moved(before, after, steps, self.weights, kept is not None)
-        spread = (np.sqrt(before.fluctuation) + np.sqrt(after.fluctuation)) / 2
-        lag = self.lag.moved(after.square, spread, (before.rate + after.rate) / 2 * steps, steps, kept)
+        carried = self.carried.moved(before, after, steps, self.weights, kept)
+        spread = np.sqrt(before.fluctuation)
+        advance = before.rate
+        if steps > 1:
+            spread = (spread + np.sqrt(after.fluctuation)) / 2
+            advance = (advance + after.rate) / 2 * steps
+        lag = self.lag.moved(after.square, spread, advance, steps, kept)
         return self._replace(carried=carried, lag=lag)
 
     def of(self, means: np.ndarray, variances: np.ndarray, averages: bool) -> np.ndarray:

@@ -76,7 +76,8 @@ class Field(ABC):
         self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known, decay: np.ndarray
     ) -> Closure:
         """By how much a step may be wrong, from (q, P, K) values and the decay of means (P, K); 0 if it is linear."""
-        return Closure(np.zeros_like(decay), np.zeros_like(decay))
+        nothing = np.zeros_like(decay)
+        return Closure(nothing, nothing, nothing, nothing)
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """What steps need to know of their numbers and batch sizes, (P,) each: arrays of P rows."""

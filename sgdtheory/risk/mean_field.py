@@ -144,7 +144,7 @@ class MeanField:
     def first_doubt(self) -> Doubts:
         """Nothing is in doubt at the start."""
         square = self.start().values[MEAN] ** 2
-        return Doubts(Carried(*[np.zeros_like(square)] * 4), Lag.at_start(square), self.ensemble.multiplicity)
+        return Doubts(Carried.at_start(square.shape), Lag.at_start(square), self.ensemble.multiplicity)
 
     def doubted(
         self, doubt: Doubts, before: State, after: State, low: float, high: float, kept: float | None
@@ -159,10 +159,10 @@ class MeanField:
         known = self.met(values, loss, self.known(np.array([number])))
         mixing = self.mixing(values, loss, known)
         decay = np.broadcast_to(decay_of(mixing), values[MEAN].shape)
-        pull, scatter = self.field.closure(self.ensemble, _possible(values), loss, known, decay)
+        closure = self.field.closure(self.ensemble, _possible(values), loss, known, decay)
         fluctuation = shares(self.ensemble, values, loss, known.batch).fluctuation
         square, variance = values[MEAN] ** 2, np.maximum(values[VARIANCE], 0.0)
-        return Look(square, variance, decay, pull, scatter, loss[:, 0], fluctuation, float(known.rate[0, 0]))
+        return Look(square, variance, decay, closure, loss[:, 0], fluctuation, float(known.rate[0, 0]))
 
     def met(self, values: np.ndarray, loss: np.ndarray, known: Known) -> Known:
         """With what directions do to each other."""

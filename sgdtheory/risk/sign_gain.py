@@ -14,7 +14,10 @@ FORGOTTEN = 1e-6  # of the newest weight: older gradients are left out
 MOST = 1000  # steps that are told apart
 WIDEST = -16.0, 9.0  # log ω
 APART = 0.06
-LAGS = 1e-9  # of β^h: longer lags do not count
+LEAST_CORRELATION = (
+    1e-4  # Signs that correlate less are left out: arcsin ρ − ρ is ρ³/6, and the sum then right to 1e-8.
+)
+DENSITY = 12  # Steps of the table per doubling: with half as many it is interpolated to 1e-3 instead of 3e-4.
 
 
 def sign_gain(momentum: float, number: np.ndarray, batch: np.ndarray) -> np.ndarray:
@@ -39,15 +42,30 @@ def _table(momentum: float, batch: float) -> np.ndarray:
     return slopes / (np.sqrt(2 / np.pi) * np.cumsum(weights) / np.sqrt(np.cumsum(weights**2)))
 
 
-@lru_cache(maxsize=64)
-def correlated(momentum: float) -> float:
-    """How many times more the rest of a sign scatters in the long run than by itself.
+def correlated(momentum: float, number: np.ndarray) -> np.ndarray:
+    """Return how many times more the rest of a sign scatters u at steps from 0 on than by itself, (P,).
 
-    Signs of Gaussians with correlation ρ have (2/π) arcsin ρ, of which (2/π) ρ follows m.
+    Signs of Gaussians with correlation ρ have (2/π) arcsin ρ, of which (2/π) ρ follows m. Noise that has been summed
+    for t + 1 steps has the correlation `β^h √((1 − β^{2(t − h + 1)})/(1 − β^{2(t + 1)}))` with that h steps before:
+
+        1 + 2 Σ_{h ≤ t} (arcsin ρ_h − ρ_h)/(π/2 − 1).
     """
-    lags = np.arange(1, np.ceil(np.log(LAGS) / np.log(momentum)))
-    along = momentum**lags
-    return float(1 + 2 * (np.arcsin(along) - along).sum() / (np.pi / 2 - 1))
+    steps, table = _correlated(momentum)
+    return np.interp(number, steps, table)
+
+
+@lru_cache(maxsize=64)
+def _correlated(momentum: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the steps of a table, some a doubling, and its values."""
+    last = np.ceil(np.log(LEAST_CORRELATION) / np.log(momentum))
+    steps = np.unique(np.append(0, np.round(np.geomspace(1, last, int(DENSITY * np.log2(last)) + 2))))
+    found = np.ones(steps.size)
+    for place, step in enumerate(steps):
+        lag = np.arange(1, step + 1)
+        seen = np.expm1(2 * (step - lag + 1) * np.log(momentum)) / np.expm1(2 * (step + 1) * np.log(momentum))
+        along = momentum**lag * np.sqrt(seen)
+        found[place] += 2 * (np.arcsin(along) - along).sum() / (np.pi / 2 - 1)
+    return steps, found
 
 
 def fourth_moment(momentum: float, seen: np.ndarray) -> np.ndarray:

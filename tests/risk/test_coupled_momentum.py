@@ -50,18 +50,17 @@ def test_a_large_epsilon_is_heavy_ball_in_every_basis(batch, average):
 def test_noise_of_signs_is_the_arcsine_law_where_correlations_are_small_or_whole(rho):
     """Signs of Gaussian gradients of variance 4: gain² S_jj = 2/π, Var ν = 1, Cov ν = (2/π) arcsin ρ."""
     scatter = 4 * np.array([[1, rho], [rho, 1]])
-    found = _noise(np.full(2, np.sqrt(2 / np.pi) / 2), np.ones(2), scatter)
+    found = _noise(np.full(2, np.sqrt(2 / np.pi) / 2), np.ones(2), scatter, np.zeros((2, 2)))
     assert np.diag(found).tolist() == [1, 1]
     assert found[0, 1] == pytest.approx(2 / np.pi * np.arcsin(rho), rel=0.01)
 
 
-def test_signs_with_momentum_state_about_a_tenth_in_any_coordinates():
+def test_signs_in_other_coordinates_state_a_larger_error():
     setting = {"batch": 64, "steps": 300}
     aligned, turned = (
         risk(method, **setting).relative_error for method in (st.SignSGD(0.9), st.SignSGD(0.9, ROTATION))
     )
-    assert 0.05 < aligned < 0.15
-    assert 0.1 <= turned < 0.15
+    assert aligned < 0.1 <= turned
 
 
 CASES = [  # a, b, noise, method, B, γ, n, schedule, average

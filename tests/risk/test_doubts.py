@@ -5,7 +5,7 @@ import pytest
 
 import sgdtheory as st
 from benchmarks.equivalents import one_of_all
-from sgdtheory.risk.closure import MOST_FLUCTUATION, decay_of, shares
+from sgdtheory.risk.closure import MOST_FLUCTUATION, Closure, decay_of, shares
 from sgdtheory.risk.doubts import Carried, Look
 from sgdtheory.risk.ensemble import Ensemble
 from sgdtheory.risk.lag import Lag
@@ -95,13 +95,19 @@ def test_little_is_stated_where_noise_dominates_and_directions_are_many():
         assert found.relative_error < 0.015
 
 
-def look(square, variance, decay, pull, scatter=0.0, loss=1.0):
-    return Look(*(np.array([[each]]) for each in (square, variance, decay, pull, scatter)), np.array([loss]))
+def look(square, variance, decay, pull=0.0, scatter=0.0, loss=1e12, by_mean=0.0, by_variance=0.0):
+    """Of one direction, with so large a loss that nothing feeds back."""
+    closure = Closure(*(np.array([[each]]) for each in (pull, scatter, by_mean, by_variance)))
+    return Look(*(np.array([[each]]) for each in (square, variance, decay)), closure, np.array([loss]))
+
+
+def doubtful(mean, variance):
+    nothing = Carried.at_start((1, 1))
+    return nothing._replace(mean=np.full((1, 1), mean), variance=np.full((1, 1), variance))
 
 
 def carried(before, after, steps):
-    nothing = Carried(*np.zeros((4, 1, 1)))
-    return nothing.moved(before, after, steps, np.ones(1), False)
+    return doubtful(0.0, 0.0).moved(before, after, steps, np.ones(1), None)
 
 
 def test_slow_directions_carry_errors_and_fast_ones_forget():
@@ -116,25 +122,61 @@ def test_slow_directions_carry_errors_and_fast_ones_forget():
             return mean**2, variance
 
         (square, variance), (wrong_square, wrong_variance) = run(decay), run(decay * (1 + error))
-        huge = 1e12  # T, so that nothing feeds back
-        before, after = look(1.0, 0.0, decay, error, loss=huge), look(square, variance, decay, error, loss=huge)
+        before, after = look(1.0, 0.0, decay, error), look(square, variance, decay, error)
         found = carried(before, after, steps)
         assert found.mean[0, 0] == pytest.approx(abs(np.log(wrong_square / square)), rel=0.01)
         stated = found.variance[0, 0]
         assert abs(wrong_variance / variance - 1) < 1.01 * stated < 5 * abs(wrong_variance / variance - 1)
     # What was in doubt once: a slow direction keeps it, a fast one has forgotten its variance's.
     for decay, kept in ((1e-4, True), (1.0, False)):
-        doubtful = Carried(*np.full((4, 1, 1), 0.5))
-        quiet = look(0.0, 1e-3, decay, 0.0, loss=1e12)
-        later = doubtful.moved(quiet, quiet, 100.0, np.ones(1), False)
+        quiet = look(0.0, 1e-3, decay)
+        later = doubtful(0.5, 0.5).moved(quiet, quiet, 100.0, np.ones(1), None)
         assert (later.variance[0, 0] > 0.4) == kept
-        assert later.past_variance[0, 0] == 0.5
+
+
+def test_a_single_step_is_as_wrong_as_the_state_before_it():
+    """A first step is exact: nothing fluctuates before it. What fluctuates after it matters to later ones only."""
+    certain, fluctuating = look(1.0, 0.0, 0.1), look(0.8, 0.2, 0.1, pull=0.3, scatter=0.5)
+    for steps, wrong in ((1.0, False), (2.0, True)):
+        found = carried(certain, fluctuating, steps)
+        assert (found.mean[0, 0] > 0) == (found.variance[0, 0] > 0) == wrong
+
+
+def test_a_pull_follows_the_direction_itself():
+    """Against `r ← r − 2 k r^{1 − p} + 2k` near its fixed point 1, and a likewise: errors of (1 − p) k forget."""
+    decay, power = 0.01, 0.4
+    still = look(1.0, 1.0, decay, by_variance=power)
+    found = doubtful(0.0, 0.1).moved(still, still, 1.0, np.ones(1), None).variance[0, 0]
+    variance = 1.1
+    assert found == pytest.approx(variance - 2 * decay * variance ** (1 - power) + 2 * decay - 1, rel=2e-3)
+    still = look(1.0, 0.0, decay, by_mean=power)
+    found = doubtful(0.1, 0.0).moved(still, still, 1.0, np.ones(1), None).mean[0, 0]
+    assert found == pytest.approx(0.1 + 2 * decay * power * 0.1)
+
+
+def test_an_average_has_the_mean_errors_of_its_steps():
+    """Of means weighed by |a|, of variances by r: a direction that is gone in the end does not count as it is then."""
+    for kept in (1.0, 0.9):
+        found, sums = doubtful(0.0, 0.0), np.zeros(4)
+        for step in range(1, 7):
+            before, after = (look(np.exp(-each), 0.1 * each, 0.5, pull=0.1, scatter=0.2) for each in (step - 1, step))
+            old, found = found, found.moved(before, after, 1.0, np.ones(1), kept if step > 2 else None)
+            size, spread = np.sqrt([before.square, after.square]), np.array([before.variance, after.variance])
+            means, variances = [old.mean, found.mean], [old.variance, found.variance]
+            new = np.array([(size * means).sum(), size.sum(), (spread * variances).sum(), spread.sum()]) / 2
+            sums = kept * sums + new if step > 2 else sums
+        expected = 3 * sums[0] / sums[1] + 5 * sums[2] / sums[3]
+        assert found.of(np.full((1, 1), 3.0), np.full((1, 1), 5.0), True)[0] == pytest.approx(expected)
+        last = 3 * found.mean + 5 * found.variance
+        assert found.of(np.full((1, 1), 3.0), np.full((1, 1), 5.0), False)[0] == pytest.approx(last[0, 0])
 
 
 def test_an_error_of_the_loss_feeds_back_by_half_of_it():
-    doubtful = Carried(np.zeros((1, 2)), np.array([[0.4, 0.0]]), *np.zeros((2, 1, 2)))
-    before = Look(*(np.array([each]) for each in ([0.0, 1.0], [1.0, 0.0], [9.0, 0.01], [0.0, 0.0], [0.0, 0.0])), [2.0])
-    found = doubtful.moved(before, before, 1.0, np.ones(2), False)
+    wrong = Carried.at_start((1, 2))._replace(variance=np.array([[0.4, 0.0]]))
+    exact = Closure(*np.zeros((4, 1, 2)))
+    parts = (np.array([each]) for each in ([0.0, 1.0], [1.0, 0.0], [9.0, 0.01]))
+    before = Look(*parts, exact, np.array([2.0]))
+    found = wrong.moved(before, before, 1.0, np.ones(2), None)
     assert found.mean[0, 1] == pytest.approx(2 * 0.01 * 0.5 * 0.4 / 2)
 
 
