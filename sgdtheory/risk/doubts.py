@@ -8,7 +8,7 @@ of r become
 
 as the pull is ∝ T^{−½}: fast directions forget, slow ones carry what they were moved by while T was wrong. `own` is
 how the pull follows the direction's own a² and r. Errors of all directions and steps are added up as if they had one
-sign. An average of iterates has the mean error of their means, weighed by |a|, and of their variances, weighed by r.
+sign. An average of iterates has the mean error of their means and, weighed by r, the mean of V/r.
 """
 
 from typing import NamedTuple
@@ -49,12 +49,18 @@ class Look(NamedTuple):
 
 
 class Past(NamedTuple):
-    """Means over the steps that are averaged, up to a common factor, (S, K) each: |a|ρ and |a|, V and r."""
+    """Sums over the steps that are averaged, with the weights of the average, (S, K) each.
+
+    Attributes:
+        mean: of |a|ρ.
+        variance, spread: of V and r.
+        count: of the weights themselves.
+    """
 
     mean: np.ndarray
-    size: np.ndarray
     variance: np.ndarray
     spread: np.ndarray
+    count: float = 0.0
 
 
 class Carried(NamedTuple):
@@ -68,7 +74,7 @@ class Carried(NamedTuple):
     def at_start(cls, shape: tuple[int, ...]) -> "Carried":
         """Return the errors of a run that has not begun, of S runs of K directions."""
         nothing = np.zeros(shape)
-        return cls(nothing, nothing, Past(nothing, nothing, nothing, nothing))
+        return cls(nothing, nothing, Past(nothing, nothing, nothing))
 
     def moved(self, before: Look, after: Look, steps: float, weights: np.ndarray, kept: float | None) -> "Carried":
         """Return the errors some steps later.
@@ -108,22 +114,24 @@ class Carried(NamedTuple):
         def joined(old: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
             return left * old + new * (first + last) / 2
 
-        first, last = np.sqrt(before.square), np.sqrt(after.square)
         return Past(
-            joined(self.past.mean, first * self.mean, last * later.mean),
-            joined(self.past.size, first, last),
+            joined(self.past.mean, np.sqrt(before.square) * self.mean, np.sqrt(after.square) * later.mean),
             joined(self.past.variance, before.variance * self.variance, after.variance * later.variance),
             joined(self.past.spread, before.variance, after.variance),
+            left * self.past.count + new,
         )
 
-    def of(self, means: np.ndarray, variances: np.ndarray, averages: bool) -> np.ndarray:
-        """Return the error (S,) of a risk with these parts (S, K)."""
-        mean, variance = self.mean, self.variance
-        if averages:
-            past = self.past
-            mean = np.divide(past.mean, past.size, out=mean.copy(), where=past.size > 0)
-            variance = np.divide(past.variance, past.spread, out=variance.copy(), where=past.spread > 0)
-        return (mean * means + variance * variances).sum(axis=-1)
+    def of(self, means: np.ndarray, variances: np.ndarray, weights: np.ndarray, averages: bool) -> np.ndarray:
+        """Return the error (S,) of a risk with these parts (S, K).
+
+        Means that lead to and fro cancel in an average S, but their errors may not: S² is wrong by `|S| mean(|a|ρ)`.
+        """
+        past = self.past
+        if not averages or past.count == 0:
+            return (self.mean * means + self.variance * variances).sum(axis=-1)
+        wrong = np.sqrt(weights * means) * past.mean / past.count
+        variance = np.divide(past.variance, past.spread, out=self.variance.copy(), where=past.spread > 0)
+        return (wrong + variance * variances).sum(axis=-1)
 
 
 class Doubts(NamedTuple):
@@ -146,7 +154,7 @@ class Doubts(NamedTuple):
 
     def of(self, means: np.ndarray, variances: np.ndarray, averages: bool) -> np.ndarray:
         """Return the error (S,) of a risk with these parts (S, K)."""
-        return self.carried.of(means, variances, averages) + self.lag.of(self.weights, averages)
+        return self.carried.of(means, variances, self.weights, averages) + self.lag.of(self.weights, averages)
 
 
 class Lasting(NamedTuple):

@@ -154,21 +154,21 @@ def test_a_pull_follows_the_direction_itself():
     assert found == pytest.approx(0.1 + 2 * decay * power * 0.1)
 
 
-def test_an_average_has_the_mean_errors_of_its_steps():
-    """Of means weighed by |a|, of variances by r: a direction that is gone in the end does not count as it is then."""
-    for kept in (1.0, 0.9):
-        found, sums = doubtful(0.0, 0.0), np.zeros(4)
-        for step in range(1, 7):
-            before, after = (look(np.exp(-each), 0.1 * each, 0.5, pull=0.1, scatter=0.2) for each in (step - 1, step))
-            old, found = found, found.moved(before, after, 1.0, np.ones(1), kept if step > 2 else None)
-            size, spread = np.sqrt([before.square, after.square]), np.array([before.variance, after.variance])
-            means, variances = [old.mean, found.mean], [old.variance, found.variance]
-            new = np.array([(size * means).sum(), size.sum(), (spread * variances).sum(), spread.sum()]) / 2
-            sums = kept * sums + new if step > 2 else sums
-        expected = 3 * sums[0] / sums[1] + 5 * sums[2] / sums[3]
-        assert found.of(np.full((1, 1), 3.0), np.full((1, 1), 5.0), True)[0] == pytest.approx(expected)
-        last = 3 * found.mean + 5 * found.variance
-        assert found.of(np.full((1, 1), 3.0), np.full((1, 1), 5.0), False)[0] == pytest.approx(last[0, 0])
+@pytest.mark.parametrize("kept", [1.0, 0.9])
+def test_an_average_has_the_mean_errors_of_its_steps(kept):
+    """A direction gone in the end does not count as it is then, and means to and fro cancel, but not their errors."""
+    found, sums = doubtful(0.0, 0.0), np.zeros(4)
+    for step in range(1, 7):
+        before, after = (look(np.exp(-each), 0.1 * each, 0.5, pull=0.1, scatter=0.2) for each in (step - 1, step))
+        old, found = found, found.moved(before, after, 1.0, np.ones(1), kept if step > 2 else None)
+        size, spread = np.sqrt([before.square, after.square]), np.array([before.variance, after.variance])
+        new = (size * [old.mean, found.mean]).sum(), (spread * [old.variance, found.variance]).sum(), spread.sum(), 2
+        sums = kept * sums + np.array(new) / 2 if step > 2 else sums
+    parts = np.full((1, 1), 3.0), np.full((1, 1), 5.0)  # of two directions, S² = 1.5 each
+    expected = 2 * 1.5**0.5 * sums[0] / sums[3] + 5 * sums[1] / sums[2]
+    assert found.of(*parts, np.full(1, 2.0), True)[0] == pytest.approx(expected)
+    last = 3 * found.mean + 5 * found.variance
+    assert found.of(*parts, np.full(1, 2.0), False)[0] == pytest.approx(last[0, 0])
 
 
 def test_an_error_of_the_loss_feeds_back_by_half_of_it():
