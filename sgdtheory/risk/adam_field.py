@@ -13,6 +13,7 @@ from sgdtheory.risk.field import MEAN, VARIANCE, Averaged, Known, MomentumField,
 # the scatter over k/(1 − β₁) times β₁^t and times w. Larger factors state larger errors; these cover all but 3 of 454
 # simulated settings.
 DOUBTS = 0.2, 0.13, 0.015, 0.12, 0.6, 0.3, 3.2, 0.3
+INTERPOLATED = 4e-3  # Error of the gain at a first step with ε, which is interpolated in its size (THEORY.md T38).
 TINY = np.finfo(float).tiny
 
 
@@ -58,7 +59,7 @@ class AdamField(MomentumField):
         fluctuation, saturated, signal, way, shared, softened, beginning, scatter = DOUBTS
         pull = fluctuation * seen.fluctuation + saturated * seen.saturated + shared * both
         pull = pull + weights * (signal * seen.signal + way * moved)
-        pull = pull + softened * (first & ~exact) * seen.signal / known.batch
+        pull = pull + (first & ~exact) * (INTERPOLATED + softened * seen.signal / known.batch)
         half = seen.signal / (2 * own)
         return Closure(pull, moved * (beginning * early + scatter * weights), half * square, half * variance)
 

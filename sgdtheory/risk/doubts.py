@@ -104,18 +104,28 @@ class Carried(NamedTuple):
         error = error + closure.scatter * added
         mean = np.minimum(self.mean + 2 * way * pull, LARGEST)
         later = Carried(mean, error / np.maximum(after.variance, TINY), self.past)
-        return later if kept is None else later._replace(past=self._averaged(later, before, after, steps, kept))
+        if kept is None:
+            return later
+        return later._replace(past=self._averaged(later, before, after, closure.pull, steps, kept))
 
-    def _averaged(self, later: "Carried", before: Look, after: Look, steps: float, kept: float) -> Past:
-        """Return the mean errors with those of these steps, by the trapezoidal rule."""
+    def _averaged(
+        self, later: "Carried", before: Look, after: Look, pull: np.ndarray, steps: float, kept: float
+    ) -> Past:
+        """Return the sums with those of these steps, by the trapezoidal rule.
+
+        A mean that has decayed stays wrong by some of √r where the pull is wrong: u keeps to the lattice of its steps.
+        """
         left = kept**steps
         new = steps if kept == 1 else (1 - left) / (1 - kept)
 
         def joined(old: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
             return left * old + new * (first + last) / 2
 
+        def wrong(look: Look, mean: np.ndarray) -> np.ndarray:
+            return np.sqrt(look.square) * mean + 2 * pull * np.sqrt(look.variance)
+
         return Past(
-            joined(self.past.mean, np.sqrt(before.square) * self.mean, np.sqrt(after.square) * later.mean),
+            joined(self.past.mean, wrong(before, self.mean), wrong(after, later.mean)),
             joined(self.past.variance, before.variance * self.variance, after.variance * later.variance),
             joined(self.past.spread, before.variance, after.variance),
             left * self.past.count + new,
