@@ -20,6 +20,9 @@ from sgdtheory.risk.lag import Lag
 
 FEEDBACK = 0.5  # power of T in the pull
 MOST_FEEDBACK = 2.5  # of T's relative error: beyond, all is lost, and numbers would overflow
+# Error of a mean that has decayed, over ε√r. With 2 in its place, 10% more of signs with momentum state inf; with 0,
+# averages of signs without noise are up to 14 times farther off than is stated (3 of 891 settings).
+LATTICE = 0.6
 LONGEST = 700.0  # exponent of a decay that has ended
 LARGEST = 1e6  # relative error of a mean's square, likewise
 DOUBT_OF_MEANS = 0.5  # of coupled coordinates, over that of variances, as measured by benchmarks/equivalents.py
@@ -122,7 +125,7 @@ class Carried(NamedTuple):
             return left * old + new * (first + last) / 2
 
         def wrong(look: Look, mean: np.ndarray) -> np.ndarray:
-            return np.sqrt(look.square) * mean + 2 * pull * np.sqrt(look.variance)
+            return np.sqrt(look.square) * mean + LATTICE * pull * np.sqrt(look.variance)
 
         return Past(
             joined(self.past.mean, wrong(before, self.mean), wrong(after, later.mean)),

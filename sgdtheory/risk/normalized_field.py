@@ -14,7 +14,7 @@ NOTICED = 0.05  # share of E‖h‖² from which it is asked whether a direction
 HALF = 0.3  # and at which half of the answer counts
 SOFT = 0.01  # of the answer: fewer have no square root that a polynomial could follow
 # Relative errors of the pull over q, for which 3/8 is derived, s², s² B r/T_i and the square of the largest share of
-# ‖g‖². Larger factors state larger errors; these cover all of 319 simulated settings.
+# ‖g‖². Larger factors state larger errors; these cover all of 375 simulated settings.
 DOUBTS = 0.5, 1.6, 0.13, 0.4
 # Error of the mean square of a step, relative: Σ λ_i E(h_i/‖h‖)² is 1 to 2.2e-4 in one direction, to 1e-5 in three.
 INTEGRATED = 2.5e-4

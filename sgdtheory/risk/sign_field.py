@@ -14,12 +14,12 @@ from sgdtheory.risk.sign_gain import correlated, fourth_moment, sign_gain
 IN_CACHE = 10_000  # numbers of an array: with many more, arrays of all nodes are slower than node by node
 MOST_JUMP = 2.0  # relative error of the scatter where few signs are wrong: two signs do not differ by more
 # Relative errors of the pull over q, s times grain and s² B r/T_i, and of the scatter over that of rare jumps. Larger
-# factors state larger errors. These cover all but 4 of 746 simulated settings; derived are 3/8 for the first at most, and
-# 1/3 for the second one.
-SIGN_DOUBTS = 0.25, 0.6, 0.13, 0.9
+# factors state larger errors. These cover all but 6 of 891 simulated settings; derived are at most 3/8 and 1/3 for the
+# first two.
+SIGN_DOUBTS = 0.25, 0.45, 0.13, 0.7
 # Relative errors of the pull over what u is of m over what is not and over s B r/T_i; of the scatter over the fourth
 # moment of few samples, over the weight β^t of the first steps, and over the square of the mean sign. Larger factors
-# state larger errors; these cover all but 2 of 264 simulated settings.
+# state larger errors; these cover all but 1 of 358 simulated settings.
 MOMENTUM_DOUBTS = 0.1, 0.05, 0.32, 0.1, 0.4
 # Relative, beside what directions carry. Two deterministic steps whose signs are certain are up to 1.5% off.
 MOMENTUM_ERROR = 4e-3

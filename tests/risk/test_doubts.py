@@ -6,7 +6,7 @@ import pytest
 import sgdtheory as st
 from benchmarks.equivalents import one_of_all
 from sgdtheory.risk.closure import MOST_FLUCTUATION, Closure, decay_of, shares
-from sgdtheory.risk.doubts import Carried, Look
+from sgdtheory.risk.doubts import LATTICE, Carried, Look
 from sgdtheory.risk.ensemble import Ensemble
 from sgdtheory.risk.lag import Lag
 from sgdtheory.risk.sign_gain import fourth_moment
@@ -162,7 +162,7 @@ def test_an_average_has_the_mean_errors_of_its_steps(kept):
         before, after = (look(np.exp(-each), 0.1 * each, 0.5, pull=0.1, scatter=0.2) for each in (step - 1, step))
         old, found = found, found.moved(before, after, 1.0, np.ones(1), kept if step > 2 else None)
         size, spread = np.sqrt([before.square, after.square]), np.array([before.variance, after.variance])
-        wrong = size * [old.mean, found.mean] + 2 * 0.1 * np.sqrt(spread)
+        wrong = size * [old.mean, found.mean] + LATTICE * 0.1 * np.sqrt(spread)
         new = wrong.sum(), (spread * [old.variance, found.variance]).sum(), spread.sum(), 2
         sums = kept * sums + np.array(new) / 2 if step > 2 else sums
     parts = np.full((1, 1), 3.0), np.full((1, 1), 5.0)  # of two directions, S² = 1.5 each
