@@ -16,7 +16,7 @@ MOST_JUMP = 2.0  # relative error of the scatter where few signs are wrong: two 
 # Relative errors of the pull over q, s times grain and s² B r/T_i, and of the scatter over that of rare jumps. Larger
 # factors state larger errors. These cover all but 6 of 891 simulated settings; derived are at most 3/8 and 1/3 for the
 # first two.
-SIGN_DOUBTS = 0.25, 0.45, 0.13, 0.7
+SIGN_DOUBTS = 0.25, 0.42, 0.13, 0.7
 # Relative errors of the pull over what u is of m over what is not and over s B r/T_i; of the scatter over the fourth
 # moment of few samples, over the weight β^t of the first steps, and over the square of the mean sign. Larger factors
 # state larger errors; these cover all but 1 of 358 simulated settings.
