@@ -20,8 +20,9 @@ class Risk(Shown):
             Where rounding leaves fewer digits (within 0.1% of the edge and beyond it, or far below the initial risk
             with weight decay), it bounds the rounding (THEORY.md T25): 1 if no digit is left and the risk is given as a
             bound, inf if the risk is 0, below the range of a float. Of a nonlinear method it is an estimate of the
-            equivalent's error that exceeds it in 99% of random settings, and inf where the error may be as large as the
-            risk (T37); it is about Gaussian rows. Of passes over a finite sample it is what theory was measured to be
+            equivalent's error, and inf where the error may be as large as the risk (T37). Random settings that were not
+            used to fit it exceeded it in 0.5% of cases, with a 95% interval of 0.0 to 2.7% (docs/optimizers.md). It is
+            about Gaussian rows. Of passes over a finite sample it is what theory was measured to be
             right to (T42), inf where theory does not know a reshuffled risk to within its own size: `simulate` does.
     """
 
