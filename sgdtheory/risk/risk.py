@@ -21,7 +21,7 @@ class Risk(Shown):
             with weight decay), it bounds the rounding (THEORY.md T25): 1 if no digit is left and the risk is given as a
             bound, inf if the risk is 0, below the range of a float. Of a nonlinear method it is an estimate of the
             equivalent's error, and inf where the error may be as large as the risk (T37). Random settings that were not
-            used to fit it exceeded it in 0.5% of cases, with a 95% interval of 0.0 to 2.7% (docs/optimizers.md). It is
+            used to fit it exceeded it in 0.8% of cases, with a 95% interval of 0.1 to 2.9% (docs/optimizers.md). It is
             about Gaussian rows. Of passes over a finite sample it is what theory was measured to be
             right to (T42), inf where theory does not know a reshuffled risk to within its own size: `simulate` does.
     """
