@@ -51,7 +51,8 @@ def size_of_steps(begin: Moments, ended: Moments, piece: Piece) -> np.ndarray:
     """
     size = np.zeros((*begin.square.shape, 3))
     if piece.keeping is not None:
-        level = np.maximum(*(ends(each, piece.runs.output).iterate for each in (begin, ended)))
+        first, last = (ends(each, piece.runs.output).iterate for each in (begin, ended))
+        level = np.where(piece.steps > 1, np.maximum(first, last), first)  # the last iterate has not joined the sum
         forgetting, weight = piece.keeping
         with np.errstate(divide="ignore"):
             counted = np.minimum(piece.steps, 1 / forgetting)

@@ -24,7 +24,10 @@ def main(kind: str, wanted: int | None = None) -> None:
     while len(kept) < (wanted or most):
         setting = draw(np.random.default_rng([SEED, seed]))
         begin = time.process_time()
-        found = results(setting)
+        try:
+            found = results(setting)
+        except Exception as error:
+            raise RuntimeError(f"seed {seed} failed: {setting}") from error
         if "refused" not in found:
             kept.append(setting | {"seconds": round(time.process_time() - begin, 3), "results": found})
         seed += 1

@@ -98,8 +98,11 @@ def test_no_three_steps_with_momentum_are_better(method, setting):
     found = st.optimal_schedule(problem, num_samples=3 * batch, batch_size=batch, method=method)
     runs = EquivalentRuns(problem, method, batch, 3, 100.0)
     each = np.log(np.append(1e-9, np.geomspace(3e-3, 12.0, 24)))
-    least = runs.risks(np.array(list(product(each, repeat=3)))).risk.min()
-    assert found.risk < least < 1.5 * found.risk
+    grid = np.array(list(product(each, repeat=3)))
+    begins = grid[np.argsort(runs.risks(grid).risk)[:12]]  # several basins
+    least = min(minimize(lambda at: runs.risks(at[None]).risk[0], each, method="Nelder-Mead").fun for each in begins)
+    assert found.risk < least * (1 + 5e-4)
+    assert least < 1.5 * found.risk
 
 
 @pytest.fixture(scope="module")
@@ -127,11 +130,16 @@ def test_it_is_an_optimum(adam):
 
 
 def test_adam_undoes_the_correction_of_its_bias(adam):
-    """First rates grow like 1 − β₁^{t+1}, and the last one is 1/(1 − β₁) times the one before; others just decay."""
+    """First rates grow like 1 − β₁^{t+1}, and the last one is 1/(1 − β₁) times the one before; others just decay.
+
+    The first step is a sign. Beside noise its drift is √(2/π) of that of the gradient over its root mean square, and
+    the scatter is the same: the best first rate is lower by about this factor.
+    """
     rates = adam.learning_rate(np.arange(100) / 100)
     early = rates[:20] / (1 - 0.9 ** np.arange(1, 21))
     assert rates[:20].max() > 8 * rates[0]
-    assert early.max() < 1.4 * early.min()
+    assert early[1:].max() < 1.4 * early[1:].min()
+    assert early[0] / early[1] == pytest.approx(np.sqrt(2 / np.pi), rel=0.2)
     assert rates[-1] / rates[-2] == pytest.approx(10, rel=0.1)
     assert (np.diff(rates[50:-1]) < 0).all()
 
