@@ -5,9 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from sgdtheory.risk.adam_gain import adam_gains, gain_at, noise_at
+from sgdtheory.risk.chi import chi_rules
 from sgdtheory.risk.closure import Closure, shares
 from sgdtheory.risk.ensemble import Ensemble
 from sgdtheory.risk.field import MEAN, VARIANCE, Averaged, Known, MomentumField, Move
+from sgdtheory.risk.sign_field import mean_signs
 
 # Relative errors of the pull over q, s² B r/T_i, wy, w k/(1 − β₁), what u and v share, and a first step with ε; of
 # the scatter over k/(1 − β₁) times β₁^t and times w. Larger factors state larger errors; these cover all but 9 of 663
@@ -82,6 +84,11 @@ class AdamField(MomentumField):
             size = self._size(ensemble, kept, known)
             share = size / (size + self.epsilon)
         gain = gain_at(gains, np.clip(signal, 0.0, 1.0), share)
+        if share is None and (first := known.number[:, 0] == 0).any():
+            # Interpolated gains are off by up to 3e-4: beyond what a certain sign does, with a variance below 0.
+            sign, slope = mean_signs(values[:, first], loss[first], chi_rules(batch[first, 0]))
+            mean = values[MEAN, first]
+            gain[first] = np.divide(sign, mean, out=slope, where=mean != 0) * np.sqrt(square[first])
         noise = 1 + (noise_at(noises, share) - 1) * scatter / square
         return Averaged(
             gain=(1 - self.momentum) * gain * learns,

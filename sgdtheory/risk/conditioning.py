@@ -54,7 +54,8 @@ def sensitive(
     if not algorithm.batch_schedule.flat:
         batch = np.maximum(batch * _factors(algorithm.batch_schedule, steps).min(1), 1.0)
     moves = rate > 0  # A warm-up may be all there is of a run: its first step has γ = 0.
-    found[many[moves]] = ~is_stable(problem, algorithm.method, batch[moves], rate[moves] * (1 + NEAR))
+    if moves.any():
+        found[many[moves]] = ~is_stable(problem, algorithm.method, batch[moves], rate[moves] * (1 + NEAR))
     return found
 
 

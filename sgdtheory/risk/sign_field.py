@@ -55,22 +55,28 @@ class SignField(MemorylessField):
 
         E sign(g_i) = E_χ erf(χ a_i/√(2 (T' + χ² r_i))),    E sign(g_i)² = 1.
         """
-        mean = values[MEAN]
-        variance = values[VARIANCE]
-        others = np.maximum(loss - (mean**2 + variance), TINY)
-        sign = np.zeros_like(mean)
-        slope = np.zeros_like(mean)
-        nodes = known.table[0].shape[1]
-        together = max(1, IN_CACHE // mean.size)  # for one node of few directions calls cost more than their numbers
-        for first in range(0, nodes, together):
-            node, weight = (each.T[first : first + together, :, None] for each in known.table)
-            width = node / np.sqrt(2 * (others + node**2 * variance))
-            place = width * mean
-            sign += (weight * special.erf(place)).sum(axis=0)
-            slope += (weight * width * np.exp(-(place**2))).sum(axis=0)
-        slope *= 2 / np.sqrt(np.pi)
+        sign, slope = mean_signs(values, loss, known.table)
         moved = known.rate * ensemble.root
         return Step(moved * sign, moved * slope, known.rate**2 * ensemble.spread * (1 - sign**2))
+
+
+def mean_signs(values: np.ndarray, loss: np.ndarray, rules: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return E sign(g) and its derivative by the mean of u, (P, K), with the `chi_rules` of P steps."""
+    mean = values[MEAN]
+    variance = values[VARIANCE]
+    others = np.maximum(loss - (mean**2 + variance), TINY)
+    sign = np.zeros_like(mean)
+    slope = np.zeros_like(mean)
+    nodes = rules[0].shape[1]
+    together = max(1, IN_CACHE // mean.size)  # for one node of few directions calls cost more than their numbers
+    for first in range(0, nodes, together):
+        node, weight = (each.T[first : first + together, :, None] for each in rules)
+        width = node / np.sqrt(2 * (others + node**2 * variance))
+        place = width * mean
+        sign += (weight * special.erf(place)).sum(axis=0)
+        slope += (weight * width * np.exp(-(place**2))).sum(axis=0)
+    slope *= 2 / np.sqrt(np.pi)
+    return sign, slope
 
 
 @dataclass(frozen=True)

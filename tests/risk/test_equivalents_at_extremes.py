@@ -66,3 +66,15 @@ def test_adam_without_memory_is_sign(beta2):
         for method in (st.Adam(0.0, beta2), st.SignSGD())
     ]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("beta1", [0.0, 0.9])
+def test_adams_first_step_is_a_sign_that_may_be_certain(beta1):
+    """Gains were interpolated to 3e-4: the step led farther than a sign does, with a variance below 0."""
+    index = np.arange(1.0, 7)
+    problem = st.LeastSquares(index**-2, index**-1, 0.1)
+    algorithm = st.Algorithm(st.Adam(beta1, 0.95), average=st.LastIterate())
+    found = st.excess_risk(problem, batch_size=1e5, learning_rate=2.0, num_samples=1e5, algorithm=algorithm)
+    expected = ((np.sqrt(problem.signal) - 2 * np.sqrt(problem.eigenvalues)) ** 2).sum()
+    assert found.bias == pytest.approx(expected, rel=1e-10)
+    assert 0 <= found.variance < 1e-10
