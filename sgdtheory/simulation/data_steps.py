@@ -22,12 +22,12 @@ def begin(regression: Any, num_rates: int, num_replicas: int) -> State:
     start = jnp.asarray(regression.start)[None, :, None, :]
     error = jnp.broadcast_to(start, (num_replicas, start.shape[1], num_rates, start.shape[3]))
     zeros = jnp.zeros_like(error)
-    return State(error, zeros, zeros, zeros)
+    return State((error,), (zeros,), (), zeros, zeros)
 
 
 def iterates(state: State, num_steps: int) -> tuple[Array, Array]:
     """(R, r, G, k) average of the iterates before the last, and the last."""
-    return (state.total + state.total_low) / num_steps, state.error + state.error_low
+    return (state.total + state.total_low) / num_steps, state.vectors[0] + state.vectors_low[0]
 
 
 def data_risks(state: State, num_steps: int) -> tuple[Array, Array]:
@@ -74,7 +74,7 @@ def _block(regression: Any, rate: Array, state: State, drawn: Array, steps: Arra
     the iterates has row j as often as there are iterates after its step.
     """
     step = jnp.arange(drawn.size) // size
-    z, error = regression.rows[drawn], state.error + state.error_low
+    z, error = regression.rows[drawn], state.vectors[0] + state.vectors_low[0]
     seen = jnp.einsum("jd,dgk->gjk", z, error, precision="highest") - regression.residual[drawn]
     pulled, share = z * regression.eigenvalue, (rate / size.astype(rate.dtype))[:, None, None]
     if drawn.size == BLOCK_ROWS:  # larger blocks are single steps
@@ -86,4 +86,5 @@ def _block(regression: Any, rate: Array, state: State, drawn: Array, steps: Arra
     both = jnp.stack([pulls, later[:, None] * pulls])
     change, summed = jnp.einsum("jd,agjk->adgk", pulled, both, precision="highest")
     iterates = steps.astype(z.dtype) * error
-    return state._replace(error_low=state.error_low + change, total_low=state.total_low + iterates + summed)
+    low = (state.vectors_low[0] + change,)
+    return state._replace(vectors_low=low, total_low=state.total_low + iterates + summed)

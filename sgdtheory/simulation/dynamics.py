@@ -1,9 +1,11 @@
-"""Averaged mini-batch SGD as pure functions of a small state: `init`, `step`, and many steps of many lanes at once.
+"""Simulated runs as pure functions of a small state: `begin`, `step`, and many steps of many replicas at once.
 
-Everything is in the coordinates `u = H^{1/2} η` of the eigenbasis, in which the risk of an iterate is `‖u‖²`, the start
-is `u_i = √s_i`, and a direction that never moves is simply one with λ_i = 0. A lane is one replica at one setting.
+Everything is in the coordinates `u = H^{1/2} (w − w*)` of the eigenbasis, in which the risk of an iterate is `‖u‖²`,
+the start is `u_i = √s_i`, and a direction that never moves is simply one with λ_i = 0. With m outputs u is `Δ H^{1/2}`,
+(m, d), and has the shape (m, d) wherever (d,) is written.
 
-With m outputs u is `Δ H^{1/2}`, (m, d), and has the shape (m, d) wherever (d,) is written.
+A method says what it keeps and what a step changes (`Dynamics`); the sum of iterates, compensated sums, the returned
+risk and the loop over steps are the same for all methods.
 """
 
 from collections.abc import Callable
@@ -19,7 +21,7 @@ STEPS = 64  # steps between two carries, and steps whose scalars are drawn toget
 
 
 class Spectrum(NamedTuple):
-    """The problem, the same for all lanes: (d,) eigenvalues λ_i, the start u, (d,) or (m, d), and σ of an output."""
+    """The problem, the same for all replicas: (d,) eigenvalues λ_i, the start u, (d,) or (m, d), and σ of an output."""
 
     eigenvalue: Any
     start: Any
@@ -27,79 +29,212 @@ class Spectrum(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """One replica at one setting: its key, two uint32 words, its learning rate γ and its batch size B, scalars."""
+    """What a sampler needs of a replica: its key, two uint32 words, a learning rate γ and a batch size B, scalars."""
 
     key: Any
     learning_rate: Any
     batch_size: Any
 
 
-class State(NamedTuple):
-    """The iterate u and the sum of the iterates before it, each the unevaluated sum of two (d,) arrays.
-
-    A step adds to the low parts only, and `carry` moves what they hold into the high parts every `STEPS` steps.
-    Rounding errors are then relative to what has been added since, so that neither an increment of 1e-9 u is lost in
-    float32 nor a term of a sum of 10⁹.
-    """
-
-    error: Array
-    error_low: Array
-    total: Array
-    total_low: Array
-
-
 class Sampler(Protocol):
     """How a mini-batch is drawn; hashable, a static argument of the compiled program."""
 
     def numbers_a_lane(self, spectrum: Spectrum) -> int:
-        """How many numbers a step of one lane keeps in memory beside a few arrays of the weights' shape."""
+        """Return how many numbers a step of one lane keeps in memory beside a few arrays of the weights' shape."""
         ...
 
     def draws(self, lanes: Lane, first: Array) -> Any:
-        """What `STEPS` steps from `first` on need of randomness beside their step number: (STEPS, L, …) arrays."""
+        """Return what `STEPS` steps from `first` on need of randomness beside their number: (STEPS, L, …) arrays."""
         ...
 
     def increment(self, spectrum: Spectrum, lane: Lane, error: Array, number: Array, draw: Any) -> Array:
-        """The change of u in step `number` of one lane, of u's shape."""
+        """Return the change of u by SGD in step `number` of one lane, of u's shape."""
         ...
 
 
-def init(spectrum: Spectrum) -> State:
-    """u = H^{1/2}(w_0 − w*), and an empty sum."""
+class Replica(NamedTuple):
+    """One replica of a run: its key, two uint32 words, and scalars.
+
+    Attributes:
+        key: two uint32 words.
+        run: index of its run in the table.
+        first: step from which on iterates are averaged, `S ← ρS + ωw`.
+        forgetting, weight: 1 − ρ and ω.
+        begin: what S is at the start, in units of u(0).
+    """
+
+    key: Any
+    run: Any
+    first: Any
+    forgetting: Any
+    weight: Any
+    begin: Any
+
+
+class RateTable(NamedTuple):
+    """What T steps of G runs do: (T, G) learning rates and batch sizes; T = 1 if every step does the same."""
+
+    rate: Any
+    batch: Any
+
+
+class State(NamedTuple):
+    """What a replica keeps: vectors and the sum S of iterates, each the unevaluated sum of two arrays, and the rest.
+
+    A step adds to the low parts only, and `carry` moves what they hold into the high parts every `STEPS` steps.
+    Rounding errors are then relative to what has been added since, so that neither an increment of 1e-9 u is lost in
+    float32 nor a term of a sum of 10⁹.
+
+    Attributes:
+        vectors, vectors_low: tuples of arrays to which steps add.
+        kept: what the method keeps beside them, any tree of arrays.
+        total, total_low: S.
+    """
+
+    vectors: tuple[Array, ...]
+    vectors_low: tuple[Array, ...]
+    kept: Any
+    total: Array
+    total_low: Array
+
+
+class Step(NamedTuple):
+    """One step of one replica, as a method sees it.
+
+    Attributes:
+        sampler, spectrum, shared: of all replicas; `shared` are the method's own arrays, None where it has none.
+        key: of the replica.
+        row: its entries of the table.
+        number: of the step, from 0.
+        draw: what the sampler drew ahead.
+    """
+
+    sampler: Sampler
+    spectrum: Spectrum
+    shared: Any
+    key: Array
+    row: Any
+    number: Array
+    draw: Any
+
+    def gradient(self, error: Array) -> Array:
+        """Return `H^{1/2} g` of the batch at an error."""
+        lane = Lane(self.key, np.array(-1, error.dtype), self.row.batch)  # at rate −1 SGD adds the gradient
+        return self.sampler.increment(self.spectrum, lane, error, self.number, self.draw)
+
+
+class Dynamics:
+    """A method: derive a frozen dataclass from it. Instances are static arguments of the compiled program."""
+
+    def begin(self, spectrum: Spectrum) -> tuple[tuple[Array, ...], Any]:
+        """Return the vectors at the start, and what is kept beside them."""
+        raise NotImplementedError
+
+    def iterate(self, spectrum: Spectrum, shared: Any, vectors: tuple[Array, ...]) -> Array:
+        """Return u of the iterate that joins the sum, and whose risk is the last one's."""
+        raise NotImplementedError
+
+    def change(self, step: Step, vectors: tuple[Array, ...], kept: Any) -> tuple[tuple[Array, ...], Any]:
+        """Return what the step adds to each vector, and what is kept after it."""
+        raise NotImplementedError
+
+    def ended(self, state: State, number: Array) -> State:
+        """Return the state after what happens at the end of some steps beyond `change`."""
+        return state
+
+    def draws(self, sampler: Sampler, keys: Array, batch: Array, dtype: Any, start: Array) -> Any:
+        """Return what the sampler draws for `STEPS` steps of L replicas with keys (L, 2) and batch sizes (STEPS, L)."""
+        return sampler.draws(Lane(keys, jnp.zeros((), dtype), batch), start)  # draws do not depend on the rate
+
+
+def begin(dynamics: Dynamics, spectrum: Spectrum, replica: Replica) -> State:
+    """Return the state of a replica at the start."""
+    vectors, kept = dynamics.begin(spectrum)
     zeros = jnp.zeros_like(spectrum.start)
-    return State(spectrum.start, zeros, zeros, zeros)
+    return State(vectors, tuple(map(jnp.zeros_like, vectors)), kept, replica.begin * spectrum.start, zeros)
 
 
-def step(sampler: Sampler, spectrum: Spectrum, lane: Lane, state: State, number: Array, draw: Any) -> State:
-    """One step of mini-batch SGD; the iterate before it joins the sum."""
-    error = state.error + state.error_low
-    increment = sampler.increment(spectrum, lane, error, number, draw)
-    return state._replace(error_low=state.error_low + increment, total_low=state.total_low + error)
+def step(
+    dynamics: Dynamics,
+    sampler: Sampler,
+    spectrum: Spectrum,
+    shared: Any,
+    replica: Replica,
+    state: State,
+    number: Array,
+    row: Any,
+    draw: Any,
+) -> State:
+    """Return the state after one step; the iterate before it joins the sum. `row` is of all runs."""
+    mine = jax.tree.map(lambda each: each[replica.run], row)
+    vectors = _sums(state)
+    iterate = dynamics.iterate(spectrum, shared, vectors)
+    here = Step(sampler, spectrum, shared, replica.key, mine, number, draw)
+    added, kept = dynamics.change(here, vectors, state.kept)
+    low = tuple(each + more for each, more in zip(state.vectors_low, added, strict=True))
+    averaged = number >= replica.first
+    weight = jnp.where(averaged, replica.weight, 0)
+    forgetting = jnp.where(averaged, replica.forgetting, 0)
+    joined = weight * iterate - forgetting * (state.total + state.total_low)  # S ← ρS + ωw
+    return dynamics.ended(State(state.vectors, low, kept, state.total, state.total_low + joined), number)
 
 
 def carry(state: State) -> State:
     """Move the low parts into the high parts; what rounding leaves over stays, exactly, in the low ones."""
-    return State(*two_sum(state.error, state.error_low), *two_sum(state.total, state.total_low))
+    pairs = [two_sum(*pair) for pair in zip(state.vectors, state.vectors_low, strict=True)]
+    vectors, low = zip(*pairs, strict=True)
+    return State(vectors, low, state.kept, *two_sum(state.total, state.total_low))
 
 
-def risks(state: State, num_steps: Array) -> tuple[Array, Array]:
-    """`‖ū‖²` of the average of one lane's iterates before the last, and `‖u‖²` of the last."""
-    average = (state.total + state.total_low) / num_steps
-    return (average**2).sum(), ((state.error + state.error_low) ** 2).sum()
+def risks(
+    dynamics: Dynamics, spectrum: Spectrum, shared: Any, state: State, share: Array, norm: Array
+) -> tuple[Array, Array]:
+    """Return `‖a w + S/norm‖²`, a the share of the iterate, and `‖w‖²` of one replica."""
+    last = dynamics.iterate(spectrum, shared, _sums(state))
+    own = jnp.where(share == 0, 0, share * last)  # w may have left the range of a float
+    return ((own + (state.total + state.total_low) / norm) ** 2).sum(), (last**2).sum()
 
 
-def advance(sampler: Sampler, spectrum: Spectrum, lanes: Lane, state: State, first: Array, count: Array) -> State:
-    """Steps first … first + count − 1 of L lanes; `count` is dynamic: one program serves any number of steps.
+def _sums(state: State) -> tuple[Array, ...]:
+    return tuple(high + low for high, low in zip(state.vectors, state.vectors_low, strict=True))
 
-    Carries happen after steps whose number is a multiple of `STEPS`, wherever calls begin and end: how many steps a
-    call takes does not change a bit of the result.
+
+def advance(
+    dynamics: Dynamics,
+    sampler: Sampler,
+    spectrum: Spectrum,
+    shared: Any,
+    table: Any,
+    replicas: Replica,
+    state: State,
+    origin: Array,
+    first: Array,
+    count: Array,
+) -> State:
+    """Take the steps first … first + count − 1 of L replicas.
+
+    The table begins with step `origin`, a multiple of `STEPS`. `count` is dynamic: one program serves any number of
+    steps. Carries happen after steps whose number is a multiple of `STEPS`, wherever calls begin and end: the number of
+    steps in a call does not change a bit of the result.
     """
-    many = jax.vmap(step, in_axes=(None, None, 0, 0, None, 0))
+    many: Callable = jax.vmap(step, in_axes=(None, None, None, None, 0, 0, None, None, 0))
 
-    def one(state: State, number: Array, draw: Any) -> State:
-        return many(sampler, spectrum, lanes, state, number, draw)
+    def one(state: State, number: Array, inputs: tuple[Any, Any]) -> State:
+        return many(dynamics, sampler, spectrum, shared, replicas, state, number, *inputs)
 
-    return walk(one, partial(sampler.draws, lanes), carry, state, first, count)
+    def ahead(start: Array) -> tuple[Any, Any]:
+        rows = rows_from(table, start - origin)
+        batch = rows.batch[:, replicas.run]
+        return rows, dynamics.draws(sampler, replicas.key, batch, spectrum.start.dtype, start)
+
+    return walk(one, ahead, carry, state, first, count)
+
+
+def rows_from(table: Any, begin: Array) -> Any:
+    """Return `STEPS` rows of a table's arrays (T, …); of a table of one row, that one again and again."""
+    if table.batch.shape[0] == 1:
+        return jax.tree.map(lambda each: jnp.broadcast_to(each, (STEPS, *each.shape[1:])), table)
+    return jax.tree.map(lambda each: lax.dynamic_slice_in_dim(each, begin, STEPS), table)
 
 
 def walk(

@@ -4,24 +4,16 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 
 from sgdtheory._common.interrupts import Interrupts
-from sgdtheory.algorithms import DEFAULT, LocalSGD, NonlinearMethod
-from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, State, advance, init, risks
-from sgdtheory.simulation.late_dynamics import LATE
-from sgdtheory.simulation.linear_program import LinearProgram
-from sgdtheory.simulation.method_program import MethodProgram
-from sgdtheory.simulation.nonlinear_program import NonlinearProgram
-from sgdtheory.simulation.placing import DIVIDED, EVERYWHERE, fetch, lane_keys, place
+from sgdtheory.simulation.dynamics import Sampler, Spectrum
+from sgdtheory.simulation.program import Program, setup_of
 from sgdtheory.simulation.runs import LEAST_ROOM, Run
-from sgdtheory.simulation.worker_dynamics import WORKERS
 
 CALL_SECONDS = 0.3  # what a call to the devices should take: Ctrl-C and the progress bar wait for it
 FIRST_CALL = 16  # steps
@@ -177,7 +169,7 @@ def _block_size(run: Run, spectrum: Spectrum, num_lanes: int, resources: Resourc
 
 def _walk(
     spectrum: Spectrum, runs: Sequence[Run], block: Block, key: np.ndarray, devices: tuple[Any, ...]
-) -> Iterator[tuple[int, "AveragedSGD | MethodProgram"]]:
+) -> Iterator[tuple[int, Program]]:
     """The block's lanes at every stop, and often enough in between."""
     program = _program(spectrum, runs, block, key, Mesh(np.array(devices), ("lanes",)))
     now = 0
@@ -194,86 +186,10 @@ def _walk(
             yield now, program
 
 
-def _program(
-    spectrum: Spectrum, runs: Sequence[Run], block: Block, key: np.ndarray, mesh: Mesh
-) -> "AveragedSGD | MethodProgram":
+def _program(spectrum: Spectrum, runs: Sequence[Run], block: Block, key: np.ndarray, mesh: Mesh) -> Program:
     """The block's lanes at their start; padding repeats lanes."""
     number, replica = block.lanes[np.arange(block.size) % len(block.lanes)].T
-    some = runs[number[0]]
-    if some.course.algorithm == DEFAULT:
-        return AveragedSGD(block.sampler, spectrum, runs, mesh, number, replica, key)
     mine, where = np.unique(number, return_inverse=True)
     courses = [runs[each].course for each in mine.tolist()]
     lanes = np.stack([where, number, replica], axis=1)
-    method = some.course.algorithm.method
-    placed = block.sampler, spectrum, courses, mesh, lanes, key
-    if isinstance(method, NonlinearMethod):
-        return NonlinearProgram(some.unit, some.scale, *placed)
-    if isinstance(method, LocalSGD):
-        return MethodProgram(WORKERS, method, None, some.unit, *placed)
-    if method.late:
-        shares = np.cumsum(method.delays).astype(spectrum.start.dtype)
-        return MethodProgram(LATE, method.longest_delay + 1, shares, some.unit, *placed)
-    return LinearProgram(some.unit, *placed)
-
-
-class AveragedSGD:
-    """Lanes of averaged SGD with constant learning rate and batch size: a state that moves on, and its risks."""
-
-    def __init__(
-        self,
-        sampler: Sampler,
-        spectrum: Spectrum,
-        runs: Sequence[Run],
-        mesh: Mesh,
-        number: np.ndarray,
-        replica: np.ndarray,
-        key: np.ndarray,
-    ) -> None:
-        self.sampler = sampler
-        self.spectrum = spectrum
-        self.mesh = mesh
-        self.dtype = spectrum.start.dtype
-        with np.errstate(over="ignore"):  # a rate beyond the range of the dtype diverges, as it should
-            rates = np.array([run.learning_rate for run in runs]).astype(self.dtype)[number]
-        batches = np.array([run.batch_size for run in runs]).astype(self.dtype)[number]
-        self.lanes = place(Lane(lane_keys(key, number, replica), rates, batches), mesh)
-        self.state = _compiled_init(spectrum, number.size, mesh)
-
-    def most(self, now: int) -> int:
-        """Steps that a call from `now` on may take: any number."""
-        return 2**31
-
-    def advance(self, now: int, count: int) -> State:
-        """Take `count` steps."""
-        steps = np.uint32(now), np.int32(count)
-        self.state = _compiled_advance(self.sampler, self.mesh, self.spectrum, self.lanes, self.state, *steps)
-        return self.state
-
-    def risks(self, now: int) -> tuple[np.ndarray, np.ndarray]:
-        """(L,) risks of the average and of the last iterate."""
-        average, last = map(fetch, _compiled_risks(self.state, np.array(now, self.dtype)))
-        return average, last
-
-
-@partial(jax.jit, static_argnums=(1, 2))
-def _compiled_init(spectrum: Spectrum, size: int, mesh: Mesh) -> State:
-    state = jax.tree.map(lambda a: jnp.broadcast_to(a, (size, *a.shape)), init(spectrum))
-    return jax.lax.with_sharding_constraint(state, NamedSharding(mesh, DIVIDED))
-
-
-@partial(jax.jit, static_argnums=(0, 1), donate_argnums=(4,))
-def _compiled_advance(
-    sampler: Sampler, mesh: Mesh, spectrum: Spectrum, lanes: Lane, state: State, first: jax.Array, count: jax.Array
-) -> State:
-    """Every device works on its own lanes: there is no communication."""
-    return jax.shard_map(
-        partial(advance, sampler),
-        mesh=mesh,
-        in_specs=(EVERYWHERE, DIVIDED, DIVIDED, EVERYWHERE, EVERYWHERE),
-        out_specs=DIVIDED,
-        check_vma=False,
-    )(spectrum, lanes, state, first, count)
-
-
-_compiled_risks = jax.jit(jax.vmap(risks, in_axes=(0, None)))
+    return Program(setup_of(runs[number[0]], spectrum, key), block.sampler, spectrum, courses, mesh, lanes, key)

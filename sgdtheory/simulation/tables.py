@@ -14,14 +14,14 @@ def with_start(method: LinearMethod) -> np.ndarray:
     return np.append(output @ np.asarray(method.start, dtype=float), output)
 
 
-def make_table(courses: Sequence[Course], unit: float, first: int, count: int) -> Table:
+def make_table(courses: Sequence[Course], first: int, count: int, *, unit: float) -> Table:
     """The steps first … first + count − 1 of G runs; after a run's last step it repeats.
 
     Args:
         courses: of the runs, all of one method.
-        unit: λ_1, the unit of the simulated spectrum.
         first: number of the first step.
         count: T.
+        unit: λ_1, the unit of the simulated spectrum.
     """
     parts = []
     for course in courses:

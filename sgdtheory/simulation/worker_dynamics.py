@@ -1,6 +1,7 @@
-"""Workers that take local steps and talk every H-th (THEORY.md T40), as pure functions, in `dynamics`' coordinates."""
+"""Workers that take local steps and communicate after every H-th (THEORY.md T40)."""
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -9,99 +10,64 @@ from jax import Array
 
 from sgdtheory._common.counter_random import threefry
 from sgdtheory.algorithms import LocalSGD
-from sgdtheory.simulation.dynamics import Lane, Sampler, Spectrum, two_sum
-from sgdtheory.simulation.method_dynamics import Dynamics, RateTable, Replica, gained, gradient, squares
+from sgdtheory.simulation.dynamics import Dynamics, Sampler, Spectrum, State, Step
 
 WORKER = np.uint32(0xFFFFFFFF)  # the second word of the counter from which a worker's key is made: no index of a number
 
 
-class State(NamedTuple):
-    """How far the K workers and the common weights have moved from u(0), the buffers, and the sum S of the means.
+@dataclass(frozen=True)
+class WorkerDynamics(Dynamics):
+    """K workers and an outer step; vectors are how far the workers (K, d) and the common weights (d,) have moved.
 
-    What grows with the steps is the unevaluated sum of two arrays, as in `dynamics.State`: (K, d) of the workers, (d,)
-    else.
+    The inner buffers (K, d) and the outer buffer (d,) are kept beside them.
     """
 
-    moved: Array
-    moved_low: Array
-    common: Array
-    common_low: Array
-    inner: Array
-    outer: Array
-    total: Array
-    total_low: Array
+    method: LocalSGD
 
+    def begin(self, spectrum: Spectrum) -> tuple[tuple[Array, ...], Any]:
+        """Return vectors that have not moved, and empty buffers."""
+        zeros = jnp.zeros_like(spectrum.start)
+        each = jnp.zeros((self.method.num_workers, *zeros.shape), zeros.dtype)
+        return (each, zeros), (each, zeros)
 
-def init(method: LocalSGD, spectrum: Spectrum, replica: Replica) -> State:
-    """Nothing has moved."""
-    zeros = jnp.zeros_like(spectrum.start)
-    each = jnp.zeros((method.num_workers, *spectrum.start.shape), spectrum.start.dtype)
-    return State(each, each, zeros, zeros, each, zeros, replica.begin * spectrum.start, zeros)
+    def iterate(self, spectrum: Spectrum, shared: Any, vectors: tuple[Array, ...]) -> Array:
+        """Return the mean of the workers' weights."""
+        return spectrum.start + vectors[0].mean(0)
+
+    def change(self, step: Step, vectors: tuple[Array, ...], kept: Any) -> tuple[tuple[Array, ...], Any]:
+        """Return one inner step of all workers."""
+        moved, common = vectors
+        inner, outer = kept
+        keys = worker_keys(step.key, self.method.num_workers)
+        slopes = jax.vmap(lambda key, draw, error: step._replace(key=key, draw=draw).gradient(error))(
+            keys, step.draw, step.spectrum.start + moved
+        )
+        inner = self.method.inner_momentum * inner + slopes
+        return (-step.row.rate * inner, jnp.zeros_like(common)), (inner, outer)
+
+    def ended(self, state: State, number: Array) -> State:
+        """Return the state after an outer step, `p ← μp + Δ, m ← m − η(Δ + μp)`, all workers at m, if one is due."""
+        method = self.method
+        (moved, common), (moved_low, common_low) = state.vectors, state.vectors_low
+        inner, outer = state.kept
+        gap = (common - moved.mean(0)) + (common_low - moved_low.mean(0))
+        outer = method.outer_momentum * outer + gap
+        common_low = common_low - method.outer_learning_rate * (gap + method.outer_momentum * outer)
+        vectors, low = ((jnp.broadcast_to(each, moved.shape), each) for each in (common, common_low))
+        after = state._replace(vectors=vectors, vectors_low=low, kept=(inner, outer))
+        due = (number + np.uint32(1)) % np.uint32(method.local_steps) == 0
+        return jax.tree.map(lambda then, before: jnp.where(due, then, before), after, state)
+
+    def draws(self, sampler: Sampler, keys: Array, batch: Array, dtype: Any, start: Array) -> Any:
+        """Return those of all workers, (STEPS, L, K)."""
+        workers = self.method.num_workers
+        each = jax.vmap(worker_keys, in_axes=(0, None))(keys, workers).reshape(-1, 2)
+        drawn = super().draws(sampler, each, jnp.repeat(batch, workers, axis=1), dtype, start)
+        return jax.tree.map(lambda a: a.reshape(a.shape[0], batch.shape[1], workers, *a.shape[2:]), drawn)
 
 
 def worker_keys(key: Array, workers: int) -> Array:
-    """(K, 2) keys of the workers of a replica; a single one has the replica's."""
+    """Return (K, 2) keys of the workers of a replica; a single one has the replica's."""
     if workers == 1:
         return jnp.stack([key])
     return jnp.stack(threefry((key[0], key[1]), jnp.arange(workers, dtype=np.uint32), WORKER), axis=1)
-
-
-def step(
-    sampler: Sampler,
-    method: LocalSGD,
-    spectrum: Spectrum,
-    shared: None,
-    replica: Replica,
-    state: State,
-    number: Array,
-    row: RateTable,
-    draw: Any,
-) -> State:
-    """One step of all K workers of one replica, and an outer step after every H-th."""
-    rate = row.rate[replica.run]
-    batch = row.batch[replica.run]
-    weights = spectrum.start + (state.moved + state.moved_low)
-    keys = worker_keys(replica.key, method.num_workers)
-    slopes = jax.vmap(gradient, (None, None, 0, None, 0, None, 0))(
-        sampler, spectrum, keys, batch, weights, number, draw
-    )
-    inner = method.inner_momentum * state.inner + slopes
-    joined = gained(replica, number, weights.mean(0), state.total + state.total_low)
-    stepped = state._replace(moved_low=state.moved_low - rate * inner, inner=inner, total_low=state.total_low + joined)
-    talks = (number + np.uint32(1)) % np.uint32(method.local_steps) == 0
-    return jax.tree.map(lambda after, before: jnp.where(talks, after, before), synchronised(method, stepped), stepped)
-
-
-def synchronised(method: LocalSGD, state: State) -> State:
-    """After the outer step: `p ← μp + Δ, m ← m − η(Δ + μp)`, all workers at m."""
-    gap = (state.common - state.moved.mean(0)) + (state.common_low - state.moved_low.mean(0))
-    outer = method.outer_momentum * state.outer + gap
-    step = gap + method.outer_momentum * outer
-    common, common_low = state.common, state.common_low - method.outer_learning_rate * step
-    moved, moved_low = (jnp.broadcast_to(each, state.moved.shape) for each in (common, common_low))
-    return state._replace(moved=moved, moved_low=moved_low, common=common, common_low=common_low, outer=outer)
-
-
-def carry(state: State) -> State:
-    """Move the low parts into the high parts."""
-    moved = two_sum(state.moved, state.moved_low)
-    common = two_sum(state.common, state.common_low)
-    return State(*moved, *common, state.inner, state.outer, *two_sum(state.total, state.total_low))
-
-
-def risks(spectrum: Spectrum, shared: None, state: State, iterate: Array, norm: Array) -> tuple[Array, Array]:
-    """`‖a w + S/norm‖²` and `‖w‖²` of one replica, w the mean of its workers."""
-    last = spectrum.start + (state.moved + state.moved_low).mean(0)
-    return squares(last, state.total + state.total_low, iterate, norm)
-
-
-def draws(sampler: Sampler, method: LocalSGD, replicas: Replica, batch: Array, dtype: Any, start: Array) -> Any:
-    """Those of `STEPS` steps of the workers of L replicas, (STEPS, L, K)."""
-    shape = batch.shape[1], method.num_workers
-    keys = jax.vmap(worker_keys, in_axes=(0, None))(replicas.key, method.num_workers).reshape(-1, 2)
-    lane = Lane(keys, jnp.zeros((), dtype), jnp.repeat(batch, method.num_workers, axis=1))
-    drawn = sampler.draws(lane, start)
-    return jax.tree.map(lambda each: each.reshape(each.shape[0], *shape, *each.shape[2:]), drawn)
-
-
-WORKERS = Dynamics(init, step, carry, risks, draws)

@@ -255,16 +255,16 @@ import pathlib, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits that it is ignored
 from sgdtheory import cli
 from sgdtheory.algorithms import make_algorithm
-from sgdtheory.simulation import engine
+from sgdtheory.simulation import program
 
-original = engine._compiled_advance
+original = program._compiled_advance
 
 def advance(*arguments):
-    if int(arguments[5]) >= 100:  # in the middle of the long run
+    if int(arguments[9]) >= 100:  # in the middle of the long run
         pathlib.Path(sys.argv[1]).touch()
     return original(*arguments)
 
-engine._compiled_advance = advance
+program._compiled_advance = advance
 cli.main(sys.argv[2:])
 """
 

@@ -6,7 +6,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import Course
-from sgdtheory.simulation import method_program
+from sgdtheory.simulation import program
 from tests.marks import slow
 from tests.simulation import textbook
 from tests.simulation.statistical import FALSE_ALARM, normal_limit, two_sample_p
@@ -231,7 +231,7 @@ def test_tables_and_blocks_of_any_size_give_the_same_numbers(monkeypatch, shape)
     one = algorithm("heavy ball", shape, "tail")
     options = {"batch_size": [[4], [9], [30]], "num_samples": 3000, "num_replicas": 6}
     whole = simulated(one, **options)
-    monkeypatch.setattr(method_program.MethodProgram, "TABLE_NUMBERS", 1)  # one block of steps each
+    monkeypatch.setattr(program.Program, "TABLE_NUMBERS", 1)  # one block of steps each
     np.testing.assert_allclose(simulated(one, **options).excess_risk, whole.excess_risk, rtol=2e-5)
     parts = simulated(one, **options, memory_limit=2e4)
     np.testing.assert_allclose(parts.excess_risk, whole.excess_risk, rtol=2e-5)
@@ -240,17 +240,17 @@ def test_tables_and_blocks_of_any_size_give_the_same_numbers(monkeypatch, shape)
 def test_algorithms_of_as_many_vectors_share_a_compiled_program():
     options = {"num_replicas": 37}
     simulated(algorithm("heavy ball", "smooth", "last"), **options)
-    before = method_program._compiled_advance._cache_size()
+    before = program._compiled_advance._cache_size()
     for method in ("nesterov", "accelerated", "schedule-free"):
         for shape in ("smooth", "staged", "any"):
             simulated(algorithm(method, shape, "tail"), **options, learning_rate=0.05, num_samples=999)
-    assert method_program._compiled_advance._cache_size() == before
+    assert program._compiled_advance._cache_size() == before
     simulated(algorithm("sgd", "smooth", "last"), **options)  # control: one vector
-    assert method_program._compiled_advance._cache_size() == before + 1
+    assert program._compiled_advance._cache_size() == before + 1
 
 
 def test_ctrl_c_keeps_what_has_finished(monkeypatch):
-    one, calls, original = algorithm("heavy ball", "smooth", "last"), [], method_program._compiled_advance
+    one, calls, original = algorithm("heavy ball", "smooth", "last"), [], program._compiled_advance
     whole = simulated(one, num_samples=[40, 4000], num_replicas=37)
 
     def advance(*arguments):
@@ -259,7 +259,7 @@ def test_ctrl_c_keeps_what_has_finished(monkeypatch):
             raise KeyboardInterrupt
         return original(*arguments)
 
-    monkeypatch.setattr(method_program, "_compiled_advance", advance)
+    monkeypatch.setattr(program, "_compiled_advance", advance)
     found = simulated(one, num_samples=[40, 4000], num_replicas=37)
     assert found.interrupted
     np.testing.assert_array_equal(found.excess_risk[0], whole.excess_risk[0])

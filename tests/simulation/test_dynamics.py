@@ -6,15 +6,40 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sgdtheory.simulation.dynamics import STEPS, Lane, Spectrum, State, advance, carry, init, risks, step
+from sgdtheory.simulation.dynamics import (
+    STEPS,
+    Lane,
+    RateTable,
+    Replica,
+    Spectrum,
+    State,
+    advance,
+    begin,
+    carry,
+    risks,
+    step,
+)
+from sgdtheory.simulation.sgd_dynamics import DelayedDynamics
 from sgdtheory.simulation.sufficient import Sufficient
 
 SPECTRUM = Spectrum(*(np.asarray(a, np.float32) for a in ([1.0, 0.3, 0.0], [0.6, 0.5, 0.2], 0.4)))
-LANES = Lane(np.array([[1, 2], [3, 4]], np.uint32), np.array([0.5, 0.2], np.float32), np.array([1.0, 30.0], np.float32))
+SGD = DelayedDynamics()
+KEYS = np.array([[1, 2], [3, 4]], np.uint32)
+TABLE = RateTable(np.float32([[0.5, 0.2]]), np.float32([[1.0, 30.0]]))
+
+
+def replicas(keys=KEYS):
+    """Replicas of a run each, whose iterates are all summed."""
+    one = np.ones(len(keys), np.float32)
+    return Replica(keys, np.arange(len(keys), dtype=np.uint32), np.zeros(len(keys), np.uint32), 0 * one, one, 0 * one)
+
+
+def replica(number):
+    return Replica(*(each[number] for each in replicas()))
 
 
 class Decay:
-    """u ← u − γu: increments as small as one likes."""
+    """The gradient is u: u ← u − γu, increments as small as one likes."""
 
     def draws(self, lanes, first):
         return ()
@@ -24,48 +49,68 @@ class Decay:
 
 
 class Numbered:
-    """u ← u + number of the step + what was drawn for it."""
+    """The gradient is the number of the step and what was drawn for it."""
 
     def draws(self, lanes, first):
         number = (first + jnp.arange(STEPS, dtype=np.uint32)).astype(np.float32)
         return jnp.broadcast_to(1000 * number[:, None], (STEPS, lanes.key.shape[0]))
 
     def increment(self, spectrum, lane, error, number, draw):
-        return jnp.full_like(error, number + draw)
+        return -lane.learning_rate * jnp.full_like(error, number + draw)
 
 
-def two_lanes(spectrum):
-    return jax.tree.map(lambda a: jnp.stack([a, a]), init(spectrum))
+compiled_advance = jax.jit(advance, static_argnums=(0, 1))
 
 
-def advanced(sampler, spectrum, lanes, state, first, count):
-    return jax.jit(advance, static_argnums=0)(sampler, spectrum, lanes, state, np.uint32(first), np.int32(count))
+def started(spectrum, keys=KEYS):
+    return jax.vmap(lambda one: begin(SGD, spectrum, one))(replicas(keys))
 
 
-of_lanes = jax.vmap(risks, (0, None))
+def advanced(sampler, spectrum, table, state, first, count, keys=KEYS):
+    when = np.uint32(0), np.uint32(first), np.int32(count)
+    return compiled_advance(SGD, sampler, spectrum, None, table, replicas(keys), state, *when)
 
 
-def test_init_is_the_start_and_an_empty_sum():
-    state = init(SPECTRUM)
-    np.testing.assert_array_equal(state.error, SPECTRUM.start)
-    for part in (state.error_low, state.total, state.total_low):
+def risks_of(spectrum, state, steps):
+    """Of all lanes: of the mean of n iterates, and of the last."""
+    return jax.vmap(lambda one: risks(SGD, spectrum, None, one, np.float32(0), np.float32(steps)))(state)
+
+
+def test_it_begins_at_the_start_with_an_empty_sum():
+    state = begin(SGD, SPECTRUM, replica(0))
+    np.testing.assert_array_equal(state.vectors[0], SPECTRUM.start)
+    for part in (state.vectors_low[0], state.total, state.total_low):
         np.testing.assert_array_equal(part, np.zeros(3))
 
 
+def one_step(sampler, state, number, draw=(), lane=0, rate=None):
+    table = TABLE if rate is None else RateTable(np.float32([[rate, rate]]), TABLE.batch)
+    row = jax.tree.map(lambda each: each[0], table)
+    return step(SGD, sampler, SPECTRUM, None, replica(lane), state, jnp.asarray(number, np.uint32), row, draw)
+
+
 def test_a_step_adds_the_iterate_before_it_to_the_sum():
-    lane = Lane(LANES.key[0], np.float32(0.25), np.float32(1))
-    state = step(Decay(), SPECTRUM, lane, init(SPECTRUM), np.uint32(0), ())
+    state = one_step(Decay(), begin(SGD, SPECTRUM, replica(0)), 0, rate=0.25)
     np.testing.assert_allclose(state.total + state.total_low, SPECTRUM.start)
-    np.testing.assert_allclose(state.error + state.error_low, 0.75 * SPECTRUM.start)
-    average, last = risks(step(Decay(), SPECTRUM, lane, state, np.uint32(1), ()), 2.0)
+    np.testing.assert_allclose(state.vectors[0] + state.vectors_low[0], 0.75 * SPECTRUM.start)
+    after = one_step(Decay(), state, 1, rate=0.25)
+    average, last = risks(SGD, SPECTRUM, None, after, np.float32(0), np.float32(2))
     np.testing.assert_allclose(average, ((0.875 * SPECTRUM.start) ** 2).sum(), rtol=1e-6)
     np.testing.assert_allclose(last, ((0.5625 * SPECTRUM.start) ** 2).sum(), rtol=1e-6)
+
+
+def state_of(error, error_low, total, total_low):
+    return State((error,), (error_low,), (), total, total_low)
+
+
+def arrays_of(state):
+    return [*state.vectors, *state.vectors_low, state.total, state.total_low]
 
 
 def test_carry_loses_nothing():
     rng = np.random.default_rng(0)
     numbers = (rng.standard_normal((4, 500)) * 10.0 ** rng.uniform(-15, 15, (4, 500))).astype(np.float32)
-    carried = np.asarray(carry(State(*map(jnp.asarray, numbers))))
+    carried = np.asarray(arrays_of(carry(state_of(*map(jnp.asarray, numbers)))))
     for high, low in ((0, 1), (2, 3)):
         np.testing.assert_array_equal(carried[high], numbers[high] + numbers[low])
         before, after = (
@@ -75,8 +120,8 @@ def test_carry_loses_nothing():
 
 
 def test_carry_of_infinite_numbers_is_infinite():
-    state = carry(State(*(jnp.full(1, v, np.float32) for v in (np.inf, 1.0, 3e38, 3e38))))
-    assert [float(part[0]) for part in state] == [np.inf, 0.0, np.inf, 0.0]
+    state = carry(state_of(*(jnp.full(1, v, np.float32) for v in (np.inf, 1.0, 3e38, 3e38))))
+    assert [float(part[0]) for part in arrays_of(state)] == [np.inf, 0.0, np.inf, 0.0]
 
 
 def naive_decay(rate, num_steps):
@@ -94,10 +139,10 @@ def test_increments_of_1e_9_are_kept(rate):
     """Exactly: u_t = u_0 (1 − γ)^t, Σ u_t = u_0 (1 − (1 − γ)^n)/γ."""
     num_steps, start = 3_000_000, float(np.float32(1 / 3))
     spectrum = Spectrum(np.ones(1, np.float32), np.full(1, 1 / 3, np.float32), np.float32(0))
-    lanes = Lane(np.zeros((1, 2), np.uint32), np.full(1, rate, np.float32), np.ones(1, np.float32))
-    state = advanced(Decay(), spectrum, lanes, jax.tree.map(lambda a: a[None], init(spectrum)), 0, num_steps)
+    keys, table = np.zeros((1, 2), np.uint32), RateTable(np.full((1, 1), rate, np.float32), np.ones((1, 1), np.float32))
+    state = advanced(Decay(), spectrum, table, started(spectrum, keys), 0, num_steps, keys)
     change = start * np.expm1(num_steps * np.log1p(-rate))
-    moved = float(state.error[0, 0]) - start + float(state.error_low[0, 0])
+    moved = float(state.vectors[0][0, 0]) - start + float(state.vectors_low[0][0, 0])
     total = float(state.total[0, 0]) + float(state.total_low[0, 0])
     assert moved == pytest.approx(change, rel=1e-5)
     assert total == pytest.approx(-change / rate, rel=1e-6)
@@ -108,32 +153,34 @@ def test_increments_of_1e_9_are_kept(rate):
 
 def test_every_step_sees_its_number_and_its_draw():
     spectrum = Spectrum(np.ones(1, np.float32), np.zeros(1, np.float32), np.float32(0))
-    compiled = jax.jit(advance, static_argnums=0)
+    table = RateTable(np.float32([[-1.0, -1.0]]), TABLE.batch)  # the gradient is added
     for first, count in itertools.product((0, 1000), (0, STEPS, 3 * STEPS + 5)):
-        state = compiled(Numbered(), spectrum, LANES, two_lanes(spectrum), np.uint32(first), np.int32(count))
-        found = np.asarray(state.error, float) + np.asarray(state.error_low, float)
+        state = advanced(Numbered(), spectrum, table, started(spectrum), first, count)
+        found = np.asarray(state.vectors[0], float) + np.asarray(state.vectors_low[0], float)
         np.testing.assert_allclose(found, 1001.0 * sum(range(first, first + count)), rtol=1e-6)
 
 
 def test_advance_is_single_steps():
     """Draws ahead and one step after the other, over the end of a block."""
     count = STEPS + 30
-    compiled = advanced(Sufficient(), SPECTRUM, LANES, two_lanes(SPECTRUM), 3, count)
+    compiled = advanced(Sufficient(), SPECTRUM, TABLE, started(SPECTRUM), 3, count)
     numbers = np.arange(3, 3 + count, dtype=np.uint32)
-    draws = np.concatenate([Sufficient().draws(LANES, np.uint32(first)) for first in range(3, 3 + count, STEPS)])
-    one = jax.jit(lambda *given: carry(step(Sufficient(), SPECTRUM, *given)))
+    lanes = Lane(KEYS, np.float32(0), TABLE.batch[0])
+    draws = np.concatenate([Sufficient().draws(lanes, np.uint32(first)) for first in range(3, 3 + count, STEPS)])
     for lane in range(2):
-        state = init(SPECTRUM)
+        one = jax.jit(lambda state, number, draw, lane=lane: carry(one_step(Sufficient(), state, number, draw, lane)))
+        state = begin(SGD, SPECTRUM, replica(lane))
         for number, draw in zip(numbers, draws[:count, lane], strict=True):
-            state = one(Lane(*(a[lane] for a in LANES)), state, number, draw)
-        for found, exact in zip(of_lanes(compiled, count), risks(state, count), strict=True):
-            np.testing.assert_allclose(found[lane], exact, rtol=2e-5)
+            state = one(state, number, draw)
+        exact = risks(SGD, SPECTRUM, None, state, np.float32(0), np.float32(count))
+        for found, expected in zip(risks_of(SPECTRUM, compiled, count), exact, strict=True):
+            np.testing.assert_allclose(found[lane], expected, rtol=2e-5)
 
 
 def test_advance_in_two_calls_is_advance_in_one():
-    once = advanced(Sufficient(), SPECTRUM, LANES, two_lanes(SPECTRUM), 0, 200)
-    half = advanced(Sufficient(), SPECTRUM, LANES, two_lanes(SPECTRUM), 0, 77)
-    twice = advanced(Sufficient(), SPECTRUM, LANES, half, 77, 123)
-    np.testing.assert_array_equal(of_lanes(twice, 200.0), of_lanes(once, 200.0))  # bit for bit
-    wrong = advanced(Sufficient(), SPECTRUM, LANES, half, 76, 123)  # negative control: another step number
-    assert not np.allclose(of_lanes(wrong, 200.0), of_lanes(once, 200.0), rtol=1e-3)
+    once = advanced(Sufficient(), SPECTRUM, TABLE, started(SPECTRUM), 0, 200)
+    half = advanced(Sufficient(), SPECTRUM, TABLE, started(SPECTRUM), 0, 77)
+    twice = advanced(Sufficient(), SPECTRUM, TABLE, half, 77, 123)
+    np.testing.assert_array_equal(risks_of(SPECTRUM, twice, 200), risks_of(SPECTRUM, once, 200))  # bit for bit
+    wrong = advanced(Sufficient(), SPECTRUM, TABLE, half, 76, 123)  # negative control: another step number
+    assert not np.allclose(risks_of(SPECTRUM, wrong, 200), risks_of(SPECTRUM, once, 200), rtol=1e-3)

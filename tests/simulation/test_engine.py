@@ -4,7 +4,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import Course
-from sgdtheory.simulation import engine
+from sgdtheory.simulation import engine, program
 from sgdtheory.simulation.dynamics import Spectrum
 from sgdtheory.simulation.engine import Resources, simulate_runs
 from sgdtheory.simulation.explicit import Explicit
@@ -38,7 +38,7 @@ def interrupt_at(monkeypatch):
     """Ctrl-C arrives in the given call to the devices, counted from 0."""
 
     def set_up(number):
-        calls, original = [], engine._compiled_advance
+        calls, original = [], program._compiled_advance
 
         def advance(*arguments):
             calls.append(0)
@@ -46,7 +46,7 @@ def interrupt_at(monkeypatch):
                 raise KeyboardInterrupt
             return original(*arguments)
 
-        monkeypatch.setattr(engine, "_compiled_advance", advance)
+        monkeypatch.setattr(program, "_compiled_advance", advance)
 
     return set_up
 
@@ -150,13 +150,13 @@ def test_blocks_keep_within_the_memory_limit(limit, size):
 
 def test_settings_of_one_shape_share_a_compiled_program():
     simulated(num_replicas=37)
-    before = engine._compiled_advance._cache_size()
+    before = program._compiled_advance._cache_size()
     other = st.LeastSquares([3.0, 1.0, 0.5], [0.1, 0.5, 2.0], 0.1)
     others = (PROBLEM, 64, 0.3, 64e3, "bias"), (other, 1, 0.01, 7, "variance"), (other, 5, 0.1, 1003, "total")
     for problem, batch, rate, samples, quantity in others:
         settings = {"batch_size": batch, "learning_rate": rate, "num_samples": samples, "num_replicas": 37}
         st.simulate(jax.random.key(1), problem, **settings, quantity=quantity)
     simulated(num_replicas=37, num_samples=[40, 80, 160], trajectory=2)
-    assert engine._compiled_advance._cache_size() == before
+    assert program._compiled_advance._cache_size() == before
     simulated(num_replicas=38)  # control: another shape
-    assert engine._compiled_advance._cache_size() == before + 1
+    assert program._compiled_advance._cache_size() == before + 1

@@ -7,11 +7,10 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.simulation import tables
-from sgdtheory.simulation.dynamics import Lane, Spectrum
+from sgdtheory.simulation.dynamics import Lane, Replica, Spectrum, State, step
 from sgdtheory.simulation.explicit import Explicit
 from sgdtheory.simulation.laws import Gaussian
-from sgdtheory.simulation.linear_dynamics import State, Table, step
-from sgdtheory.simulation.method_dynamics import Replica
+from sgdtheory.simulation.linear_dynamics import LinearDynamics, Table
 from sgdtheory.simulation.sufficient import Sufficient
 from sgdtheory.simulation.tables import make_table
 from tests.marks import slow
@@ -35,16 +34,16 @@ def stepped(method, sampler, size, seed=0):
     moved = some_state(method)[1]
     words = np.random.default_rng(seed).integers(0, 2**32, (size, 2), dtype=np.uint32)
     with jax.enable_x64(True):
-        row = Table(*(each[0] for each in make_table([course], 1.0, 2, 1)))
+        row = Table(*(each[0] for each in make_table([course], 2, 1, unit=1.0)))
         zeros = np.zeros(3)
-        state = State(tuple(moved), (zeros,) * len(moved), zeros, zeros)
+        state = State(tuple(moved), (zeros,) * len(moved), (), zeros, zeros)
         lanes = Lane(words, np.zeros(size), np.full(size, 3.0))
         drawn = sampler.draws(lanes, np.uint32(0))[2] if isinstance(sampler, Sufficient) else ()
 
         def one(key, draw):
             replica = Replica(key, 0, np.uint32(0), 0.0, 1.0, 0.0)
-            fixed = sampler, len(moved), spectrum, tables.with_start(method)
-            return step(*fixed, replica, state, np.uint32(2), row, draw).moved_low
+            fixed = LinearDynamics(len(moved)), sampler, spectrum, tables.with_start(method)
+            return step(*fixed, replica, state, np.uint32(2), row, draw).vectors_low
 
         added = jax.jit(jax.vmap(one))(lanes.key, drawn)
     after = np.asarray(moved) + np.stack([np.asarray(each) for each in added], axis=1)

@@ -9,7 +9,8 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory._common.counter_random import threefry
-from sgdtheory.simulation.dynamics import STEPS, Lane, Spectrum, carry, init, risks, step
+from sgdtheory.simulation.dynamics import STEPS, Lane, RateTable, Replica, Spectrum, begin, carry, risks, step
+from sgdtheory.simulation.sgd_dynamics import DelayedDynamics
 from sgdtheory.simulation.sufficient import Sufficient
 from tests.marks import slow
 from tests.simulation.small import KEY, PROBLEM, columns, simulated
@@ -93,13 +94,15 @@ def test_init_draws_and_step_by_hand_are_simulate(compiled):
     words = np.asarray(jax.random.bits(KEY, (2,), "uint32"))
     lane_key = np.stack(threefry((words[:1], words[1:]), *np.uint32([[run], [replica]])), axis=1)
     lanes = Lane(lane_key, np.float32([rate]), np.float32([batch]))
-    lane, state = Lane(*(a[0] for a in lanes)), init(spectrum)
-    draw, one = compiled(Sufficient().draws), compiled(partial(step, Sufficient()))
+    sgd, row = DelayedDynamics(), RateTable(np.float32([rate]), np.float32([batch]))
+    mine = Replica(lane_key[0], 0, np.uint32(0), np.float32(0), np.float32(1), np.float32(0))
+    state = begin(sgd, spectrum, mine)
+    draw, one = compiled(Sufficient().draws), compiled(partial(step, sgd, Sufficient()))
     for number in range(steps):
         if number % STEPS == 0:
             draws = draw(lanes, np.uint32(number))
-        state = one(spectrum, lane, state, np.uint32(number), draws[number % STEPS, 0])
-    average, last = risks(carry(state), np.float32(steps))
+        state = one(spectrum, None, mine, state, np.uint32(number), row, draws[number % STEPS, 0])
+    average, last = risks(sgd, spectrum, None, carry(state), np.float32(0), np.float32(steps))
     np.testing.assert_allclose(scale**2 * average, found.excess_risk[run, replica], rtol=2e-5)
     np.testing.assert_allclose(scale**2 * last, found.last_iterate_risk[run, replica], rtol=2e-5)
 
