@@ -16,6 +16,7 @@ from tests.docs.blocks import FINDINGS, PAGES, ROOT, TUTORIALS, blocks, write_fi
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FIGURE = re.compile(r"!\[(\w+)\]\(\.\./experiments/recorded/(\w+)\.png\)")
 RECORDED = ROOT / "experiments" / "recorded"
+THEORY = sorted((ROOT / "docs" / "theory").glob("*.md"))
 RUNS = {"first.toml": 45, "sweep.toml": 420}  # as the guide says
 
 
@@ -35,7 +36,9 @@ def test_readme_is_short():
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, *TUTORIALS, ROOT / "THEORY.md", RECORDED / "README.md"], ids=lambda page: page.name
+    "page",
+    [*PAGES, *TUTORIALS, *THEORY, ROOT / "THEORY.md", RECORDED / "README.md"],
+    ids=lambda page: page.name,
 )
 def test_links_lead_somewhere(page):
     """Files, and headings by the name that code-hosting pages and the site give them."""
@@ -49,8 +52,22 @@ def test_links_lead_somewhere(page):
 
 
 def anchors(page):
-    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
-    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+    text = page.read_text()
+    headings = re.findall(r"^#+ (.*)$", text, re.M)
+    own = re.findall(r'<a id="(\w+)"></a>', text)
+    return own + [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
+def test_tags_of_the_code_are_defined_once():
+    """`THEORY.md T20` in the code is a link in the table of THEORY.md, to a page that defines it."""
+    defined = [tag for page in THEORY for tag in re.findall(r'<a id="([TES]\d+)"></a>\*\*\(', page.read_text())]
+    assert len(defined) == len(set(defined))
+    used = set()
+    for file in (ROOT / "sgdtheory").rglob("*.py"):
+        for said in re.findall(r"THEORY\.md,? ((?:[TES]\d+(?:, | and | to |–|, and )?)+)", file.read_text()):
+            used |= set(re.findall(r"[TES]\d+", said))
+    assert used <= set(defined)
+    assert set(re.findall(r"\[([TES]\d+)\]\(docs/theory/", (ROOT / "THEORY.md").read_text())) == set(defined)
 
 
 def test_every_guide_is_linked_from_the_readme_or_a_page_that_is():
