@@ -83,12 +83,18 @@ class AdamField(MomentumField):
         if self.epsilon:
             size = self._size(ensemble, kept, known)
             share = size / (size + self.epsilon)
-        gain = gain_at(gains, np.clip(signal, 0.0, 1.0), share)
-        if share is None and (first := known.number[:, 0] == 0).any():
+        signal = np.clip(signal, 0.0, 1.0)
+        gain = gain_at(gains, signal, share)
+        if (first := known.number[:, 0] == 0).any():
             # Interpolated gains are off by up to 3e-4: beyond what a certain sign does, with a variance below 0.
             sign, slope = mean_signs(values[:, first], loss[first], chi_rules(batch[first, 0]))
             mean = values[MEAN, first]
-            gain[first] = np.divide(sign, mean, out=slope, where=mean != 0) * np.sqrt(square[first])
+            exact = np.divide(sign, mean, out=slope, where=mean != 0) * np.sqrt(square[first])
+            if share is None:
+                gain[first] = exact
+            else:  # beside ε a step is a sign by its share
+                plain = gain_at(gains[first], signal[first], np.ones_like(share[first]))
+                gain[first] *= 1 + share[first] * (exact / plain - 1)
         noise = 1 + (noise_at(noises, share) - 1) * scatter / square
         return Averaged(
             gain=(1 - self.momentum) * gain * learns,
