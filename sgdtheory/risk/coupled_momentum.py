@@ -126,10 +126,12 @@ class CoupledMomentumRun(CoupledRun):
         variance = np.diag(own)
         move = self.field.alone.move(self.coordinates, average[None], variance[None], kept[:, None], known)
         slope = move.slope[0] / self.unit
-        scatter = np.sqrt(np.maximum(np.broadcast_to(move.scatter[0], variance.shape), 0.0)) / self.unit
+        added = np.broadcast_to(move.scatter[0], variance.shape) / self.unit**2
+        scatter = np.sqrt(np.maximum(added, 0.0))
         pulled = slope[:, None] * error
         covariance = state.covariance - pulled - pulled.T + np.outer(slope, slope) * own
         covariance = covariance + np.outer(scatter, scatter) * _correlation(own) ** 3
+        covariance = covariance + np.diag(np.minimum(added, 0.0))  # a sign scatters less than the m that it follows
         moved = state._replace(
             mean=state.mean - move.drift[0] / self.unit,
             covariance=(covariance + covariance.T) / 2,
