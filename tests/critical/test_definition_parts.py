@@ -11,6 +11,7 @@ from sgdtheory.critical.curve_search import _curve_sizes
 from sgdtheory.critical.definition import _falling, _solve
 from sgdtheory.critical.optimal_batch import remark_on_optimum
 from sgdtheory.critical.patterns import StepPatterns
+from sgdtheory.critical.tuned_risk import TunedRisk
 from tests.critical.known_risk import KnownBound, KnownRisk, swinging
 
 BUDGET = 1 + 1e-12  # (1 + overhead) D is not lowered by rounding
@@ -40,7 +41,8 @@ def test_a_fall_is_told_from_the_largest_before_to_the_least(shares, told):
     ]
     each[1] = dataclasses.replace(each[1], optimal_batch_size=1.0, optimal_learning_rate=shares[0] * edges[0])
     each[3] = dataclasses.replace(each[3], optimal_batch_size=4.0, optimal_learning_rate=shares[1] * edges[1])
-    tuned = SimpleNamespace(algorithm=st.Algorithm(), problem=problem, workers=1)
+    edge = TunedRisk(problem, st.Algorithm()).edge
+    tuned = SimpleNamespace(algorithm=st.Algorithm(), problem=problem, workers=1, edge=edge)
     text = _falling(tuned, [each[k] for k in (3, 0, 4, 2, 1)])
     assert text.startswith("B* falls from 50 at D = 1000 to 20 at D = 100000")
     assert ("rises from 0.25 to 0.50 of the stability edge" in text) == told

@@ -103,7 +103,7 @@ def test_a_method_that_is_not_linear_runs_at_a_multiple_of_its_best_rate():
     risk = st.excess_risk(problem, batch_size=8, learning_rate=2 * best, **AT_SIGN)
     assert answer.marks["total"] == risk.total
     assert "edge" not in answer.marks
-    assert answer.words == ("sign linear last: risks are a deterministic equivalent's, here to about 0.9%",)
+    assert answer.words == ("sign linear last: risks are a deterministic equivalent's, here to about 0.7%",)
 
 
 def test_its_risk_is_shown_around_its_best_rate():

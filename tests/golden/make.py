@@ -14,7 +14,7 @@ from tests.golden.results import critical_results, risk_results
 from tests.golden.settings import random_critical, random_risk
 
 SEED = 54
-KINDS = {"risks": (random_risk, risk_results, 2000), "critical": (random_critical, critical_results, 200)}
+KINDS = {"risks": (random_risk, risk_results, 2000), "critical": (random_critical, critical_results, 150)}
 
 
 def main(kind: str, wanted: int | None = None) -> None:
