@@ -238,3 +238,13 @@ def test_random_settings_are_right_or_say_how_wrong(seed, number):
         assert_right(seen, truth)
         checked += 1
     assert checked > 0.7 * number
+
+
+@pytest.mark.parametrize("method", [st.SGD(), st.LocalSGD(2, 1)], ids=str)
+def test_one_step_of_a_warm_up_leaves_the_initial_risk(method):
+    problem = st.LeastSquares([1.0], [0.7], 0.2)
+    algorithm = st.Algorithm(method, schedule=st.Cosine(warmup=0.1), average=st.LastIterate())
+    setting = {"batch_size": 6, "learning_rate": 1.5, "num_samples": 6 * algorithm.workers}
+    found = st.excess_risk(problem, **setting, algorithm=algorithm)
+    assert found.total == pytest.approx(0.7, rel=1e-14)
+    assert found.relative_error == 0
