@@ -194,7 +194,7 @@ def limit_rows() -> Iterator[Row]:
 
 
 def _limit_verdict(limit: Limit, rows: Sequence[Row], summary: "Summary") -> Verdict:
-    """Whether the gap falls to the last."""
+    """Return the verdict on whether the gap decreases up to the last setting."""
     gaps = [abs(1 - row.ratio) for row in rows if (row.bound, row.found) == (limit.bound, "limit")]
     shrinks = all(later < former / 5 for former, later in zip(gaps, gaps[1:], strict=False))
     digits = int(-np.log10(gaps[-1]))
@@ -233,12 +233,12 @@ class Summary(NamedTuple):
 
     @property
     def tightest(self) -> Row:
-        """Where it is nearest to being wrong; of two sides, above."""
+        """Return the row in which the bound is nearest to being violated; the upper side of a two-sided one."""
         return self.lowest if self.bound.side == "lower" else self.highest
 
     @property
     def holds(self) -> bool:
-        """Whether no setting is on the wrong side of a bound with constants."""
+        """Return whether no setting violates a bound that has constants."""
         ratio = self.tightest.ratio
         return ratio >= 1 - SLACK if self.bound.side == "lower" else ratio <= 1 + SLACK
 

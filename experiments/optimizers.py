@@ -236,7 +236,7 @@ def _larger(config: Config, rows: list[Row]) -> Verdict:
 
 
 def _least(config: Config, rows: list[Row]) -> Verdict:
-    """Where b ≤ a they reach a smaller risk."""
+    """Return the verdict on whether signs and Adam reach a smaller risk where b ≤ a."""
     much = [pair for pair in config.exponents if pair[1] <= pair[0]]
     text, _ = _against_sgd(config, rows, "optimal_risk")
     names = [name for name in _present(config, rows) if name != SGD]
@@ -261,7 +261,7 @@ def _figures(config: Config, rows: list[Row]) -> dict[str, Figure]:
 
 
 def _title(config: Config, rows: list[Row]) -> str:
-    """The optimal risk of signs and Adam at their largest D, over that of preconditioned SGD, on all problems."""
+    """Return the title: optimal risks of signs and Adam over that of preconditioned SGD at the largest D."""
     words = []
     for name in (SIGN, FAST):
         found = []
@@ -273,6 +273,8 @@ def _title(config: Config, rows: list[Row]) -> str:
         if found:
             ends = dict.fromkeys(f"{end:.2f}" for end in (min(found), max(found)))
             words.append(f"{' … '.join(ends)} ({name})")
+    if not words:  # a small run has neither
+        return "Optimal risk over that of SGD, and $B^*$ beside its theory"
     return f"Optimal risk over that of preconditioned SGD: {', '.join(words)}; $B^*$ beside its theory"
 
 

@@ -142,7 +142,7 @@ class Kind:
         return ratio, share, 1 + np.floor(third * (self.dim - 1.001))
 
     def problem(self, numbers: tuple[float, float, float], noise_to_signal: float) -> st.problems.AbstractProblem:
-        """With σ² in units of Σ s_i."""
+        """Return the problem, with σ² in units of Σ s_i."""
         if self.dim is None:
             signal = st.PowerLaw(*numbers[:2]).initial_risk
             return st.PowerLaw(*numbers[:2], noise_variance=noise_to_signal * signal)
@@ -166,7 +166,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Domain:
-    """What a bound's own conditions leave: found by asking whether it applies, at one problem and small γ.
+    """Domain in which a bound applies, found by asking it at one problem and small γ.
 
     Attributes:
         bound: the bound.
@@ -177,7 +177,7 @@ class Domain:
     largest_batch: float = MOST_BATCH
 
     def applies(self, noise: float, batch: float = 1.0, steps: np.ndarray = FEW_STEPS) -> np.ndarray:
-        """Whether it does at numbers of steps, two directions."""
+        """Return whether the bound applies at these numbers of steps, for two directions."""
         problem = st.LeastSquares([1.0, 0.5], [0.5, 0.5], noise_variance=noise)
         found = self.bound(problem, batch_size=batch, learning_rate=SMALL_RATE, num_samples=batch * steps)
         return np.asarray(found.applies)

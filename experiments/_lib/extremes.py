@@ -86,5 +86,5 @@ def refine(
 
 
 def log_range(ends: tuple[float, float], unit: Any) -> Any:
-    """From one end at 0 to the other at 1, log-uniformly."""
+    """Map the unit interval to a range, log-uniformly."""
     return ends[0] * (ends[1] / ends[0]) ** np.asarray(unit)

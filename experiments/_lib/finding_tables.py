@@ -101,7 +101,7 @@ def optimal_schedule_shape() -> str:
 
 
 def optimal_schedule_losses() -> str:
-    """What schedules with a name lose against the best last iterate at the largest n, and who is best at each n."""
+    """Table of what named schedules lose against the best last iterate at the largest n, and of the best at each n."""
     names = ("power 2a − 1", "cosine", "linear", "WSD, decay 20%")
     rows = []
     for each in claims("optimal_schedule", ("ahead of linear decay", "WSD is within 1%")):
@@ -268,7 +268,7 @@ def muon() -> str:
 
 
 def epochs() -> str:
-    """How many fresh rows reshuffled passes are worth, at the largest N."""
+    """Table of the fresh samples that reshuffled epochs are worth, at the largest N."""
     from experiments import epochs as experiment
     from experiments._lib.rows import rows_of
     from experiments._lib.worth_of_passes import DRAWN, RESHUFFLED, Row, of

@@ -55,7 +55,7 @@ class Shown:
         return figure_function(self.figure)(*self._drawn(), **options)
 
     def _drawn(self) -> tuple[Any, ...]:
-        """What the figure's function takes first."""
+        """Return the first arguments of the function that draws the figure."""
         return (self,)
 
 
@@ -119,5 +119,5 @@ def _cell(tag: str, text: str, right: bool) -> str:
 
 
 def _numeric(cells: Iterable[str]) -> bool:
-    """Whether a column holds numbers, which stand at the right."""
+    """Return whether a column holds numbers, which are aligned to the right."""
     return all(not any(letter.isalpha() for letter in cell.replace("e", "")) for cell in cells)

@@ -18,7 +18,7 @@ from sgdtheory.algorithms.sgd import SGD
 
 @dataclass(frozen=True)
 class Algorithm:
-    """What is run on a problem (THEORY.md T20, T21): by default averaged SGD, learning rate and batch size constant.
+    """A method, schedules and an average (THEORY.md T20, T21): by default averaged SGD with constant γ and B.
 
     Learning rates are peaks: `γ_t = γ f(t/n)`, f the schedule; batch sizes too, `B_t = max(1, round(B g(t/n)))`, halves
     rounded to even, and n is the largest number of steps with `Σ B_t ≤ D`.

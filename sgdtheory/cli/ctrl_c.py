@@ -22,7 +22,7 @@ SHOW_CURSOR = b"\x1b[?25h\r\n"  # a progress bar hides it
 
 
 class _Process:
-    """What this process does at a Ctrl-C; there is one SIGINT, and so one of these.
+    """The one handler of Ctrl-C of this process: there is one SIGINT.
 
     Attributes:
         taken: whether `take_over` has Ctrl-C end the process.
@@ -36,7 +36,7 @@ class _Process:
 
 
 def take_over() -> None:
-    """From here on Ctrl-C ends the process; a parent that has it ignored, as of a background job, is obeyed.
+    """Let Ctrl-C end the process from now on, unless the parent ignores it, as for a background job.
 
     It does not unwind: an exception that comes in the middle of an import, or of compiled code with threads of its own,
     is printed as a traceback, gets lost, or crashes. What has something to keep takes Ctrl-C over again, for as long

@@ -1,4 +1,4 @@
-"""What the commands print: strict JSON, tables and sentences of any width, and where a figure went."""
+"""Output of the commands: strict JSON, tables, wrapped sentences, and the path of a figure."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ def print_json(value: Any) -> None:
 
 @contextlib.contextmanager
 def native_output_on_stderr() -> Iterator[None]:
-    """What libraries print from compiled code goes to standard error: standard output is for results."""
+    """Send what compiled libraries print to standard error: standard output is for results."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)

@@ -47,7 +47,7 @@ FAILING = "strict", "surrogateescape"  # ways with characters that an encoding l
 
 
 def spell_out(stream: Any) -> None:
-    """From here on the text stream spells out what its encoding does not have, where it would have failed."""
+    """Make a text stream spell out characters that its encoding lacks, instead of failing."""
     if getattr(stream, "errors", None) in FAILING and hasattr(stream, "reconfigure"):
         codecs.register_error(HANDLER, _replace)
         stream.reconfigure(errors=HANDLER)

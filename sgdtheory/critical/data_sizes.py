@@ -44,7 +44,7 @@ def require_learnt(tuned: Begun, samples: float, risk: float) -> None:
 
 
 def require_several_steps(samples: float, steps: float) -> None:
-    """Where one step is best there is no critical batch size."""
+    """Raise ValueError where one step is best: then there is no critical batch size."""
     if steps == 1:
         raise ValueError(
             f"num_samples must be so large that one step with all of them is not the best, got {samples:g}: there "

@@ -180,7 +180,7 @@ def critical_batch_size(
 
 
 def of_all_workers(found: CriticalBatchSize, workers: int) -> CriticalBatchSize:
-    """With samples of all workers, from those of one: B, B* and numbers of steps are the same."""
+    """Return the result with the samples of all workers; B, B* and numbers of steps are those of one."""
     if workers == 1:
         return found
     curves = tuple(replace(each, samples_needed=workers * each.samples_needed) for each in found.curves)
@@ -227,7 +227,7 @@ def _solve(
 def _solve_equivalent(
     tuned: TunedEquivalent, samples: float, overhead: float, risk_factor: float, with_curve: bool
 ) -> CriticalBatchSize:
-    """Of a method whose risk is U-shaped in B."""
+    """Solve for a method whose risk is U-shaped in B."""
     found = useful_batch_sizes(tuned, samples, overhead, risk_factor)
     best = found.best
     critical = found.largest

@@ -66,7 +66,7 @@ def optimal_batch_size(tuned: LeastRisk, samples: float) -> Optimum:
 
 
 def remark_on_optimum(tuned: LeastRisk, best: float, budget: float, risk: float) -> str:
-    """What a reader of B* should know of it, where (1 + ω) D samples may be had."""
+    """Return the caveats of B*, given that (1 + ω) D samples may be used."""
     remarks = []
     if tuned.problem.noise_variance == 0:
         remarks.append("without label noise the critical batch size is limited by the stability edge alone")
@@ -82,7 +82,7 @@ def remark_on_optimum(tuned: LeastRisk, best: float, budget: float, risk: float)
 
 
 def remark_on_one_step(budget: float) -> str:
-    """Where one step with (1 + ω) D samples does what B* does."""
+    """Return the remark that one step with (1 + ω) D samples reaches the optimal risk as well."""
     return (
         f"one step with {budget:g} samples reaches the optimal risk as well; B* is the largest of at most num_samples, "
         "and takes two steps or more"

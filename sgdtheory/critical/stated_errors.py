@@ -1,4 +1,4 @@
-"""What the stated errors of equivalents mean for the best γ and for B* (THEORY.md T37)."""
+"""Remarks on what stated errors of equivalents mean for the best γ and for B* (THEORY.md T37)."""
 
 import numpy as np
 

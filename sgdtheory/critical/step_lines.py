@@ -89,7 +89,7 @@ def crossing(line: Line, level: float, begin: float, end: float, others: Sequenc
 
 
 def _bracket(line: Line, level: float, begin: float, end: float) -> tuple[float, float | None]:
-    """What is known from `begin` on: the last place that is at most at the level, and the first beyond."""
+    """Return the last known point from `begin` on that does not exceed the level, and the first that does."""
     inside = begin
     for place in sorted((place for place in line.seen if _within(place, begin, end)), key=lambda at: abs(at - begin)):
         if line.seen[place] > level and place != begin:
@@ -128,7 +128,7 @@ class Foretold:
 
 
 def _meeting(foretold: Foretold, level: float, inside: float, limit: float) -> float:
-    """Where the line is expected to meet the level on the way from `inside` to a limit; there if nowhere."""
+    """Return where the line should cross the level between `inside` and a limit, or the limit itself."""
     places = inside + np.append(np.arange(0.0, 1.0, 1 / LOOKS), 1.0) * (limit - inside)
     values = foretold(places) - level
     beyond = np.flatnonzero(values > 0)
@@ -140,7 +140,7 @@ def _meeting(foretold: Foretold, level: float, inside: float, limit: float) -> f
 
 
 def _farther(foretold: Foretold, inside: float, end: float) -> float:
-    """How far out one looks next, at most: little beyond what is known."""
+    """Return the farthest point to compute next: little beyond the known ones."""
     known = foretold.places[-1] if end > inside else foretold.places[0]
     far = max(inside, known) if end > inside else min(inside, known)
     return min(far + STEPS_APART, end) if end > inside else max(far - STEPS_APART, end)

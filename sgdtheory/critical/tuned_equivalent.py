@@ -200,7 +200,7 @@ class Parabola(NamedTuple):
         return (self.here + longer) / 2
 
     def next(self) -> float:
-        """Where it is least, but not beside the middle point, and no farther out than half of a side."""
+        """Return the vertex of the parabola, kept away from the middle point and within half of each side."""
         if not self.bend > 0:
             return self.half()
         least = self.here - self.slope / (2 * self.bend)

@@ -165,7 +165,7 @@ class TunedRisk:
         return largest if largest > 0 else 1.0
 
     def _growths_beyond(self, batch: np.ndarray) -> np.ndarray:
-        """How fast the rate of growth rises with the largest γ_t over the edge, beyond it."""
+        """Return the slope of the growth rate in (largest γ_t)/edge, beyond the edge."""
         rate = self._stable_edge(batch) * (1 + JUST_BEYOND)
         return growths_beyond(self.problem, self.algorithm.method, batch, rate) / JUST_BEYOND
 
@@ -205,7 +205,7 @@ class TunedRisk:
         return steps <= np.array([self.patterns_at(each).swinging for each in risk.tolist()])
 
     def patterns_at(self, risk: float) -> StepPatterns:
-        """How the least risk goes with n where it is about this: swings are seen for longer beside a small one."""
+        """Return how the least risk of this size depends on n: a small one shows oscillations for longer."""
         if not self.patterns.memory:
             return self.patterns
         left = 2 ** float(np.floor(np.log2(max(risk, LEAST_RISK) / self.initial_risk)))

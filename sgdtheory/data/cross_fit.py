@@ -86,7 +86,7 @@ def _eigen(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def noise_probability(moments: Moments, seed: int) -> float:
-    """How often noise alone would look as much like signal as these rows do (THEORY.md T32).
+    """Return the probability that noise alone looks as much like signal as these rows (THEORY.md T32).
 
         T = max_k Σ_{i≤k} s_i / √k
 

@@ -48,13 +48,13 @@ def note(sentences: Sequence[str]) -> str:
 
 
 def waiting(late: Mapping[str, float], running: bool) -> str:
-    """What has been waited for, for how many seconds."""
+    """Return the text of what is being computed, and for how many seconds."""
     told = [f"{what} ({seconds:.0f} s)" for what, seconds in late.items()]
     return f"Computing: {', '.join(told)}" if told else "Computing" if running else "Ready"
 
 
 def replicas(marks: Marks) -> str:
-    """Of how many runs the simulated points are means."""
+    """Return the text on the number of runs that simulated points are means of."""
     finished = [marks.get(("simulated", slot), {}).get("replicas") for slot in range(len(SLOTS))]
     told = [f"{each:.0f}" for each in finished if each]
     return f"Means of {' and '.join(told)} simulated runs" if told else ""

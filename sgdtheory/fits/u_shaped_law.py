@@ -122,7 +122,7 @@ class UShapedLaw(AbstractStepsLaw):
         return useful_range(np.array([self.a, self.b, self.c]), reference, convention.overhead)
 
     def curvature_test(self, scatter: Scatter | None = None) -> CurvatureTest:
-        """Whether c is needed (THEORY.md T43).
+        """Test whether the data need the term with c (THEORY.md T43).
 
         Args:
             scatter: of log steps, as `pooled_scatter` has it of many laws; None: by this law's own residuals or, with

@@ -82,7 +82,7 @@ class LeastSquares(SplitSpectrum):
         return replace(self, eigenvalues=preconditioned_spectrum(self.eigenvalues, checked_power(power)))
 
     def with_features(self, num_features: int, kind: Kind = "first", seed: int | None = None) -> "LeastSquares":
-        """What training on M features instead of all directions is (THEORY.md T31).
+        """Return the problem of training on M features instead of all directions (THEORY.md T31).
 
         "first": the M directions with the largest eigenvalues; label noise grows by the signal of the others.
         "gaussian": M random combinations of all directions, `z = Sx`, with independent entries N(0, 1/M) of S: one S,

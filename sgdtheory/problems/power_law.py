@@ -123,7 +123,7 @@ class PowerLaw(SplitSpectrum):
     def with_features(
         self, num_features: int, kind: Kind = "first", seed: int | None = None
     ) -> "PowerLaw | LeastSquares":
-        """What training on M features instead of all directions is (THEORY.md T31).
+        """Return the problem of training on M features instead of all directions (THEORY.md T31).
 
         "first": the first M directions, `λ_i` and `s_i` with `i ≤ M` and label noise `σ² + Σ_{i>M} s_i`.
         "gaussian": M random combinations of all directions, `z = Sx`, with independent entries N(0, 1/M) of S: one S,

@@ -74,7 +74,7 @@ class AbstractProblem(ABC):
         return _Truncated(self, dim)
 
     def preconditioned(self, power: float = 0.5) -> "AbstractProblem":
-        """What steps `w ← w − γ P g` with `P = H^−θ` are plain ones on (THEORY.md T35): `λ_i^{1−θ}`, the same signal.
+        """Return the problem whose plain SGD steps are `w ← w − γ P g`, `P = H^−θ` (T35): `λ_i^{1−θ}`, the same signal.
 
         In the weights `v = P^{−½} w` they are steps on the features `P^{½} x`, whose covariance is H^{1−θ}; the risk
         that a direction holds does not depend on how it is written. γ is in units of the new `1/λ_1`.

@@ -99,7 +99,7 @@ class AveragedDrivers:
         return self.num_samples * ratio**2 / (ratio - float(self.count @ (share * (1 - share))) / self.num_samples)
 
     def relative_error_at(self, reach: float) -> float:
-        """What the risk of the mean path after Σγ = reach is right to, by measurement (THEORY.md T42).
+        """Return the measured relative error of the mean path's risk after Σγ = reach (THEORY.md T42).
 
         `(1 + β(β + 1))/N_eff` of the signal's part, which falls like reach^−β, and 1/N_eff of the noise's.
         """

@@ -70,7 +70,7 @@ class AdamField(MomentumField):
         return adam_gains(self.momentum, self.beta2, self.epsilon > 0).looked_up(number + 1, batch)
 
     def averaged(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Averaged:
-        """With T' = T − E u², `E G² = (1 + 1/B) E u² + T/B` and `Var(G | u) = (E u² + T)/B`."""
+        """Return the change of m and v, with `E G² = (1 + 1/B) E u² + T/B` and `Var(G | u) = (E u² + T)/B`."""
         batch = known.batch
         learns = ensemble.root > 0
         own = np.where(learns, values[MEAN] ** 2 + values[VARIANCE], 0.0)

@@ -41,7 +41,7 @@ class Closure(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """What a direction's closure depends on, (P, K) each.
+    """The quantities that the closure of a direction depends on, (P, K) each.
 
     Attributes:
         fluctuation: q, the relative variance of what a direction sees of T.

@@ -50,7 +50,7 @@ class Joint(NamedTuple):
 
 
 class CoupledField(ABC):
-    """What a method whose coordinates are coupled does, and how far its equivalent is right.
+    """A method whose coordinates are coupled, and the error of its equivalent.
 
     Attributes:
         basis: its coordinates.
@@ -70,15 +70,15 @@ class CoupledField(ABC):
 
 
 class CoupledReaction(CoupledField):
-    """Of a method that keeps nothing."""
+    """A coupled method without memory."""
 
     def run(self, *parts: Any) -> "CoupledRun":
-        """Of means and covariances of δ alone."""
+        """Return a run that follows mean and covariance of δ alone."""
         return CoupledRun(*parts)
 
     @abstractmethod
     def react(self, seen: Seen, batch: float) -> Reaction:
-        """What steps are, given what coordinates see and B."""
+        """Return the step, given what coordinates see and B."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class CoupledRun:
 
     @property
     def most_steps(self) -> float:
-        """That are taken one by one."""
+        """Return the largest number of steps that are taken one by one."""
         return MOST_WORK / self.eigenvalue.size**2
 
     @cached_property
@@ -157,7 +157,7 @@ class CoupledRun:
         return float(np.sum(self.held(state, 1.0, 0.0))) + self.frozen
 
     def seen(self, state: Joint) -> Seen:
-        """What coordinates see: `N = T Ĥ − E u uᵀ`, Ĥ the features' correlations (THEORY.md T36)."""
+        """Return what coordinates see: `N = T Ĥ − E u uᵀ`, Ĥ the features' correlations (THEORY.md T36)."""
         mean = self.looks @ state.mean
         covariance = self.looks @ state.covariance @ self.looks.T
         loss = self.risk(state) + self.noise
@@ -181,7 +181,7 @@ class CoupledRun:
         return Lasting(np.zeros_like(self.eigenvalue))
 
     def doubted(self, doubt: Lasting, before: Any, after: Any, low: float, high: float, kept: float | None) -> Lasting:
-        """What is in doubt after the step high − 1."""
+        """Return the errors that are carried after step high − 1."""
         return Lasting(np.maximum(doubt.error, self.doubt(after, high - 1)))
 
     def step(self, state: Joint, keeping: Keeping, number: float) -> Joint:
@@ -303,7 +303,7 @@ class Long:
         return first - second / 2 + third / 3
 
     def _error(self, error: np.ndarray, values: np.ndarray) -> float:
-        """Of the risks of iterate and sum, relative."""
+        """Return the relative error of the risks of iterate and sum."""
         state = self._joint(values)
         wrong = self._joint(error)
         hessian = self.run.hessian

@@ -33,7 +33,7 @@ TINY = np.finfo(float).tiny
 
 @dataclass(frozen=True)
 class CoupledMomentum(CoupledField):
-    """Of a method with momentum.
+    """A coupled method with momentum.
 
     Attributes:
         basis: its coordinates.
@@ -45,21 +45,21 @@ class CoupledMomentum(CoupledField):
 
     @property
     def few(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride] (a property in a field's place)
-        """As of a coordinate alone."""
+        """Return the field's own number of few steps."""
         return self.alone.few
 
     def error(self, steps: float, batch: float) -> float:
-        """As measured; signs of many coordinates are up to 7% off, most of it by the cube (T38)."""
+        """Return the measured error; signs of many coordinates are up to 7% off, mostly by the cube (T38)."""
         settled, unsettled = SIGNS_ERROR if isinstance(self.alone, SignMomentumField) else ADAM_ERROR
         return unsettled if steps < SETTLED else settled
 
     def run(self, *parts: Any) -> CoupledRun:
-        """Of δ and m."""
+        """Return a run that follows δ and m."""
         return CoupledMomentumRun(*parts)
 
 
 class MomentumJoint(NamedTuple):
-    """As `Joint`; and of m its mean, Cov(m, δ), Cov(m), Cov(m, S), and what else is kept, (others, d)."""
+    """A `Joint` with the mean of m, Cov(m, δ), Cov(m), Cov(m, S), and what else is kept, (others, d)."""
 
     mean: np.ndarray
     covariance: np.ndarray

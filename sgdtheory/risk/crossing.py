@@ -1,4 +1,4 @@
-"""How a piece of a run is crossed: in closed form, on panels or step by step, whichever it allows."""
+"""Cross a piece of a run in closed form, on panels or step by step, whichever it allows."""
 
 import math
 from collections.abc import Callable
@@ -161,7 +161,7 @@ def in_rounds(moments: Moments, piece: Piece) -> Crossed:
 
 
 def _whole_rounds(stage: PeriodStage, moments: Moments, piece: Piece, settling: np.ndarray) -> Crossed:
-    """From the beginning of a round: whole rounds in closed form, then steps; so to every stop of a single run."""
+    """Cross whole rounds in closed form, then single steps, to the end and to every stop of a single run."""
     period = piece.runs.algorithm.method.period
     rounds = np.floor(piece.steps / period)
     if not piece.stops:

@@ -1,4 +1,4 @@
-"""How errors of a closure travel to the end of a run (THEORY.md T37).
+"""Propagation of a closure's errors to the end of a run (THEORY.md T37).
 
 A step multiplies a direction's mean a by e^−k and moves its variance r by −2kr and by a scatter. Where the pull k is
 wrong by the relative error ε and the scatter by ε', to first order in both, the relative error ρ of a² and the error V
@@ -30,7 +30,7 @@ TINY = np.finfo(float).tiny
 
 
 class Look(NamedTuple):
-    """What is asked of S runs before or after a number of steps, (S, K) each but T, (S,).
+    """State of S runs before or after some steps, as errors depend on it: (S, K) each but T, (S,).
 
     Attributes:
         square: a².
@@ -148,7 +148,7 @@ class Carried(NamedTuple):
 
 
 class Doubts(NamedTuple):
-    """Of directions: errors of the closure, and replicas that lag behind, with how many each one stands for (K,)."""
+    """Errors of directions: those of the closure, and of replicas that lag; `weights` (K,) are multiplicities."""
 
     carried: Carried
     lag: Lag
@@ -171,7 +171,7 @@ class Doubts(NamedTuple):
 
 
 class Lasting(NamedTuple):
-    """Of coupled coordinates: relative errors (d,) of their variances, which what was in doubt once keeps for ever."""
+    """Relative errors (d,) of the variances of coupled coordinates; a coordinate keeps the largest it had."""
 
     error: np.ndarray
 

@@ -34,7 +34,7 @@ def checked_for_risk(algorithm: object) -> Algorithm:
 
 
 class Seen(NamedTuple):
-    """Of w_t and of what is returned by S runs after a number of steps, (2, S) each.
+    """Risks of w_t and of the returned average after a number of steps of S runs, (2, S) each.
 
     Attributes:
         means, variances: what means and what variances hold of the risk.
@@ -73,7 +73,7 @@ def equivalent_risk(
 
 
 def _followed(run: Any, course: Course, stops: np.ndarray, number: int) -> Iterator[Seen]:
-    """What is seen at the stops of a MeanField or a CoupledRun."""
+    """Yield the risks at the stops of a MeanField or a CoupledRun."""
     average = course.algorithm.average
     kept = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
     state = run.with_sum(run.start()) if average.starts_at_iterate() else run.start()
@@ -139,7 +139,7 @@ def _plateaus(course: Course) -> np.ndarray:
 
 
 def _seen(run: Any, state: Any, course: Course, stop: float, doubt: Doubts | Lasting) -> Seen:
-    """Of w_t and of what is returned."""
+    """Return the risks of w_t and of the returned average."""
     own, total = course.algorithm.average.returned(stop, course.num_steps)
     error = run.field.error(stop, float(course.batches(np.array([max(stop - 1, 0)]))[0]))
     now, returned = (_one(run, state, doubt, weights, error) for weights in ((1.0, 0.0), (own, total)))

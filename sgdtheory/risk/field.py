@@ -1,4 +1,4 @@
-"""What a field says: what a step of a nonlinear method does to each direction, given the loss (THEORY.md T37, T38).
+"""Fields: the step of a nonlinear method in each direction, given the loss (THEORY.md T37, T38).
 
 A direction's state is Gaussian: u and whatever the method keeps of it, with their means and covariances, and numbers
 that do not fluctuate. Row 0 of its values is the mean of u, row 1 its variance; the others are the field's own.
@@ -19,7 +19,7 @@ VARIANCE = 1
 
 
 class Known(NamedTuple):
-    """What is known of P steps.
+    """Number, rate, batch size and tables of P steps.
 
     Attributes:
         number, rate, batch: 0, 1, …, learning rates and batch sizes, (P, 1).
@@ -36,7 +36,7 @@ class Known(NamedTuple):
     smooth: bool = False
 
     def at(self, rows: slice) -> "Known":
-        """Of some of the steps."""
+        """Return the entries of some of the steps."""
         return self._of_each(lambda each: each[rows])
 
     def repeated(self, times: int) -> "Known":
@@ -44,7 +44,7 @@ class Known(NamedTuple):
         return self if times == 1 else self._of_each(lambda each: np.tile(each, (times, *[1] * (each.ndim - 1))))
 
     def _of_each(self, taken: Callable[[np.ndarray], np.ndarray]) -> "Known":
-        """With what is taken of every array, each of which has one row a step."""
+        """Return a copy with a function applied to every array, each of which has one row a step."""
         table = tuple(map(taken, self.table))
         together = tuple(map(taken, self.together))
         return Known(taken(self.number), taken(self.rate), taken(self.batch), table, together, self.smooth)
@@ -80,7 +80,7 @@ class Field(ABC):
         return Closure(nothing, nothing, nothing, nothing)
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
-        """What steps need to know of their numbers and batch sizes, (P,) each: arrays of P rows."""
+        """Return tables of P rows for steps with these numbers and batch sizes, (P,) each."""
         return ()
 
     def totals(self, ensemble: Ensemble) -> np.ndarray:
@@ -90,7 +90,7 @@ class Field(ABC):
     def together(
         self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known
     ) -> tuple[np.ndarray, ...]:
-        """What all directions do to each, but for the loss: arrays of P rows."""
+        """Return what all directions do to each one beyond the loss: arrays of P rows."""
         return ()
 
     @abstractmethod
@@ -115,7 +115,7 @@ class Field(ABC):
 
 
 class Step(NamedTuple):
-    """What a step without memory does, (P, K) each: `a ← a − drift`, `r ← (1 − 2 response) r + scatter`.
+    """A step without memory, (P, K) each: `a ← a − drift`, `r ← (1 − 2 response) r + scatter`.
 
     Attributes:
         drift: mean of −Δu.
@@ -129,11 +129,11 @@ class Step(NamedTuple):
 
 
 class MemorylessField(Field):
-    """Of a method that keeps nothing: u has a mean a and a variance r."""
+    """Field of a method without memory: u has a mean a and a variance r."""
 
     @abstractmethod
     def step(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Step:
-        """Of (2, P, K) values."""
+        """Return the step from (2, P, K) values."""
 
     def start(self, ensemble: Ensemble) -> np.ndarray:
         """w_0."""
@@ -153,13 +153,13 @@ class MemorylessField(Field):
         return values[[VARIANCE]]
 
     def scales(self, values: np.ndarray) -> np.ndarray:
-        """Of a and of r."""
+        """Return the scales of a and r."""
         size = second_moment(values[MEAN], values[VARIANCE])
         return np.stack([np.sqrt(size), size])
 
 
 class Averaged(NamedTuple):
-    """How m moves, (P, K) each: `m ← βm + gain u + ν`.
+    """Change of m, (P, K) each: `m ← βm + gain u + ν`.
 
     Attributes:
         gain: of the mean gradient in m.
@@ -173,7 +173,7 @@ class Averaged(NamedTuple):
 
 
 class Move(NamedTuple):
-    """How u follows the new m, (P, K) each: `u ← u − drift − slope (m − E m) + ε`.
+    """Change of u by the new m, (P, K) each: `u ← u − drift − slope (m − E m) + ε`.
 
     Attributes:
         drift: mean of −Δu.
@@ -187,7 +187,7 @@ class Move(NamedTuple):
 
 
 class MomentumField(Field):
-    """Of a method that keeps `m ← βm + (1 − β) g`, g/√λ to be exact, as u is √λ (w − w*).
+    """Field of a method that keeps `m ← βm + (1 − β) g`, with g/√λ for g, as u is √λ (w − w*).
 
     Values are E u, Var u, E m, Cov(u, m), Var m, and what else it keeps.
     """
@@ -199,11 +199,11 @@ class MomentumField(Field):
 
     @abstractmethod
     def averaged(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Averaged:
-        """What the gradient adds, to (q, P, K) values."""
+        """Return what the gradient adds to m, from (q, P, K) values."""
 
     @abstractmethod
     def move(self, ensemble: Ensemble, mean: np.ndarray, variance: np.ndarray, kept: np.ndarray, known: Known) -> Move:
-        """What u does then, from mean and variance of the new m and what else is kept."""
+        """Return the change of u, from mean and variance of the new m and what else is kept."""
 
     def start(self, ensemble: Ensemble) -> np.ndarray:
         """w_0, and m = 0."""
@@ -227,7 +227,7 @@ class MomentumField(Field):
         )
 
     def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
-        """Of u and m."""
+        """Return the mixing matrix of u and m."""
         *_, seen, move = self._step(ensemble, values, loss, known)
         slope, gain = np.broadcast_arrays(move.slope, seen.gain)
         beta = np.full_like(gain, self.momentum)
@@ -249,14 +249,14 @@ class MomentumField(Field):
         return values[[VARIANCE, 3]]
 
     def scales(self, values: np.ndarray) -> np.ndarray:
-        """Of all rows; what else is kept is positive."""
+        """Return the scales of all rows; what else is kept is positive."""
         own = second_moment(values[MEAN], values[VARIANCE])
         kept = second_moment(values[2], values[4])
         return np.stack([np.sqrt(own), own, np.sqrt(kept), np.sqrt(own) * np.sqrt(kept), kept, *_positive(values[5:])])
 
 
 def second_moment(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
-    """As a scale, positive."""
+    """Return a² + |r| as a positive scale."""
     return _positive(mean**2 + np.abs(variance))
 
 

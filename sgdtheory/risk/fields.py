@@ -1,4 +1,4 @@
-"""Which methods have a field.
+"""Registry of the methods that have a field.
 
 The loss T does not fluctuate; coordinates are eigenvectors, or for signs and Adam any. Given χ, the length of a batch's
 residuals in units of √T, the gradient's coordinates are Gaussian (THEORY.md T36).
@@ -34,7 +34,7 @@ def _of_adam(method: Adam) -> Field | None:
 
 
 def _of_normalized(method: NormalizedSGD) -> Field | None:
-    """With momentum it is simulated only."""
+    """Return the field of normalized SGD, None with momentum, which is simulated only."""
     return None if method.momentum else NormalizedField()
 
 

@@ -31,7 +31,7 @@ NODES, WEIGHTS = _rule()
 
 
 class Lag(NamedTuple):
-    """What S runs of K directions have behind them.
+    """History of S runs of K directions, from which the excess of late replicas is computed.
 
     Attributes:
         clock: (L,) τ at the L looks so far, in units of the first run's γ.
@@ -49,12 +49,12 @@ class Lag(NamedTuple):
 
     @classmethod
     def at_start(cls, square: np.ndarray) -> "Lag":
-        """No replica is late: from a² (S, K)."""
+        """Return the start, at which no replica is late, from a² (S, K)."""
         log = np.log(np.maximum(square, LEAST))
         return cls(np.zeros(1), log[None], np.zeros_like(square), np.zeros_like(square), 0.0)
 
     def moved(self, square: np.ndarray, spread: np.ndarray, advance: float, steps: float, kept: float | None) -> "Lag":
-        """Return it some steps later.
+        """Return the history some steps later.
 
         Args:
             square: (S, K) a².
@@ -75,7 +75,7 @@ class Lag(NamedTuple):
         return later._replace(past=(old * self.past + new * later.excess()) / (old + new), count=old + new)
 
     def excess(self) -> np.ndarray:
-        """(S, K) E a² less a²: replicas that are ahead are where log a² will be if it falls as it did."""
+        """Return E a² − a², (S, K): replicas that are ahead are where log a² will be if it falls as it did."""
         now = self.square[-1]
         if self.clock.size == 1:
             return np.zeros_like(now)
@@ -90,5 +90,5 @@ class Lag(NamedTuple):
         return np.tensordot(WEIGHTS, np.maximum(grown - less, 0.0), axes=1)
 
     def of(self, weights: np.ndarray, averages: bool) -> np.ndarray:
-        """(S,) by how much a risk may be too low; weights say how many directions each one stands for."""
+        """Return by how much a risk may be too low, (S,); weights are multiplicities of directions."""
         return (self.past if averages else self.excess()) @ weights

@@ -1,4 +1,4 @@
-"""What directions answer to late gradients, as generating functions in closed form (THEORY.md T41).
+"""Responses of directions to delayed gradients, as generating functions in closed form (THEORY.md T41).
 
 With x = γλ a unit of noise leaves `φ(j + 1) = φ(j) − x φ(j − τ)`, φ(0) = 1, and `ψ(m) = Σ_{j<m} φ(j)` in a sum of
 iterates. The lagged products `C_l = Σ_j φ(j) φ(j − l) z^j` obey `C_l = z C_{l−1} − x z^l C_{τ+1−l}`, in which l and

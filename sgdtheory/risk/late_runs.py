@@ -21,7 +21,7 @@ ROUGHER = 1e-4  # of what a search allows: what is left on a panel
 
 
 def is_late(algorithm: Algorithm) -> bool:
-    """Whether runs take the ways of this file: delays that are random, or long."""
+    """Return whether delays are random or long, so that runs are solved in this file."""
     method = algorithm.method
     return algorithm.linear and method.late and (method.random or method.longest_delay > AS_ANY_METHOD)
 
@@ -74,12 +74,12 @@ def _in_units(parts: np.ndarray, problem: AbstractProblem) -> np.ndarray:
 
 
 def _averaged(course: Course) -> bool:
-    """Whether what is returned is no iterate."""
+    """Return whether the run returns an average and not an iterate."""
     return bool(course.algorithm.average.returned(2.0, 2.0).total)
 
 
 def _closed(course: Course) -> bool:
-    """Whether a run has a closed form, and is long enough for it to be sooner done."""
+    """Return whether a run has a closed form, and is long enough for it to be faster than steps."""
     algorithm = course.algorithm
     method = algorithm.method
     if method.random or not algorithm.constant or course.num_steps <= FEW_STEPS:
@@ -88,7 +88,7 @@ def _closed(course: Course) -> bool:
 
 
 def _whole_mean(course: Course) -> bool:
-    """Whether the average is the mean of w_0 … w_{n−1}."""
+    """Return whether the average is the mean of w_0 … w_{n−1}."""
     average, n = course.algorithm.average, course.num_steps
     shares = average.returned(n, n)
     sums = average.first(n) == 0 and average.forgetting(n) == 0 and average.weight(n) == 1

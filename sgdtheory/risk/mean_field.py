@@ -42,7 +42,7 @@ TOGETHER = 1024  # steps that are looked up at once
 
 
 class State(NamedTuple):
-    """Of K directions in S runs: values (q, S, K); of the average's sum its mean, Cov(x, sum) (k, S, K), variance."""
+    """State of K directions in S runs: values (q, S, K); mean, Cov(x, sum) (k, S, K) and variance of the sum."""
 
     values: np.ndarray
     sum_mean: np.ndarray
@@ -51,7 +51,7 @@ class State(NamedTuple):
 
 
 class Slopes(NamedTuple):
-    """Of a panel's equations at its p points: x of them are one mode's unknowns, p values of each of q.
+    """Derivatives of a panel's equations at its p points; a mode has p q unknowns.
 
     Attributes:
         inverse: (S, K, x, x), at given losses.
@@ -149,7 +149,7 @@ class MeanField:
     def doubted(
         self, doubt: Doubts, before: State, after: State, low: float, high: float, kept: float | None
     ) -> Doubts:
-        """What is in doubt after the steps low … high − 1, from one state to another."""
+        """Return the carried errors after the steps low … high − 1, which lead from one state to another."""
         return doubt.moved(self._look(before, low), self._look(after, high - 1), high - low, kept)
 
     def _look(self, state: State, number: float) -> Look:
@@ -165,7 +165,7 @@ class MeanField:
         return Look(square, variance, decay, closure, loss[:, 0], fluctuation, float(known.rate[0, 0]))
 
     def met(self, values: np.ndarray, loss: np.ndarray, known: Known) -> Known:
-        """With what directions do to each other."""
+        """Return the steps with what directions do to each other."""
         with np.errstate(all="ignore"):
             return known._replace(together=self.field.together(self.ensemble, _possible(values), loss, known))
 
@@ -244,7 +244,7 @@ class MeanField:
 
     @staticmethod
     def _tail(risk: np.ndarray) -> float:
-        """What the two highest polynomials have of the risk (S, p + 1), in the worst of the runs."""
+        """Return the largest share of the two highest polynomials in the risk (S, p + 1) of any run."""
         return float(tails(risk, np.finfo(float).tiny).max())
 
     def _newton(self, state: State, difference: np.ndarray, before: np.ndarray, known: Known) -> np.ndarray | None:
@@ -289,7 +289,7 @@ class MeanField:
         before: np.ndarray,
         known: Known,
     ) -> Slopes | None:
-        """Of the equations, from derivatives by differences; None where they say nothing."""
+        """Return the derivatives of the equations by differences, None where they are not finite."""
         own, shared = self._derivatives(_rows(there), loss, changed, known)
         if not np.isfinite(own).all():
             return None
@@ -312,7 +312,7 @@ class MeanField:
     def _derivatives(
         self, there: np.ndarray, loss: np.ndarray, changed: np.ndarray, known: Known
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Of the change (q, P, K) by the values (q, q, P, K), and by the sums (q, Q, P, K): all differences at once."""
+        """Return derivatives of the change by the values, (q, q, P, K), and by the sums, (q, Q, P, K)."""
         q, rows, size = there.shape
         sums = loss.shape[1]
         scales = np.append(self.field.scales(there), np.broadcast_to(loss.T[..., None], (sums, rows, size)), axis=0)
@@ -339,7 +339,7 @@ class MeanField:
         before: np.ndarray,
         known: Known,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the average's sum has at the end of a panel: linear, with the values of directions known."""
+        """Return the moments of the average's sum at the end of a panel: a linear system given the values."""
         there = before @ values
         rows = _rows(there)
         loss = self.loss(rows)

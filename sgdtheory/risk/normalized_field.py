@@ -58,7 +58,7 @@ class NormalizedField(Field):
         return chi_rules(batch, NODES)
 
     def totals(self, ensemble: Ensemble) -> np.ndarray:
-        """Of R, and of what signal adds to `‖h‖²`."""
+        """Return the weights of R, and of what signal adds to `‖h‖²`."""
         return np.stack([ensemble.multiplicity, ensemble.multiplicity * ensemble.root**2])
 
     def start(self, ensemble: Ensemble) -> np.ndarray:
@@ -115,7 +115,7 @@ class NormalizedField(Field):
         return values[[VARIANCE]]
 
     def scales(self, values: np.ndarray) -> np.ndarray:
-        """Of a, r and b."""
+        """Return the scales of a, r and b."""
         size = second_moment(values[MEAN], values[VARIANCE])
         return np.stack([np.sqrt(size), size, size])
 

@@ -1,4 +1,4 @@
-"""How the mean path of a run answers to an eigenvalue: `E u_t = f_t(λ) u_0`, along the run (THEORY.md T42).
+"""Response of a run's mean path to an eigenvalue, `E u_t = f_t(λ) u_0`, along the run (THEORY.md T42).
 
 Steps that are all alike are raised to a power; others are taken one by one.
 """

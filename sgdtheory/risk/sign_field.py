@@ -51,7 +51,7 @@ class SignField(MemorylessField):
         return chi_rules(batch)
 
     def step(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Step:
-        """With T' = T − E u_i², the others' part of the loss, and z ~ N(0, 1), g_i has the sign of `χ u_i + √T' z`.
+        """Return the step of signs: g_i has the sign of `χ u_i + √T' z`, T' = T − E u_i², z ~ N(0, 1).
 
         E sign(g_i) = E_χ erf(χ a_i/√(2 (T' + χ² r_i))),    E sign(g_i)² = 1.
         """

@@ -1,4 +1,4 @@
-"""What momentum makes of signs: the slope of E sign(m) at 0 exactly, and how far signs are correlated (THEORY.md T37).
+"""Signs of a momentum: the exact slope of E sign(m) at 0, and the correlation of signs (THEORY.md T37).
 
 m = Σ p_k G_k with `G_k = χ_k² u/B + χ_k z_k/√B`, in units of the gradient's noise. Its characteristic function is the
 product of `(1 + ω² p_k²/B)^{−B/2}`, and

@@ -61,7 +61,7 @@ def size_of_steps(begin: Moments, ended: Moments, piece: Piece) -> np.ndarray:
 
 
 def _all_steps(moments: Moments, piece: Piece) -> Moments:
-    """Those with the most steps first."""
+    """Step all runs, those with the most steps first."""
     order = np.argsort(-piece.steps, kind="stable")
     longest_first = piece.some(order)
     state = at_runs(moments, order)
@@ -147,7 +147,7 @@ def _plain(
     output: tuple[float, ...],
     averaged: bool,
 ) -> Moments:
-    """In NumPy; `maps_of` says what steps from one to another do to so many of the first settings."""
+    """Step in NumPy; `maps_of` gives the maps of some steps for the first settings."""
     ended = []
     done = 0
     running = counts.size
@@ -232,7 +232,7 @@ class Filled(NamedTuple):
         return jax.tree.map(filled, values)
 
     def run(self, loop: Any, state: Any, steps: Any, modes: Modes, number: Any) -> Moments:
-        """What a compiled loop makes of a state."""
+        """Return the state after a compiled loop."""
         import jax
 
         square = np.pad(state.square, [(0, 0), (0, self.lanes - self.settings)])

@@ -29,7 +29,7 @@ class Spectrum(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """What a sampler needs of a replica: its key, two uint32 words, a learning rate γ and a batch size B, scalars."""
+    """Key (two uint32 words), learning rate γ and batch size B of a replica, as a sampler takes them."""
 
     key: Any
     learning_rate: Any
@@ -37,7 +37,7 @@ class Lane(NamedTuple):
 
 
 class Sampler(Protocol):
-    """How a mini-batch is drawn; hashable, a static argument of the compiled program."""
+    """Protocol of samplers of mini-batches; hashable, a static argument of the compiled program."""
 
     def numbers_a_lane(self, spectrum: Spectrum) -> int:
         """Return how many numbers a step of one lane keeps in memory beside a few arrays of the weights' shape."""
@@ -72,14 +72,14 @@ class Replica(NamedTuple):
 
 
 class RateTable(NamedTuple):
-    """What T steps of G runs do: (T, G) learning rates and batch sizes; T = 1 if every step does the same."""
+    """Learning rates and batch sizes of T steps of G runs, (T, G); T = 1 if all steps are alike."""
 
     rate: Any
     batch: Any
 
 
 class State(NamedTuple):
-    """What a replica keeps: vectors and the sum S of iterates, each the unevaluated sum of two arrays, and the rest.
+    """State of a replica: vectors and the sum S of iterates, each the unevaluated sum of two arrays, and the rest.
 
     A step adds to the low parts only, and `carry` moves what they hold into the high parts every `STEPS` steps.
     Rounding errors are then relative to what has been added since, so that neither an increment of 1e-9 u is lost in

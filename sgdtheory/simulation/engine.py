@@ -25,7 +25,7 @@ EXTRA_NUMBERS = 64  # times that may be in use within a step
 
 @dataclass(frozen=True)
 class Resources:
-    """Where lanes run, and how many at once.
+    """Devices and memory for the lanes that run at once.
 
     Attributes:
         devices: JAX devices that share the lanes.

@@ -15,7 +15,7 @@ from sgdtheory.simulation.dynamics import Dynamics, Spectrum, Step
 
 
 class Table(NamedTuple):
-    """What T steps of G runs do, with 1 + k numbers for u(0) and the k vectors; T = 1 if every step does the same.
+    """Coefficients of T steps of G runs, 1 + k numbers for u(0) and the k vectors; T = 1 if all steps are alike.
 
     Attributes:
         decay: (T, G, k, 1 + k) I − A.

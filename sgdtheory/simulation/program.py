@@ -31,7 +31,7 @@ from sgdtheory.simulation.worker_dynamics import WorkerDynamics
 
 
 class Setup(NamedTuple):
-    """How an algorithm is simulated.
+    """Dynamics of an algorithm, with its arrays and tables.
 
     Attributes:
         dynamics: of the method.
@@ -50,7 +50,8 @@ class Setup(NamedTuple):
 
 def setup_of(run: Run, spectrum: Spectrum, key: np.ndarray) -> Setup:
     """Return the dynamics of a run's method and its tables, in units in which λ_1 = 1 and Σ s_i + σ² = 1."""
-    method, dtype = run.course.algorithm.method, spectrum.start.dtype
+    method = run.course.algorithm.method
+    dtype = spectrum.start.dtype
     if isinstance(method, NonlinearMethod):
         return _nonlinear(run, spectrum, key)
     rates = partial(rate_table, unit=run.unit)
@@ -68,7 +69,8 @@ def setup_of(run: Run, spectrum: Spectrum, key: np.ndarray) -> Setup:
 
 def _nonlinear(run: Run, spectrum: Spectrum, key: np.ndarray) -> Setup:
     """Weights are in units of √(Σ s_i + σ²)/√λ_1, and gradients in units of √λ_1 √(Σ s_i + σ²)."""
-    method, dtype = run.course.algorithm.method, spectrum.start.dtype
+    method = run.course.algorithm.method
+    dtype = spectrum.start.dtype
     root = float(np.sqrt(run.unit))
     alike = method.in_units(run.scale * root)
     dim = spectrum.eigenvalue.size
@@ -136,7 +138,8 @@ class Program:
         self.table: Any = None
         self.origin = 0
         kept = np.array([_keeping(course, setup.begin) for course in courses]).T
-        first, others = kept[0].astype(np.uint32), kept[1:].astype(self.dtype)
+        first = kept[0].astype(np.uint32)
+        others = kept[1:].astype(self.dtype)
         words = lane_keys(key, lanes[:, 1], lanes[:, 2])
         replicas = Replica(words, self.run.astype(np.uint32), *(each[self.run] for each in (first, *others)))
         self.replicas = place(replicas, mesh)
@@ -164,16 +167,17 @@ class Program:
         """Return (L,) risks of what is returned, nan where there is nothing yet, and of the iterate."""
         shares = np.array([average.returned(now, num_steps) for average, num_steps in self.averages])
         with np.errstate(divide="ignore"):
-            iterate, norm = shares[self.run, 0], 1 / shares[self.run, 1]
-        shares = iterate.astype(self.dtype), norm.astype(self.dtype)
+            norm = 1 / shares[self.run, 1]
         given = self.setup.dynamics, self.spectrum, self.setup.shared, self.state
-        returned, last = map(fetch, _compiled_risks(*given, *shares))
+        found = _compiled_risks(*given, shares[self.run, 0].astype(self.dtype), norm.astype(self.dtype))
+        returned, last = map(fetch, found)
         return np.where(np.isnan(norm), np.nan, returned), last
 
 
 def _keeping(course: Course, begin: float) -> tuple[float, float, float, float]:
     """Return the first step averaged, 1 − ρ, ω, and S at the start in units of u(0)."""
-    average, n = course.algorithm.average, course.num_steps
+    average = course.algorithm.average
+    n = course.num_steps
     return course.first_averaged, average.forgetting(n), average.weight(n), begin * average.starts_at_iterate()
 
 

@@ -1,4 +1,4 @@
-"""From courses to what their steps do, as tables for the compiled program; computed in float64."""
+"""Tables of the steps of courses for the compiled program, computed in float64."""
 
 from collections.abc import Sequence
 

@@ -102,7 +102,7 @@ def assert_bound(
 
 
 def _counterexample(holds: Callable[[Setting], None], strategy: Any, max_examples: int, seed: int) -> str:
-    """What the simplest `_Counterexample` that Hypothesis finds says; empty where it finds none.
+    """Return the message of the simplest counterexample that Hypothesis finds, empty if there is none.
 
     Half of the examples are tried in short random searches, the others in one that climbs.
     """
@@ -143,7 +143,7 @@ class _Asking:
         self.answers = 0
 
     def extremes(self, setting: Setting) -> Comparison | None:
-        """Where exact/bound is largest and where it is smallest; None where the bound says nothing."""
+        """Return the comparison at the largest and the smallest exact/bound, None where no setting has a ratio."""
         numbers = np.stack([np.ravel(each) for each in np.broadcast_arrays(*setting[1:])])
         enough = numbers[2] >= self._algorithm.workers * numbers[0]  # for one step of all workers
         numbers = numbers[:, enough]

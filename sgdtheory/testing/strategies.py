@@ -151,7 +151,7 @@ def _any_problem() -> draw.SearchStrategy[AbstractProblem]:
 
 
 class Runs(NamedTuple):
-    """What B, γ and n are drawn from.
+    """Ranges from which B, γ and n are drawn.
 
     Attributes:
         batch: strategy of B.
@@ -283,7 +283,7 @@ def _made(kind: type, part: str) -> draw.SearchStrategy[Any]:
 
 
 def _stops(slider: Slider) -> draw.SearchStrategy[float]:
-    """Where a slider may stand, shrinking to where it stands at first."""
+    """Return a strategy of the values of a slider, which shrinks to its initial value."""
     first = round((slider.first - slider.low) / slider.step)
     most = round((slider.high - slider.low) / slider.step)
     return draw.integers(-first, most - first).map(lambda k: round(slider.low + (first + k) * slider.step, 9))
@@ -298,5 +298,5 @@ def _or_rejected(kind: type, values: dict[str, Any]) -> Any:
 
 
 def _stages(beginnings: tuple[int, ...], factors: list[int]) -> Stages:
-    """From tenths of the run on, factors in tenths."""
+    """Return a strategy of stages: starts in tenths of the run, factors in tenths."""
     return Stages([tenth / 10 for tenth in beginnings], [factor / 10 for factor in factors[: len(beginnings)]])

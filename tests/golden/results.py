@@ -14,7 +14,8 @@ CRITICAL = "batch_size", "learning_rate", "num_steps", "optimal_risk", "optimal_
 
 def risk_results(record: dict) -> dict:
     """Return what is computed of a setting of `random_risk`: numbers, or the error of a setting that is refused."""
-    problem, algorithm = problem_of(record["problem"]), algorithm_of(record["algorithm"])
+    problem = problem_of(record["problem"])
+    algorithm = algorithm_of(record["algorithm"])
     setting = {name: record[name] for name in ("batch_size", "learning_rate", "num_samples")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -23,11 +24,10 @@ def risk_results(record: dict) -> dict:
         except ValueError as error:
             return {"refused": str(error)}
         found = _risk("", risk)
-        try:
+        replacement = record["problem"].get("samples", {}).get("replacement", True)
+        if algorithm.linear and algorithm.steady and replacement:  # others have no limit of stability
             limit = st.max_stable_learning_rate(problem, batch_size=record["batch_size"], algorithm=algorithm)
             found["max_stable_learning_rate"] = float(limit)
-        except ValueError:  # with a schedule there is none
-            pass
         if record["path"]:
             path = st.risk_path(problem, **setting, algorithm=algorithm, points=PATH_POINTS)
             found["path_steps"] = path.num_steps.tolist()
@@ -38,7 +38,8 @@ def risk_results(record: dict) -> dict:
 
 def critical_results(record: dict) -> dict:
     """Return what is computed of a setting of `random_critical`."""
-    problem, algorithm = problem_of(record["problem"]), algorithm_of(record["algorithm"])
+    problem = problem_of(record["problem"])
+    algorithm = algorithm_of(record["algorithm"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

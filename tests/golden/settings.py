@@ -5,7 +5,6 @@ import numpy as np
 import sgdtheory as st
 from sgdtheory.algorithms import algorithm_settings, make_algorithm
 
-LINEAR = ["sgd", "heavy-ball", "nesterov", "accelerated", "schedule-free", "decay", "delayed", "local"]
 NONLINEAR = ["sign", "signum", "adam", "normalized", "rotated"]
 SHARES = {  # of the settings of risks, by family
     "sgd": 0.34,
@@ -100,7 +99,7 @@ def random_critical(rng: np.random.Generator) -> dict:
 def _problem(rng: np.random.Generator, most: int, infinite: bool) -> dict:
     """Return a power law, or a list of directions: a power law, few of them, a gap, or all alike."""
     noises = [0.0, _short(10 ** rng.uniform(-4, -1)), _short(10 ** rng.uniform(-1, 1))]
-    noise = noises[int(rng.integers(10) > 0) + int(rng.random() < 0.7)]
+    noise = noises[int(rng.integers(10) > 0) + int(rng.random() < 0.7)]  # often much, seldom none
     kind = rng.choice(["infinite", "power", "few", "gap", "flat"], p=[0.35, 0.25, 0.2, 0.12, 0.08])
     if kind == "infinite" and infinite:
         dim = None if rng.random() < 0.7 else int(10 ** rng.uniform(1, 6))

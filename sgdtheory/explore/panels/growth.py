@@ -56,7 +56,7 @@ def draw(drawing: Any) -> None:
 
 
 def show(drawing: Any, slot: int, answer: Answer) -> None:
-    """Of `growth`: as many data sizes as are known."""
+    """Show `growth` at the data sizes computed so far."""
     samples = answer.columns["num_samples"]
     sizes = answer.columns["critical"]
     drawing.put("critical", slot, samples, sizes)

@@ -58,7 +58,7 @@ def draw(drawing: Any) -> None:
 
 
 def show(drawing: Any, slot: int, answer: Answer) -> None:
-    """Of `samples`: B* first, the line when it is known."""
+    """Show `samples`: B* first, and the line once it is computed."""
     marks, columns = answer.marks, answer.columns
     samples, extra = marks["num_samples"], marks["overhead"]
     if columns:

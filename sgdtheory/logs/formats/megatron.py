@@ -53,7 +53,7 @@ class Megatron(AbstractTextFormat):
     )
 
     def entries(self, lines: Iterator[str]) -> Iterator[Entry]:
-        """Of steps, validations and arguments."""
+        """Yield the entries of steps, validations and arguments."""
         step = 0.0
         loss = ""
         validation = None
