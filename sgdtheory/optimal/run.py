@@ -12,7 +12,7 @@ import numpy as np
 
 from sgdtheory.algorithms import AbstractAverage, LastIterate
 from sgdtheory.problems import Modes
-from sgdtheory.risk import backward_differences, radau_nodes, systems
+from sgdtheory.risk import backward_differences, collocation_systems, radau_nodes
 
 SHORT = 24  # steps: longer pieces are panels
 ORDER = 7  # points on a panel
@@ -208,7 +208,7 @@ class Run:
 
     def _systems(self, decay: np.ndarray) -> "list[_System]":
         """Of all panels: `f(t + 1) = (1 − decay) f(t) + …`, decay (L, p, K)."""
-        found = systems(decay[:, :, None, None], self.panels.difference)
+        found = collocation_systems(decay[:, :, None, None], self.panels.difference)
         before = enumerate(self.panels.before)
         return [_System(each, found.first[:, 0, 0, k], found.inverse[:, :, k]) for k, each in before]
 

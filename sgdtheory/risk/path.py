@@ -1,6 +1,10 @@
-"""The exact risk along a run of any algorithm (THEORY.md T20–T25)."""
+"""The exact risk along a run of any algorithm (THEORY.md T20–T25).
 
-from dataclasses import dataclass
+Exact second moments of the last iterate, `Σ_i λ_i^k r_i(n)` with `r_i = λ_i E η_i²`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -8,32 +12,17 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays, whole_number
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
-from sgdtheory.algorithms import (
-    DEFAULT,
-    Algorithm,
-    Constant,
-    Course,
-    number_of_steps,
-    steps_of_shape,
-)
-from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
-from sgdtheory.risk.conditioning import (
-    bounded,
-    change,
-    near_threshold,
-    rounding,
-    shaken,
-    stated_rounding,
-    worth_stating,
-)
-from sgdtheory.risk.engine import journey, setting_out, travel
-from sgdtheory.risk.equivalent import checked_for_risk, equivalent_risk
-from sgdtheory.risk.late_runs import is_late, late_path
-from sgdtheory.risk.moments import Ends, returned_risk, returned_size
-from sgdtheory.risk.resolution import FINE, ROUGH, Resolution
+from sgdtheory.algorithms import DEFAULT, Algorithm, Constant, Course, LastIterate, number_of_steps, steps_of_shape
+from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes
+from sgdtheory.risk.choose import journey, setting_out, travel
+from sgdtheory.risk.mean_field.equivalent import checked_for_risk, equivalent_risk
 from sgdtheory.risk.risk import Risk
-from sgdtheory.risk.runs import Crossed, begun, point
-from sgdtheory.risk.sample_risks import is_one_pass, sample_path
+from sgdtheory.risk.rounding import bounded, change, near_threshold, rounding, shaken, stated_rounding, worth_stating
+from sgdtheory.risk.solvers.contour import FINE, ROUGH, Resolution
+from sgdtheory.risk.solvers.delayed_runs import is_late, late_last_of_modes, late_path
+from sgdtheory.risk.systems.finite_sample import is_one_pass, sample_path
+from sgdtheory.risk.systems.moments import Ends, returned_risk, returned_size
+from sgdtheory.risk.systems.runs import Crossed, begun, point
 
 
 @dataclass(frozen=True)
@@ -192,3 +181,33 @@ def _parts_along(
         units = np.array([[1.0], [problem.noise_variance]])
         found, lost = (np.where(units > 0, units * each, 0.0) for each in (found, lost))
     return bounded(found.swapaxes(0, 1), lost.swapaxes(0, 1)).swapaxes(0, 1), lost, done
+
+
+POWERS = np.arange(3)
+
+
+def iterate_moments(problem: AbstractProblem, courses: Sequence[Course]) -> np.ndarray:
+    """`Σ_i λ_i^k r_i(n)`, k = 0, 1, 2: the excess risk of w_n, `E ‖Hη‖²` and `E ηᵀH³η`, at the ends of courses.
+
+    Args:
+        problem: PowerLaw, LeastSquares or your own AbstractProblem.
+        courses: S runs, whose averages do not matter.
+
+    Returns:
+        (3, S), to about 1e-8 relative; nan where it exceeds the range of a float.
+    """
+    found = np.empty((POWERS.size, len(courses)))
+    for place, course in enumerate(courses):
+        last = replace(course, algorithm=replace(course.algorithm, average=LastIterate()))
+        with np.errstate(all="ignore"):  # overflow and underflow are results here
+            modes, shown = late_last_of_modes(problem, last) if is_late(last.algorithm) else _of_modes(problem, last)
+            risk = shown[0] + problem.noise_variance * shown[1]
+            found[:, place] = modes.eigenvalue ** POWERS[:, None] @ risk
+    return np.where(np.isfinite(found), found, np.nan)
+
+
+def _of_modes(problem: AbstractProblem, course: Course) -> tuple[Modes, np.ndarray]:
+    """Modes, and (2, K) bias and variance at σ² = 1 of w_n in each of them."""
+    way = journey(problem, [course])
+    own = travel(setting_out(way), way).moments.own[:, 0]
+    return way[0].ground.modes, np.einsum("dijk,i,j->dk", own, *[way[0].runs.output] * 2)

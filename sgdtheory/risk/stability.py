@@ -9,10 +9,7 @@ from scipy.optimize import elementwise
 from sgdtheory._common.arguments import checked_problem, whole_array
 from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, LinearMethod, checked_algorithm
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes
-from sgdtheory.risk.late_spectrum import gains as late_gains
-from sgdtheory.risk.late_spectrum import growth as late_growth
-from sgdtheory.risk.moments import Generators, generators
-from sgdtheory.risk.round_edge import (
+from sgdtheory.risk.solvers.round_stability import (
     EDGE_RESOLVED,
     EDGE_SEARCHED_FROM,
     EDGE_TOLERANCE,
@@ -23,8 +20,11 @@ from sgdtheory.risk.round_edge import (
     edges_of_rounds,
     growths_of_rounds,
 )
-from sgdtheory.risk.sample_risks import sample_edge
-from sgdtheory.risk.spectrum import growths, own_responses, radii, step_spectrum
+from sgdtheory.risk.solvers.spectrum import growths, own_responses, radii, step_spectrum
+from sgdtheory.risk.systems.delayed import gains as late_gains
+from sgdtheory.risk.systems.delayed import growth as late_growth
+from sgdtheory.risk.systems.finite_sample import sample_edge
+from sgdtheory.risk.systems.moments import Generators, generators
 
 NEWTON_TOLERANCE = 1e-15  # relative: a step of the edge's root this small, or downwards, is rounding
 MOST_NEWTON_STEPS = 100  # ten are enough

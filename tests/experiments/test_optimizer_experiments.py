@@ -11,7 +11,7 @@ from experiments import optimizers, rate_rule, small_batches
 from experiments._lib import data_needed
 from experiments._lib.optimizers import FAST, METHODS, SGD, SIGN, problem_of, seen_capacity
 from experiments._lib.u_shapes import Curve, Row, shape_of, waste
-from sgdtheory.risk.adam_gain import adam_gains, gain_at
+from sgdtheory.risk.mean_field.adam_gain import adam_gains, gain_at
 from tests.figure_checks import check_figure
 
 SCALES = pytest.mark.parametrize("scale", ["quick", "full"])

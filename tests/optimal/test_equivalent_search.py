@@ -11,8 +11,9 @@ from scipy.optimize import minimize
 
 import sgdtheory as st
 from sgdtheory.optimal import named
-from sgdtheory.risk import EquivalentRuns, fields
-from sgdtheory.risk.field import MemorylessField, Step
+from sgdtheory.risk import EquivalentRuns
+from sgdtheory.risk.mean_field import registry as fields
+from sgdtheory.risk.mean_field.field import MemorylessField, Step
 from tests.marks import half, slow
 
 SIGN = st.SignSGD()

@@ -8,7 +8,7 @@ from numpy.polynomial import legendre
 import sgdtheory as st
 from sgdtheory.problems.modes import _STIRLING, EXACT, _block_rule, _end_slopes, _tail_rule, power_law_modes
 from sgdtheory.problems.power_sums import MIDPOINT_COEFFICIENTS
-from sgdtheory.risk.contour import CONTOUR
+from sgdtheory.risk.solvers.contour import CONTOUR
 from tests.marks import slow
 
 DIM = 50_000

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import integrate, special
 
-from sgdtheory.risk import adam_gain
-from sgdtheory.risk.adam_gain import adam_gains, gain_at, noise_at
+from sgdtheory.risk.mean_field import adam_gain
+from sgdtheory.risk.mean_field.adam_gain import adam_gains, gain_at, noise_at
 from tests.marks import slow
 
 

@@ -5,12 +5,12 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.problems import Modes
-from sgdtheory.risk import transforms
-from sgdtheory.risk.closed_form import after, ends_after
-from sgdtheory.risk.moments import Keeping, Moments, Steps, ends
-from sgdtheory.risk.one_step import nested, stacked, step, step_maps
-from sgdtheory.risk.runs import Coefficients
-from sgdtheory.risk.stage import make_stage, settling_steps
+from sgdtheory.risk.solvers import transforms
+from sgdtheory.risk.solvers.renewal import after, ends_after
+from sgdtheory.risk.systems.constant import make_stage, settling_steps
+from sgdtheory.risk.systems.moments import Keeping, Moments, Steps, ends
+from sgdtheory.risk.systems.one_step import nested, stacked, step, step_maps
+from sgdtheory.risk.systems.runs import Coefficients
 from tests.risk.test_elimination import TwoMomenta
 
 NUMBERS = np.array([401.0, 300.0, 259.0, 350.0])

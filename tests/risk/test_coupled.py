@@ -10,11 +10,13 @@ from scipy import integrate, stats
 import sgdtheory as st
 from sgdtheory.algorithms import Basis, Course
 from sgdtheory.algorithms.coordinates import Coordinates, random_rotation
-from sgdtheory.risk import chebyshev, coupled, fields
-from sgdtheory.risk.coupled import CoupledReaction, coupled_run
-from sgdtheory.risk.coupled_signs import CoupledSigns
-from sgdtheory.risk.moments import Keeping
-from sgdtheory.risk.sign_covariance import Reaction, Seen, sign_covariance, signs
+from sgdtheory.risk.mean_field import coupled
+from sgdtheory.risk.mean_field import long_steps as chebyshev
+from sgdtheory.risk.mean_field import registry as fields
+from sgdtheory.risk.mean_field.coupled import CoupledReaction, coupled_run
+from sgdtheory.risk.mean_field.coupled_methods import CoupledSigns
+from sgdtheory.risk.mean_field.sign_covariance import Reaction, Seen, sign_covariance, signs
+from sgdtheory.risk.systems.moments import Keeping
 from tests.marks import half, slow
 
 LAST = st.LastIterate()

@@ -8,7 +8,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms.coordinates import random_rotation
-from sgdtheory.risk.coupled_momentum import _noise
+from sgdtheory.risk.mean_field.coupled_methods import _noise
 from tests.marks import half, slow
 
 LAST = st.LastIterate()

@@ -5,11 +5,10 @@ import pytest
 
 import sgdtheory as st
 from benchmarks.equivalents import one_of_all
-from sgdtheory.risk.closure import MOST_FLUCTUATION, Closure, decay_of, shares
-from sgdtheory.risk.doubts import LATTICE, Carried, Look
-from sgdtheory.risk.ensemble import Ensemble
-from sgdtheory.risk.lag import Lag
-from sgdtheory.risk.sign_gain import fourth_moment
+from sgdtheory.risk.mean_field.closure import MOST_FLUCTUATION, Closure, decay_of, shares
+from sgdtheory.risk.mean_field.ensemble import Ensemble
+from sgdtheory.risk.mean_field.signs import fourth_moment
+from sgdtheory.risk.mean_field.stated_error import LATTICE, Carried, Lag, Look
 
 LAST = st.LastIterate()
 HALVES = 2.0 ** -np.arange(30.0), np.full(30, 1 / 30)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.risk import EquivalentRuns, equivalent_runs
+from sgdtheory.risk import EquivalentRuns
+from sgdtheory.risk.mean_field import equivalent_runs
 
 PROBLEM = st.PowerLaw(1.5, 2.0, 40, 0.3)
 METHODS = [st.SignSGD(), st.SignSGD(0.9), st.Adam(0.9, 0.95), st.Adam(0.0, 0.8)]

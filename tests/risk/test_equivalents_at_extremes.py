@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.risk import chi
-from sgdtheory.risk.adam_field import AdamField
-from sgdtheory.risk.ensemble import Ensemble
-from sgdtheory.risk.field import Known
+from sgdtheory.risk.mean_field import chi
+from sgdtheory.risk.mean_field.adam import AdamField
+from sgdtheory.risk.mean_field.ensemble import Ensemble
+from sgdtheory.risk.mean_field.field import Known
 
 LAST = st.LastIterate()
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.risk.contour import FEW_STEPS
-from sgdtheory.risk.exact import risk_parts
 from sgdtheory.risk.reference import risk_by_covariance, risk_by_recursion
+from sgdtheory.risk.solvers.averaged_sgd import risk_parts
+from sgdtheory.risk.solvers.contour import FEW_STEPS
 from sgdtheory.risk.stability import stability_edge
 from tests import oracle
 from tests.marks import slow

@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 
 import sgdtheory as st
 from sgdtheory.problems.modes import Modes
-from sgdtheory.risk.exact import one_minus_power
+from sgdtheory.risk.solvers.averaged_sgd import one_minus_power
 from tests.scaled import SCALES, Scaled
 
 reproducible = settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sgdtheory.risk.fractions import at_steps, fractions, parts, powers, product, summed, times
+from sgdtheory.risk.solvers.fractions import at_steps, fractions, parts, powers, product, summed, times
 
 SETTINGS, MODES, POINTS, SIDES = 2, 5, 7, 3
 

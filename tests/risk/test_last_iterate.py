@@ -7,7 +7,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.risk import iterate_moments
-from sgdtheory.risk.contour import FEW_STEPS
+from sgdtheory.risk.solvers.contour import FEW_STEPS
 from tests import oracle
 from tests.random_problems import random_case
 from tests.scaled import SCALES, Scaled

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.risk import late_steps
+from sgdtheory.risk.solvers import delayed_steps as late_steps
 from tests.dense_delays import risks
 
 EIGENVALUES = np.array([1.0, 0.45, 0.1])

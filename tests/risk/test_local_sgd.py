@@ -7,7 +7,9 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import algorithm_settings, make_algorithm
-from sgdtheory.risk import crossing, mean_path, period
+from sgdtheory.risk import propagate as crossing
+from sgdtheory.risk.systems import mean_path
+from sgdtheory.risk.systems import periodic as period
 from tests.marks import slow
 from tests.simulation.statistical import normal_limit, standard_score
 

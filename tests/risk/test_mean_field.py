@@ -11,14 +11,15 @@ from scipy import integrate, special, stats
 
 import sgdtheory as st
 from sgdtheory.algorithms import Course
-from sgdtheory.risk import fields, run_risks
-from sgdtheory.risk.adam_field import AdamField
-from sgdtheory.risk.chi import ChiRule, chi_rule, chi_rules
-from sgdtheory.risk.ensemble import Ensemble, ensemble
-from sgdtheory.risk.field import ERROR, MEAN, VARIANCE, Known, MemorylessField, Step
-from sgdtheory.risk.mean_field import MeanField
-from sgdtheory.risk.moments import Keeping
-from sgdtheory.risk.sign_field import SignField
+from sgdtheory.risk import run_risks
+from sgdtheory.risk.mean_field import registry as fields
+from sgdtheory.risk.mean_field.adam import AdamField
+from sgdtheory.risk.mean_field.chi import ChiRule, chi_rule, chi_rules
+from sgdtheory.risk.mean_field.ensemble import Ensemble, ensemble
+from sgdtheory.risk.mean_field.field import ERROR, MEAN, VARIANCE, Known, MemorylessField, Step
+from sgdtheory.risk.mean_field.signs import SignField
+from sgdtheory.risk.mean_field.solver import MeanField
+from sgdtheory.risk.systems.moments import Keeping
 from tests.marks import half, slow
 
 LAST = st.LastIterate()
@@ -322,7 +323,7 @@ def test_directions_that_are_left_out(monkeypatch, method, batch):
     setting |= {"algorithm": st.Algorithm(method, st.Linear(), average=LAST)}
     found = st.excess_risk(problem, **setting).total
     for unmoved in (1e-2, 1e-5):
-        monkeypatch.setattr("sgdtheory.risk.ensemble.UNMOVED", unmoved)
+        monkeypatch.setattr("sgdtheory.risk.mean_field.ensemble.UNMOVED", unmoved)
         assert st.excess_risk(problem, **setting).total == pytest.approx(found, rel=1e-3)
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.risk import mean_path, mean_risk
+from sgdtheory.risk import mean_risk
+from sgdtheory.risk.systems import mean_path
 
 EIGENVALUES, SIGNAL = np.array([1.0, 0.5, 0.2, 0.01, 1e-5]), np.array([1.0, 0.4, 0.3, 0.2, 0.1])
 CONSTANT = [

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sgdtheory.risk.mesh import Mesh
-from sgdtheory.risk.resolution import FAST, FINE
+from sgdtheory.risk.solvers.contour import FAST, FINE
+from sgdtheory.risk.solvers.mesh import Mesh
 
 STEPS = 1e9
 

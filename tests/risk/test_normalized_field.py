@@ -6,11 +6,12 @@ import pytest
 from scipy import special
 
 import sgdtheory as st
-from sgdtheory.risk import chi, fields
-from sgdtheory.risk.ensemble import Ensemble
-from sgdtheory.risk.field import ERROR, MEAN, VARIANCE, Known
-from sgdtheory.risk.normalized_field import SIDES, NormalizedField
-from sgdtheory.risk.sign_field import SignField
+from sgdtheory.risk.mean_field import chi
+from sgdtheory.risk.mean_field import registry as fields
+from sgdtheory.risk.mean_field.ensemble import Ensemble
+from sgdtheory.risk.mean_field.field import ERROR, MEAN, VARIANCE, Known
+from sgdtheory.risk.mean_field.normalized import SIDES, NormalizedField
+from sgdtheory.risk.mean_field.signs import SignField
 from tests.marks import slow
 
 FIELD = NormalizedField()
@@ -101,7 +102,7 @@ def test_the_length_of_a_step(batch, noise, variance):
 @pytest.mark.parametrize(("mean", "variance"), [(0.8, 0.02), (2.0, 1.5), (0.05, 1e-8)])
 def test_one_direction_is_the_sign(monkeypatch, batch, mean, variance):
     """With as many nodes of χ."""
-    monkeypatch.setattr("sgdtheory.risk.normalized_field.NODES", chi.NODES)
+    monkeypatch.setattr("sgdtheory.risk.mean_field.normalized.NODES", chi.NODES)
     eigenvalue = np.array([0.25])
     ensemble = ensemble_of(eigenvalue, 0.7)
     _, after, mixing = stepped(eigenvalue, mean, variance, 0.7, batch, rate=0.3)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sgdtheory.problems import Modes
-from sgdtheory.risk.moments import Moments, Steps
-from sgdtheory.risk.one_step import nested, stacked, step, step_maps
+from sgdtheory.risk.systems.moments import Moments, Steps
+from sgdtheory.risk.systems.one_step import nested, stacked, step, step_maps
 
 SETTINGS, MODES = 3, 4
 

@@ -8,7 +8,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.problems import mean_of_samples
-from sgdtheory.risk.reshuffled import (
+from sgdtheory.risk.systems.reshuffled import (
     Moments,
     Sample,
     epoch,

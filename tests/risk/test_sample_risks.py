@@ -7,9 +7,9 @@ import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.problems import TrainingProblem, drawn_sample
 from sgdtheory.risk import as_one_pass, run_risks
-from sgdtheory.risk.responses import responses
-from sgdtheory.risk.sample_moments import RowMoments, divided, second_risks
-from sgdtheory.risk.sample_risks import drivers_of
+from sgdtheory.risk.systems.finite_sample import drivers_of
+from sgdtheory.risk.systems.mean_path import responses
+from sgdtheory.risk.systems.row_moments import RowMoments, divided, second_risks
 from tests.risk.passes import dense, diagonal, enumerated, gradient_steps, rows_of
 
 LAST = st.Algorithm(average=st.LastIterate())
@@ -285,7 +285,7 @@ def test_most_errors_are_within_what_is_stated(monkeypatch):
             with monkeypatch.context() as patched:
                 for name, value in limits.items():
                     patched.setattr(f"sgdtheory.risk.sample_moments.{name}", value)
-                patched.setattr("sgdtheory.risk.sample_risks.LARGEST_WHOLE", 0)
+                patched.setattr("sgdtheory.risk.systems.finite_sample.LARGEST_WHOLE", 0)
                 found = st.excess_risk(fresh.with_samples(size, seed), **setting)
             within.append(abs(found.total / exact.total - 1) <= found.relative_error)
     assert np.mean(within) > 0.85

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sgdtheory.risk.sign_gain import correlated, sign_gain
+from sgdtheory.risk.mean_field.signs import correlated, sign_gain
 
 
 @pytest.mark.parametrize("batch", [1, 3, 64, 1e6])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.risk.sign_gain import correlated
+from sgdtheory.risk.mean_field.signs import correlated
 
 MANY = 10**8  # samples in a batch: m is Gaussian
 LAST = st.LastIterate()

@@ -5,7 +5,8 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import Course, StepMatrices
-from sgdtheory.risk import course_risk, run_risks, thinning
+from sgdtheory.risk import course_risk, run_risks
+from sgdtheory.risk.solvers import thinning
 from tests import together
 
 LAST = st.LastIterate()
@@ -23,7 +24,7 @@ def count(monkeypatch):
         found[one is not None] += 1
         return one
 
-    monkeypatch.setattr("sgdtheory.risk.passage.thinned", counted)
+    monkeypatch.setattr("sgdtheory.risk.solvers.panel_maps.thinned", counted)
     return found
 
 
@@ -56,7 +57,7 @@ def test_all_modes_give_the_same_risk(method, average, monkeypatch):
     course = Course(algorithm, 16.0, 0.1, 1e9)
     few = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
     assert counts[True] > 0
-    monkeypatch.setattr("sgdtheory.risk.passage.thinned", lambda *_: None)
+    monkeypatch.setattr("sgdtheory.risk.solvers.panel_maps.thinned", lambda *_: None)
     every = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
     np.testing.assert_allclose(few, every, rtol=1e-11)
 
@@ -143,6 +144,6 @@ def test_two_slow_vectors_have_poles_of_their_own(interpolation, steps, monkeypa
     few = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
     assert counts[True] > 0
     assert counts[False] == 0
-    monkeypatch.setattr("sgdtheory.risk.passage.thinned", lambda *_: None)
+    monkeypatch.setattr("sgdtheory.risk.solvers.panel_maps.thinned", lambda *_: None)
     every = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
     np.testing.assert_allclose(few, every, rtol=1e-11)

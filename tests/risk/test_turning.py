@@ -6,9 +6,9 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.risk import course_risk
-from sgdtheory.risk.engine import journey
-from sgdtheory.risk.resolution import FINE
-from sgdtheory.risk.turning import turnings
+from sgdtheory.risk.choose import journey
+from sgdtheory.risk.solvers.contour import FINE
+from sgdtheory.risk.solvers.mesh import turnings
 from tests import together
 
 LAST = st.LastIterate()

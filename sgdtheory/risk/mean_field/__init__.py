@@ -1,0 +1,1 @@
+"""Deterministic equivalents of methods that are not linear: signs, Adam, normalized SGD."""

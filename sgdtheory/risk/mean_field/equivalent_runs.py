@@ -1,0 +1,151 @@
+"""Runs of a deterministic equivalent side by side, with any learning rates, and the slopes of their risks (T26, T37).
+
+A step makes values y into `y + F(y, T(y), γ)`, F what the field says and `T = σ² + Σ_i (a_i² + r_i)`. With p(n) the
+derivatives of `R = Σ_i (a_i² + r_i)` by the last values,
+
+    p(t) = p(t + 1) + (∂F/∂y)ᵀ p(t + 1) + ∂T/∂y · (∂F/∂T)ᵀ p(t + 1),    ∂R/∂log γ_t = (γ ∂F/∂γ)ᵀ p(t + 1):
+
+once backwards, for all t. A field's derivatives are differences, of many steps at once since their values are known.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.algorithms import NonlinearMethod
+from sgdtheory.problems import AbstractProblem
+from sgdtheory.risk.mean_field.ensemble import ensemble, steepest
+from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Field, Known
+from sgdtheory.risk.mean_field.registry import field_of
+
+KEPT = 2.5e7  # numbers of values of all steps that are kept at once: 200 MB
+AT_ONCE = 1e4  # directions times steps whose derivatives are computed at once: they stay in the cache
+DIFFERENCE = 1e-5  # of a value's size: differences of the second order err by its square, and by 1e-16 over it
+
+
+class RiskSlopes(NamedTuple):
+    """Of S runs: risks (S,), and their derivatives by log γ_t, (S, n)."""
+
+    risk: np.ndarray
+    by_rate: np.ndarray
+
+
+class Derivatives(NamedTuple):
+    """Of F, of P steps: by the values (q, q, P, K), by T and by log γ, (q, P, K)."""
+
+    own: np.ndarray
+    by_loss: np.ndarray
+    by_rate: np.ndarray
+
+
+class EquivalentRuns:
+    """Runs of n steps whose last iterate counts.
+
+    Args:
+        problem: with finitely many directions, or a PowerLaw.
+        method: that has a field.
+        batch: B of all steps.
+        num_steps: n.
+        travel: Σ γ_t, at most: directions that it does not move are left out.
+    """
+
+    @staticmethod
+    def of(method: NonlinearMethod) -> bool:
+        """Whether this method's runs have slopes: directions, one by one, that meet in the loss alone."""
+        field = field_of(method)
+        return isinstance(field, Field) and field.in_loss_alone
+
+    def __init__(
+        self, problem: AbstractProblem, method: NonlinearMethod, batch: float, num_steps: int, travel: float
+    ) -> None:
+        field = field_of(method)
+        assert isinstance(field, Field), "who searches has asked for it"
+        self.field = field
+        self.ensemble = ensemble(problem, travel, steepest(problem, batch))
+        self.num_steps = num_steps
+        self.number = np.arange(float(num_steps))
+        self.batch = np.full(num_steps, float(batch))
+        self.table = tuple(field.looked_up(self.number, self.batch))
+
+    def risks(self, log_rate: np.ndarray) -> RiskSlopes:
+        """For log γ_t, (S, n)."""
+        values = self.field.start(self.ensemble).size * self.num_steps
+        together = max(int(KEPT / values), 1)
+        with np.errstate(all="ignore"):  # a run that diverges is data
+            found = [self._risks(np.exp(log_rate[k : k + together])) for k in range(0, len(log_rate), together)]
+        return RiskSlopes(*(np.concatenate(each) for each in zip(*found, strict=True)))
+
+    def _risks(self, rate: np.ndarray) -> RiskSlopes:
+        start = self.field.start(self.ensemble)
+        values = np.repeat(start[:, None], len(rate), axis=1)
+        kept = np.empty((self.num_steps, *values.shape))
+        for t in range(self.num_steps):
+            kept[t] = values
+            known = self._known(np.array([t]), rate)
+            values = values + self.field.change(self.ensemble, values, self._loss(values), known)
+        risk = self._loss(values)[:, 0] - self.ensemble.noise
+        return RiskSlopes(risk, self._backward(kept, values, rate))
+
+    def _backward(self, kept: np.ndarray, ended: np.ndarray, rate: np.ndarray) -> np.ndarray:
+        """(S, n), from the values before each step, (n, q, S, K), and those after the last one."""
+        adjoint = self._by_values(ended)
+        by_rate = np.empty_like(rate)
+        for t, at in self._derivatives(kept, rate):
+            by_rate[:, t] = np.einsum("qsk,qsk->s", adjoint, at.by_rate)
+            by_loss = np.einsum("qsk,qsk->s", adjoint, at.by_loss)[:, None]
+            adjoint = adjoint + np.einsum("qsk,qpsk->psk", adjoint, at.own) + self._by_values(kept[t]) * by_loss
+        return by_rate
+
+    def _derivatives(self, kept: np.ndarray, rate: np.ndarray) -> Iterator[tuple[int, Derivatives]]:
+        """Of the steps of all runs, the last step first, many of them computed at once."""
+        _, q, runs, size = kept.shape
+        together = max(int(AT_ONCE / (runs * size)), 1)
+        for high in range(self.num_steps, 0, -together):
+            steps = np.arange(max(high - together, 0), high)
+            there = np.moveaxis(kept[steps], 0, 1).reshape(q, -1, size)
+            found = self._at(there, self._known(steps, rate))
+            each = [part.reshape(*part.shape[:-2], steps.size, runs, size) for part in found]
+            for place in range(steps.size - 1, -1, -1):
+                yield int(steps[place]), Derivatives(*(part[..., place, :, :] for part in each))
+
+    def _at(self, there: np.ndarray, known: Known) -> Derivatives:
+        """At values (q, P, K); by differences upwards, where variances are positive."""
+        loss = self._loss(there)
+        here = self.field.change(self.ensemble, there, loss, known)
+
+        def slope(changed: Callable[[float], np.ndarray], size: np.ndarray | float) -> np.ndarray:
+            """From the change as a function of how far it is asked for, in shares of a size."""
+            return (4 * changed(DIFFERENCE) - changed(2 * DIFFERENCE) - 3 * here) / (2 * DIFFERENCE * size)
+
+        def with_value(row: int, size: np.ndarray) -> np.ndarray:
+            unit = np.eye(len(there))[row][:, None, None] * size
+            return slope(lambda far: self.field.change(self.ensemble, there + far * unit, loss, known), size)
+
+        def with_rate(far: float) -> np.ndarray:
+            return self.field.change(self.ensemble, there, loss, known._replace(rate=known.rate * (1 + far)))
+
+        return Derivatives(
+            np.stack([with_value(row, size) for row, size in enumerate(self.field.scales(there))], axis=1),
+            slope(lambda far: self.field.change(self.ensemble, there, loss * (1 + far), known), loss),
+            slope(with_rate, 1.0),
+        )
+
+    def _known(self, steps: np.ndarray, rate: np.ndarray) -> Known:
+        """Of these steps of all runs, (T S, …), run by run within a step."""
+        every = np.repeat(steps, len(rate))
+        table = tuple(each[every] for each in self.table)
+        return Known(self.number[every, None], rate.T[steps].reshape(-1, 1), self.batch[every, None], table)
+
+    def _loss(self, values: np.ndarray) -> np.ndarray:
+        """(P, 1) T."""
+        weights = self.ensemble.multiplicity
+        own = values[MEAN] ** 2 + np.maximum(values[VARIANCE], 0.0)
+        return (own @ weights + self.ensemble.frozen + self.ensemble.noise)[:, None]
+
+    def _by_values(self, values: np.ndarray) -> np.ndarray:
+        """(q, P, K): derivatives of T by the values."""
+        found = np.zeros_like(values)
+        found[MEAN] = 2 * values[MEAN] * self.ensemble.multiplicity
+        found[VARIANCE] = self.ensemble.multiplicity
+        return found

@@ -1,0 +1,1 @@
+"""How systems are solved: step by step, by one contour integral, or on panels of collocation."""

@@ -1,0 +1,98 @@
+"""The contour on which coefficients of generating functions are integrated, and the modes that it needs.
+
+The n-th coefficient of a function of `z = e^−p` whose poles are real, `p ≤ growth`, is the integral of `e^{np}` times
+the function over a parabola `np = n·growth + μ(1 + iu)²` (Weideman & Trefethen 2007, "Parabolic and hyperbolic contours
+for computing the Bromwich integral").
+
+How finely runs are followed.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.problems import AbstractProblem, Modes
+
+# below this a sum over directions is, to rounding, a polynomial in λ: what `problem.modes` is asked for
+CONTOUR_RESOLVED = 0.5  # nγλ: the sums at the points of the contour, which keep at least |np| ≥ 4 away from their poles
+FEW_STEPS = 32  # up to here sums over steps are added term by term: as fast as the contour, and exact
+LARGEST_REACH = 1e300  # of nγ: beyond it lies the end of the range of a float
+NEGLIGIBLE = 45.0  # e^−45 is below rounding error: residues smaller than this times the rest are left out
+PIECE = 48_000  # numbers in a temporary, 384 kB: by measurement
+
+
+class Contour(NamedTuple):
+    """Points `n p = μ(1 + iu)²` and weights of `(1/2πi) ∫ e^{np} f dp`, (C,) each: the upper half."""
+
+    points: np.ndarray
+    weights: np.ndarray
+
+
+def _parabola(mu: float, h: float, num: int) -> Contour:
+    """The trapezoidal rule with step h in u.
+
+    It converges like e^{−2π/h} times (2π/h)^7 for the strongest pole that occurs, p^−4; what lies beyond the last point
+    is of the order e^{−μ(uh)²}, and rounding is amplified by e^μ.
+    """
+    side = 1 + 1j * h * (np.arange(num) + 0.5)
+    points = mu * side**2
+    return Contour(points, 2 * mu * h / np.pi * side * np.exp(points))
+
+
+CONTOUR = _parabola(4.8, 0.125, 21)  # chosen by measurement: to 3e-15 for poles up to p^−4
+QUIET_CONTOUR = _parabola(4.0, 0.12, 27)  # amplifies rounding least: for coefficients that may have decayed
+# relative error → contour, by measurement: for searches, as smooth in all arguments as the risk itself
+FAST_CONTOURS = {3e-9: _parabola(5.4, 0.19, 10), 2e-6: _parabola(4.5, 0.26, 6)}
+
+
+def contour_within(tolerance: float) -> Contour:
+    """The contour with the fewest points whose relative error is below a tolerance; `CONTOUR` if there is none."""
+    return next((each for error, each in reversed(FAST_CONTOURS.items()) if error <= tolerance), CONTOUR)
+
+
+def contour_modes(problem: AbstractProblem, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> Modes:
+    """The modes with which sums over directions hold on the contours of all these γ and n."""
+    reach = (steps * rate).max(initial=1.0)
+    return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH), tolerance)
+
+
+class Resolution(NamedTuple):
+    """How finely smooth pieces are followed.
+
+    Attributes:
+        order: p, points on a panel.
+        ratio: of the distances of a panel's ends from the kink before it.
+        modes: relative error that sums over directions may have.
+        tail: share that the two highest Legendre coefficients of second moments may have on a panel; with more it is
+            halved.
+        turn: radians by which moments may turn on a panel (`turning`).
+        still: error of the way that is left to the end, which may then be a single panel.
+        contour: of closed forms.
+    """
+
+    order: int
+    ratio: float
+    modes: float
+    tail: float
+    turn: float
+    still: float
+    contour: Contour
+
+
+# By measurement (tests/risk/test_algorithm_steps.py, tests/risk/test_tolerances.py)
+# error 1e-11 as a rule, 1e-8 next to the edge, 1e-7 beyond it
+FINE = Resolution(9, 2.0, 0.0, 1e-6, 2.5, 1e-12, QUIET_CONTOUR)
+# at least three times that, forty as a rule: bounds the error
+ROUGH = Resolution(7, 2.0, 0.0, 1e-4, 2.5, 1e-11, QUIET_CONTOUR)
+# about 1e-8, for searches
+CLOSE = Resolution(8, 2.0, 1e-8, 1e-5, 3.0, 1e-10, contour_within(1e-8))
+# about 1e-5, to begin them with
+FAST = Resolution(5, 3.0, 1e-6, np.inf, 2.0, 1e-7, contour_within(1e-8))
+
+# relative error → resolution
+RESOLUTIONS = {0.0: FINE, 1e-8: CLOSE, 1e-5: FAST}
+
+
+def resolution_within(tolerance: float) -> Resolution:
+    """The roughest one whose relative error is below a tolerance."""
+    return RESOLUTIONS[max(error for error in RESOLUTIONS if error <= tolerance)]

@@ -1,0 +1,110 @@
+"""What moments are made of at the points of a contour: polynomials over determinants of small matrices, mode by mode.
+
+With t = n(1/z − 1), each inverse of `closed_form` is `1 − zT = (z/n)(t + n(1 − T))`, and by adjugate and determinant
+
+    (t + M)⁻¹ r = adj(t + M) r / det(t + M)
+
+is a polynomial in t over another, with real coefficients. At a point a mode costs its 1/det alone: sums over the modes,
+and over the points, are products of real matrices with the real and imaginary parts of 1/det. For up to
+`LARGEST_ADJUGATE` unknowns; more are eliminated at every point (`elimination`).
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sgdtheory.risk.solvers.small_systems import adjugate, determinant
+
+LARGEST_SQUARED = 1e36  # n: beyond it |det|² may leave the range of a float, and complex numbers are inverted instead
+
+
+class Fractions(NamedTuple):
+    """(t + M)⁻¹ r: numerators (q, …, S, K) from t^{q−1} down, and parts (2, S, K, C) of 1/det."""
+
+    numerators: np.ndarray
+    inverse: np.ndarray
+
+
+def fractions(matrix: np.ndarray, right: np.ndarray, t: np.ndarray, num_steps: np.ndarray) -> Fractions:
+    """`(t + matrix)⁻¹ right` at points t, (S, C), for matrices (q, q, S, K) and right (q, r, S, K).
+
+    Both in units of the size of the matrix, so that no product leaves the range of a float.
+    """
+    q = matrix.shape[0]
+    unit = 1 / (1 + np.abs(matrix).max((0, 1)))
+    scaled = matrix * unit
+    numerators = adjugate(scaled, right)
+    coefficients = determinant(scaled)
+    for power in range(q):
+        factor = unit ** (q - power)
+        numerators[power] *= factor
+        coefficients[power] *= factor
+    return Fractions(numerators, _inverse(coefficients, t, bool(num_steps.max() > LARGEST_SQUARED)))
+
+
+def _inverse(coefficients: np.ndarray, t: np.ndarray, enormous: bool) -> np.ndarray:
+    """(2, S, K, C) real and imaginary parts of one over polynomials in t, (q + 1, S, K), highest power first."""
+    found = coefficients.transpose(1, 2, 0) @ parts(powers(t, coefficients.shape[0] - 1).transpose(1, 0, 2))
+    if enormous:
+        return parts(np.reciprocal(found[0] + 1j * found[1]))
+    norm = found[0] * found[0]
+    norm += found[1] * found[1]
+    np.reciprocal(norm, out=norm)
+    found *= norm
+    np.negative(found[1], out=found[1])
+    return found
+
+
+def powers(t: np.ndarray, degree: int) -> np.ndarray:
+    """(degree + 1, S, C) of t^degree … 1."""
+    found = np.ones((degree + 1, *t.shape), dtype=complex)
+    for place in range(degree)[::-1]:
+        np.multiply(found[place + 1], t, out=found[place])
+    return found
+
+
+def parts(values: Any) -> np.ndarray:
+    """(2, …) real and imaginary parts."""
+    return np.stack([values.real, values.imag])
+
+
+def times(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Parts of the products of complex numbers, by their parts, (2, …)."""
+    found = left[0] * right
+    found[0] -= left[1] * right[1]
+    found[1] += left[1] * right[0]
+    return found
+
+
+def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Coefficients (L + M − 1, …) of the products of polynomials (L, …) and (M, …) in t."""
+    shape = np.broadcast_shapes(left.shape[1:], right.shape[1:])
+    found = np.zeros((left.shape[0] + right.shape[0] - 1, *shape))
+    for i, j in np.ndindex(left.shape[0], right.shape[0]):
+        found[i + j] += left[i] * right[j]
+    return found
+
+
+def summed(numerators: np.ndarray, inverse: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """(r, S, C) sums over modes of polynomials (M, r, S, K) in t, highest power first, times `inverse`."""
+    degrees, sides, settings, _ = numerators.shape
+    measures = numerators.transpose(2, 0, 1, 3).reshape(settings, degrees * sides, -1)
+    real, imaginary = measures @ inverse
+    sums = (real + 1j * imaginary).reshape(settings, degrees, sides, -1).transpose(1, 2, 0, 3)
+    found = sums[0]
+    for each in sums[1:]:
+        found = found * t + each
+    return found
+
+
+def at_steps(numerators: np.ndarray, inverse: np.ndarray, weight: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """(…, p, S, K) sums over points of `weight`, (p, S, C), times fractions with numerators (M, …, p or 1, S, K)."""
+    columns: Any = (powers(t, numerators.shape[0] - 1)[:, None] * weight).transpose(2, 3, 0, 1)  # (S, C, M, p)
+    shape = columns.shape
+    columns = columns.reshape(*shape[:2], -1)
+    sums = inverse[0] @ columns.real - inverse[1] @ columns.imag
+    sums = sums.reshape(*sums.shape[:2], *shape[2:]).transpose(2, 3, 0, 1)  # (M, p, S, K)
+    found: Any = numerators[0] * sums[0]
+    for numerator, each in zip(numerators[1:], sums[1:], strict=True):
+        found = found + numerator * each
+    return found

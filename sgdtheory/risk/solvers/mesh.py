@@ -1,0 +1,237 @@
+"""Where the panels of a smooth piece begin and end.
+
+How fast moments turn where the coefficients of a method change with the step, as those of schedule-free SGD do.
+
+Its directions swing slowly, at a rate per step like 1/t: on panels that grow with t, their moments `Re r^t e^{2iωt}`
+turn by about as much on each. What has decayed by e^−E may turn farther: of a turn by Θ, p Radau points miss some
+Θ^{2p}, so that `Θ e^{−E/2p}` is what counts.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.algorithms import StepMatrices
+from sgdtheory.risk.solvers.collocation import radau_nodes, tails
+from sgdtheory.risk.solvers.contour import Resolution
+from sgdtheory.risk.solvers.spectrum import eigenvalues_of_steps, loads, radii, step_spectrum
+from sgdtheory.risk.solvers.thinning import slow_decay
+from sgdtheory.risk.systems.constant import Stage, make_stage
+from sgdtheory.risk.systems.runs import Piece
+
+PROBES_A_DOUBLING = 4  # of the steps since the last kink, at which directions are looked at
+MOST_DIRECTIONS = 32  # of a spectrum: neighbours turn alike
+SMALLEST = 1e-300  # |μ|: of what is gone at once
+
+
+class Turning(NamedTuple):
+    """How far the moments of a run turn a step, in radians, weighed by what is left of them, at T steps, (T,)."""
+
+    steps: np.ndarray
+    rates: np.ndarray
+
+    def at(self, step: float) -> float:
+        """At a step between."""
+        return float(np.interp(step, self.steps, self.rates))
+
+    def slower(self, rate: float) -> float:
+        """The step from which moments turn no faster than this."""
+        fast = np.flatnonzero(self.rates > rate)
+        return float(self.steps[min(fast[-1] + 1, self.steps.size - 1)]) if fast.size else float(self.steps[0])
+
+
+def turnings(piece: Piece) -> list[Turning | None]:
+    """Of each run; None of methods that do not change with the step, whose directions come to rest."""
+    if piece.runs.algorithm.method.step_dependence != "smooth":
+        return [None] * piece.low.size
+    every = piece.ground.modes.eigenvalue
+    some = np.unique(np.linspace(0, every.size - 1, min(every.size, MOST_DIRECTIONS)).astype(int))
+    return [_turning(piece.some(np.array([run])), every[some]) for run in range(piece.low.size)]
+
+
+def _turning(piece: Piece, eigenvalue: np.ndarray) -> Turning:
+    """Of a single run."""
+    since = max(float(piece.high[0] - piece.origin[0]), 1.0)
+    number = int(PROBES_A_DOUBLING * np.log2(since)) + 2
+    probes = piece.origin[0] + np.unique(np.floor(np.geomspace(1.0, since, number))) - 1
+    here = piece.runs.coefficients(probes[None]).matrices
+    slow = here.decay[..., None] + (here.b[:, :, None] * here.c[:, None])[..., None] * eigenvalue
+    values = 1 - eigenvalues_of_steps(slow)  # (k, T, L)
+    turn = np.where(values.imag != 0, np.abs(np.angle(values)), 0.0).max(0)
+    fall = np.maximum(-2 * np.log(np.maximum(np.abs(values).max(0), SMALLEST)), 0.0)
+    fallen = np.cumsum(fall[:-1] * np.diff(probes)[:, None], axis=0)
+    fallen = np.concatenate([np.zeros((1, eigenvalue.size)), fallen]) / (2 * piece.ground.resolution.order)
+    found = 2 * turn * np.exp(-fallen)
+    if piece.keeping is not None:  # x of an average holds single powers
+        found = np.maximum(found, turn * np.exp(-fallen / 2))
+    return Turning(probes, found.max(1))
+
+
+PANEL_VARIATION = 5.0  # of learning rate and batch size within a panel
+SHORTEST_PANEL = 16.0  # steps: shorter ones are taken
+TURNING_RATIO = 2.0  # of a panel's ends where coefficients change like 1/t
+PANEL_DECAY = 1.0  # by which exponent all directions may have decayed within a panel
+PANEL_RISE = 4.0  # by which exponent the moments may grow within a panel, roughly followed
+STILL_WAY = 0.5  # exponents that the fastest directions may yet decay by until the end, so that a single panel does
+MOST_DECAY = 45.0  # exponents of decay that are followed: e^−45 of the initial risk is nothing
+MOST_GROWTH = 800.0  # exponents of growth: e^800 is beyond the range of a float
+GROWTH_PROBES = 17  # steps of a piece at which the rate of growth is computed, if there is any
+
+Way = list[tuple[float, float]]  # first steps and ends of the panels of a run
+
+
+class Mesh(NamedTuple):
+    """What panels of a piece have to respect.
+
+    Attributes:
+        resolution: order and ratio.
+        origin, last: steps at which the piece begins and ends.
+        size: γ_t, and what else may change by `PANEL_VARIATION` at most within a panel, (C, T) for T steps.
+        slowest: rate per step and unit of learning rate at which what is learnt last decays: within a panel by
+            e^−`PANEL_DECAY` at most, as a polynomial cannot follow an exponential for longer, until nothing is left.
+        growth: rate per step at which the moments grow at a step, 0 where they do not: by e^`PANEL_RISE` at most.
+        fastest: rate per step and unit of γ at which what is learnt first decays.
+        forgotten: rate per step at which an average's square forgets.
+        turning: how far moments turn a step at a step, if they do.
+    """
+
+    resolution: Resolution
+    origin: float
+    last: float
+    size: Callable[[np.ndarray], np.ndarray]
+    slowest: float
+    growth: Callable[[float], float]
+    fastest: float
+    forgotten: float = 0.0
+    turning: Turning | None = None
+
+    def panels(self, first: float) -> Iterator[tuple[float, float]]:
+        """From the step `first` to the last."""
+        low = first
+        left = MOST_DECAY
+        ratio = min(self.resolution.ratio, TURNING_RATIO) if self.turning else self.resolution.ratio
+        while low < self.last:
+            further = np.ceil((ratio - 1) * (low - self.origin))
+            rate = self.slowest * float(self.size(np.array([low])).T[0, 0]) if left > 0 else 0.0
+            if rate > 0:
+                further = min(further, np.ceil(PANEL_DECAY / rate))
+            high = float(min(low + max(further, SHORTEST_PANEL), self.last))
+            left -= (high - low) * rate
+            yield from self._split(low, high)
+            low = high
+
+    def _split(self, low: float, high: float) -> Iterator[tuple[float, float]]:
+        if high - low > SHORTEST_PANEL and self._too_long(low, high):
+            middle = float(np.floor((low + high) / 2))
+            yield from self._split(low, middle)
+            yield from self._split(middle, high)
+        else:
+            yield low, high
+
+    def _still(self, low: float) -> bool:
+        """Whether so little moves until the end that polynomials follow it, as they do γ_t and B_t."""
+        order = self.resolution.order
+        values = self.size(low + (radau_nodes(order) + 1) / 2 * (self.last - 1 - low))
+        largest = values.max(1, keepdims=True)
+        way = self.fastest * float(largest[0, 0]) * (self.last - low)
+        forgotten = self.forgotten * (self.last - low)
+        return way + forgotten < STILL_WAY and way * tails(values / largest, 1.0).max() < self.resolution.still
+
+    def _too_long(self, low: float, high: float) -> bool:
+        if high == self.last and self._still(low):
+            return False
+        ratio = self.resolution.ratio
+        values = self.size(np.array([low, high - 1]))
+        if (values.max(1) > PANEL_VARIATION * values.min(1)).any():
+            return True
+        falls = values[0, 1] < values[0, 0]  # perhaps to 0, and with a kink there
+        if falls and self.last - low > ratio * (self.last - high + SHORTEST_PANEL / 2):
+            return True
+        way = (np.array([low, high]) - self.origin) * values[0]  # how far the slow directions have come since the kink
+        if way[1] > (ratio + 0.2) * way[0]:
+            return True
+        if self.turning and self.turning.at(low) * (high - low) > self.resolution.turn:
+            return True
+        return max(self.growth(low), self.growth(high - 1)) * (high - low) > PANEL_RISE
+
+
+def panels_of(piece: Piece, turnings: list[Turning | None]) -> list[Way | None]:
+    """Panels of each run, whose moments turn so; None for one that grows beyond all numbers."""
+    probes = np.floor(np.linspace(piece.low, np.maximum(piece.high - 1, piece.low), GROWTH_PROBES, axis=1))
+    rates = piece.runs.rates_at(probes)
+    slowest = _slowest(piece, rates.max(1))
+    growths = _growths(piece, probes, rates)
+    known: dict[tuple[float, ...], Way] = {}
+    found: list[Way | None] = []
+    forgotten = (2 * piece.keeping.forgetting).tolist() if piece.keeping else [0.0] * len(growths)
+    ends = zip(piece.origin.tolist(), piece.low.tolist(), piece.high.tolist(), strict=True)
+    each = zip(ends, slowest.tolist(), growths, _fastest(piece).tolist(), turnings, strict=True)
+    for run, ((origin, begin, end), slow, growth, fast, turning) in enumerate(each):
+        course = piece.runs.courses[run]
+        # what neither grows nor turns nor decays much has panels that do not depend on γ
+        alike = slow == 0 and growth is _no_growth and not turning and course.constant_batch
+        key = (origin, begin, end, course.num_steps, fast * course.rate, 0.0 if alike else course.rate, course.batch)
+        if growth is not None and key not in known:
+            size = piece.runs.size(run)
+            mesh = Mesh(piece.ground.resolution, origin, end, size, slow, growth, fast, forgotten[run], turning)
+            known[key] = list(mesh.panels(begin))
+        found.append(None if growth is None else known[key])
+    return found
+
+
+def _slowest(piece: Piece, largest: np.ndarray) -> np.ndarray:
+    """(S,) rates per step and unit of γ at which what is learnt last decays; 0 if hardly. `largest` γ of each."""
+    rates = piece.runs.rates_at(piece.low)
+    falls = -2 * step_spectrum(piece.runs.maps(piece.low, piece.ground.modes).propagator_decay).slowest
+    slowest = np.where(rates > 0, falls / np.where(rates > 0, rates, 1.0), 0.0)
+    return np.where(slowest * largest * piece.steps < PANEL_DECAY / 2, 0.0, slowest)
+
+
+def _fastest(piece: Piece) -> np.ndarray:
+    """(S,) rates per step and unit of γ at which what is learnt first decays, if γ is small.
+
+    Times the peak of γ they are powers of 2, no less than it is, so that runs of like rates have the same panels.
+    """
+    rates = piece.runs.rates_at(piece.low)
+    matrices = piece.runs.coefficients(piece.low[:, None]).matrices
+    slow = slow_decay(StepMatrices(*(each[:, None] for each in matrices)))
+    with np.errstate(all="ignore"):
+        found = 2 * slow.slope / rates * piece.ground.modes.eigenvalue.max()
+        found = 2 ** np.ceil(np.log2(found * piece.runs.rate)) / piece.runs.rate
+    return np.where(np.isfinite(found), found, np.inf)
+
+
+def _growths(piece: Piece, probes: np.ndarray, rates: np.ndarray) -> list[Callable[[float], float] | None]:
+    """Rates of growth of the moments at the steps of a piece, roughly; None if they grow beyond all numbers.
+
+    Where the largest step does not make them grow, smaller ones do not. An empty piece has none.
+    """
+    every = np.arange(rates.shape[0])
+    grows = _grows(piece, probes[every, np.argmax(rates, axis=1)]) & (piece.steps > 0)
+    return [
+        _growth_between(piece.some(np.array([run])), np.unique(row)) if growing else _no_growth
+        for run, row, growing in zip(every.tolist(), probes, grows.tolist(), strict=True)
+    ]
+
+
+def _grows(piece: Piece, steps: np.ndarray) -> np.ndarray:
+    """(S,) or (S, P) flat, whether the moments of each run would grow, if all steps were like this one of it."""
+    maps = piece.runs.maps(steps, piece.ground.modes)
+    return (radii(maps.propagator_decay) > 1) | (loads(maps, piece.ground.modes.driving) >= 1)
+
+
+def _growth_between(piece: Piece, probes: np.ndarray) -> Callable[[float], float] | None:
+    """Of a single run, from its rates at some steps."""
+    stage: Stage = make_stage(piece.runs.coefficients(probes[None]), piece.ground.modes, piece.runs.output, None)
+    growing = np.flatnonzero(_grows(piece, probes[None]))
+    rates = np.zeros(probes.size)
+    rates[growing] = np.maximum(stage.some(growing).growths(np.full(growing.size, math.inf)), 0.0)
+    if np.trapezoid(rates, probes) > MOST_GROWTH:
+        return None
+    return lambda step: float(np.interp(step, probes, rates))
+
+
+def _no_growth(step: float) -> float:
+    return 0.0

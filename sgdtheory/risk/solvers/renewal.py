@@ -1,0 +1,115 @@
+"""Many steps with constant coefficients in closed form: from the moments at their start to those at their end.
+
+T20 is a renewal equation. With `T_i` the map of M_i, its own part of the bracket included, and z the generating
+variable,
+
+    ĥ = P̂ + σ²/(1 − z) = (F̂ + σ²/(1 − z))/(1 − z κ̂),    F̂ = Σ ℓ·(1 − zT_i)⁻¹M_i(0),    κ̂ = Σ ℓ·(1 − zT_i)⁻¹w_i,
+    M̂_i = (1 − zT_i)⁻¹ (M_i(0) + z w_i ĥ),
+    x̂_i = (1 − zρA_i)⁻¹ (x_i(0) + zω A_i M̂_i o),    Ŝ² = (S²(0) + z(2ρω Σ oᵀx̂_i + ω² Σ oᵀM̂_i o))/(1 − zρ²),
+
+and the moments after n steps are coefficients of z^n: integrals over the parabola of E2–E3 about z = 1, which holds all
+positive poles, and over its mirror image about z = −1 where directions overshoot. Complex poles, of underdamped
+directions, lie outside: they must have died out (THEORY.md T25); `settling_steps` says when.
+
+At the end of a run sums over the modes are enough. All of them are sums of polynomials in z over the determinants of
+`1 − zT_i` and `1 − zρA_i`: one product of matrices for all points of the contour.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sgdtheory.risk.solvers.contour import NEGLIGIBLE
+from sgdtheory.risk.solvers.elimination import eliminated_moments
+from sgdtheory.risk.solvers.small_systems import LARGEST_ADJUGATE
+from sgdtheory.risk.solvers.transforms import NUMBERS_AT_ONCE, ends_at, moments_at
+from sgdtheory.risk.systems.constant import Points, Stage, contour_points
+from sgdtheory.risk.systems.moments import Ends, Moments, Passed, at_runs, ends, together
+
+NOISE = np.array([0.0, 1.0])  # σ² of the two parts, bias and variance
+
+
+def after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> Passed:
+    """Moments of S settings after n ≥ 1 steps of the stage, (S,)."""
+    few = stage.maps.decay.shape[1] <= LARGEST_ADJUGATE
+    return in_portions(moments_at if few else eliminated_moments, stage, moments, num_steps)
+
+
+def ends_after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> Ends:
+    """`after`, summed over the modes."""
+    if stage.maps.decay.shape[1] > LARGEST_ADJUGATE:
+        found = after(stage, moments, num_steps)
+        return ends(found.moments, stage.output, found.size)
+    return in_portions(ends_at, stage, moments, num_steps)
+
+
+# What is evaluated on a contour: moments or their sums after n steps, with so much σ² in each part.
+Evaluation = Callable[[Any, Moments, np.ndarray, Points], Any]
+
+
+def in_portions(evaluate: Evaluation, stage: Any, moments: Moments, num_steps: np.ndarray) -> Any:
+    """Settings in portions whose temporaries stay in a core's cache; of a `Stage`, or of rounds (`rounds`)."""
+    size = max(1, NUMBERS_AT_ONCE // (stage.modes.eigenvalue.size * stage.contour.points.size))
+    rate = stage.growths(num_steps)
+    portions = []
+    for falling, follow in ((False, _rising), (True, _falling)):
+        some = np.flatnonzero((rate < 0) == falling)
+        if size >= some.size == rate.size:
+            return follow(evaluate, stage, moments, num_steps, rate)
+        for begin in range(0, some.size, size):
+            places = some[begin : begin + size]
+            here = at_runs(moments, places)
+            found = follow(evaluate, stage.some(places), here, num_steps[places], rate[places])
+            portions.append((places, found))
+    return together(portions)
+
+
+def _rising(evaluate: Evaluation, stage: Stage, moments: Moments, num_steps: np.ndarray, rate: np.ndarray) -> Any:
+    return _at_rate(evaluate, stage, moments, NOISE, num_steps, rate)
+
+
+def _falling(evaluate: Evaluation, stage: Stage, moments: Moments, num_steps: np.ndarray, rate: np.ndarray) -> Any:
+    """What is there decays, and keeps its digits while it does; what σ² adds has its own pole at z = 1."""
+    left = _at_rate(evaluate, stage, moments, 0 * NOISE, num_steps, rate)
+    nothing = Moments(*(0 * each[1:] for each in moments))
+    added = _at_rate(evaluate, stage, nothing, NOISE[1:], num_steps, 0 * rate)
+    for whole, part in zip(left, added, strict=True):
+        whole[1:] += part
+    return left
+
+
+def _at_rate(
+    evaluate: Evaluation, stage: Any, moments: Moments, noise: np.ndarray, num_steps: np.ndarray, rate: np.ndarray
+) -> Any:
+    """With the rate at which the moments of the iterate grow or, below 0, decay; the average may decay more slowly."""
+    if stage.keeping is None:
+        return _on_contours(evaluate, stage, moments, noise, num_steps, rate)
+    with np.errstate(divide="ignore"):
+        slower = np.maximum(rate, 2 * np.log1p(-stage.keeping.forgetting))
+    slower = np.where(np.abs(slower) * num_steps > 1, slower, 0.0)
+    found = _on_contours(evaluate, stage, moments, noise, num_steps, slower)
+    if (differ := np.flatnonzero(slower != rate)).size:
+        iterate = stage.some(differ).without_average()
+        here = at_runs(moments, differ)
+        apart = _on_contours(evaluate, iterate, here, noise, num_steps[differ], rate[differ])
+        found[0][:, differ] = apart[0]
+        found.size[:, differ, 0] = apart.size[..., 0]
+    return found
+
+
+def _on_contours(
+    evaluate: Evaluation, stage: Stage, moments: Moments, noise: np.ndarray, num_steps: np.ndarray, rate: np.ndarray
+) -> Any:
+    """With the mirror image of the contour where directions overshoot."""
+    mirrored = stage.spectrum.negative * num_steps > -NEGLIGIBLE
+    portions = []
+    for whether in (False, True):
+        if not (places := np.flatnonzero(mirrored == whether)).size:
+            continue
+        points = contour_points(stage.contour, num_steps[places], rate[places], whether)
+        if places.size == mirrored.size:
+            return evaluate(stage, moments, noise, points)
+        here = at_runs(moments, places)
+        portions.append((places, evaluate(stage.some(places), here, noise, points)))
+    return together(portions)

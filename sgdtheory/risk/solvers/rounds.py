@@ -1,0 +1,265 @@
+"""Many rounds of local steps in closed form (THEORY.md T40): `closed_form` with a period in place of a step.
+
+With Φ, W, r, K and e of a `period` and ζ the generating variable of rounds,
+
+    (1 − K − ζ Σ_i r_i (1 − ζΦ_i)⁻¹ W_i) ĥ = Σ_i r_i (1 − ζΦ_i)⁻¹ y_i(0) + σ²/(1 − ζ),
+    ŷ_i = (1 − ζΦ_i)⁻¹ (y_i(0) + ζ W_i ĥ),    Ŝ² = (S²(0) + ζ (Σ e_i·ŷ_i + e·ĥ))/(1 − ζρ^{2H}),
+
+and m numbers ĥ couple the directions where a single step has one.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from sgdtheory.risk.solvers.renewal import in_portions
+from sgdtheory.risk.solvers.small_systems import resolvent, solve
+from sgdtheory.risk.solvers.spectrum import AT_ONE, NEARLY_UNSTABLE, near_threshold
+from sgdtheory.risk.solvers.transforms import sizes
+from sgdtheory.risk.systems.constant import Points
+from sgdtheory.risk.systems.moments import Moments, Passed, at_runs, pack, unpack
+from sgdtheory.risk.systems.periodic import Period
+
+NUMBERS_AT_ONCE = 200_000  # in a temporary, 3 MB
+ROUNDED = 1e-14  # of an eigenvalue
+RATE_ACCURACY = 1e-6  # of the rate of growth, in units of 1/n
+EPSILON = float(np.finfo(float).eps)
+# The smallest factor a round that contours follow: 1 − Φ, from which they are computed, is singular to rounding beside
+# smaller ones. After the 17 rounds of the shortest closed form 1e-204 is left, which no risk shows.
+LEAST_LEFT = 1e-12
+SMALLEST = 1e-300  # λ that is 0 to a division
+TINY = 1e-9  # a load that is as good as none
+
+
+class PeriodStage:
+    """A period in S settings, ready for any number of rounds: what `closed_form` asks of a stage."""
+
+    def __init__(self, period: Period, stable: bool = False, loads: np.ndarray | None = None) -> None:
+        self.period = period
+        self._loads = loads
+        self.stable = stable
+        self.modes = period.modes
+        self.contour = period.contour
+        self.spectrum = period.spectrum
+        self.keeping = period.keeping
+
+    def some(self, places: np.ndarray) -> "PeriodStage":
+        """Of some of the settings."""
+        loads = None if self._loads is None else self._loads[places]
+        return PeriodStage(self.period.some(places), self.stable, loads)
+
+    def without_average(self) -> "PeriodStage":
+        """Of the iterate alone."""
+        return PeriodStage(self.period.without_average(), self.stable, self._loads)
+
+    @property
+    def loads(self) -> np.ndarray:
+        """(S,) `load`, which is looked for once."""
+        if self._loads is None:
+            self._loads = load(self.period)
+        return self._loads
+
+    def near_threshold(self, num_rounds: np.ndarray) -> np.ndarray:
+        """(S,) whether rounding of γ counts after so many rounds.
+
+        A direction may hardly move in a round though it does in every step, and others do (γλ = 2 and an even H).
+        """
+        slow = -own_excesses(self.period)
+        pace = slow / np.maximum(self.modes.eigenvalue, SMALLEST)
+        back = pace < np.where(pace.shape[1] == 1, np.inf, pace.max(1, initial=0.0)[:, None] / 2)
+        held = ((slow < NEARLY_UNSTABLE) & back & (self.modes.eigenvalue > 0)).any(1)
+        return held | near_threshold(self.loads, self.spectrum, num_rounds)
+
+    def growths(self, num_rounds: np.ndarray) -> np.ndarray:
+        """(S,) rates per round at which moments grow or, below 0, decay, where so many rounds tell them from 0."""
+        found = np.zeros(num_rounds.size)
+        for place, rounds in enumerate(num_rounds.tolist()):
+            one = self.period.some(np.array([place]))
+            slowest = 2 * float(one.spectrum.slowest[0])
+            may_settle = slowest <= 0 and (self.stable or self.loads[place] < 1)
+            if may_settle and slowest > -1 / rounds:
+                continue
+            excess = _largest_excess(one, may_settle, max(RATE_ACCURACY / rounds, EPSILON))
+            found[place] = np.log1p(max(excess, LEAST_LEFT - 1))
+        return np.where(np.abs(found) * num_rounds > 1, found, 0.0)
+
+
+def after(stage: PeriodStage, moments: Moments, num_rounds: np.ndarray) -> Passed:
+    """Moments of S settings after so many rounds, (S,) ≥ 1, from the beginning of one."""
+    return in_portions(_moments_at, stage, moments, num_rounds)
+
+
+def one_by_one(period: Period, moments: Moments, num_rounds: np.ndarray) -> Moments:
+    """The same round by round, before what oscillates has died out: for (S,) numbers of rounds, some of them 0."""
+    order = np.argsort(-num_rounds, kind="stable")
+    period = period.some(order)
+    here = at_runs(moments, order)
+    q = period.seen.shape[1]
+    start = np.concatenate([pack(here.own)[:, :, period.own], here.cross[:, :, period.cross]], axis=2)
+    state = np.ascontiguousarray(np.moveaxis(start, 2, 1))  # (2, Q, S, K), the longest runs first
+    square = here.square.copy()
+    answer = np.linalg.inv(np.eye(period.inner.shape[1]) - period.inner)
+    noise = np.array([0.0, 1.0])[:, None, None]
+    for number in range(int(num_rounds.max(initial=0.0))):
+        some = slice(0, int((num_rounds > number).sum()))
+        now = state[:, :, some]
+        felt = np.einsum("mqsk,pqsk->psm", period.seen[:, :, some], now[:, :q]) + noise
+        driven = np.einsum("smn,psn->psm", answer[some], felt)
+        gained = np.einsum("isk,pisk->ps", period.gained[:, some], now) if period.keeping else 0.0
+        gained = gained + np.einsum("sm,psm->ps", period.gained_inner[some], driven)
+        square[:, some] = gained + period.remembered[some] * square[:, some]
+        ended = np.einsum("imsk,psm->pisk", period.drive[:, :, some], driven)
+        ended += np.einsum("ijsk,pjsk->pisk", period.kept[:, :, some], now)
+        state[:, :, some] = ended
+    own, cross = _placed(period, np.moveaxis(state, 1, 2), here)
+    return at_runs(Moments(own, cross, square if period.keeping else here.square), np.argsort(order))
+
+
+def load(period: Period, excess: float = AT_ONE) -> np.ndarray:
+    """(S,) largest eigenvalue of `K + ζ Σ_i r_i (1 − ζΦ_i)⁻¹ W_i` at 1/ζ = 1 + excess: with 1 moments stay as they are.
+
+    inf where a direction alone is beyond its own edge.
+    """
+    return np.where(own_excess(period) < excess + ROUNDED, _coupled(period, excess), np.inf)
+
+
+def _coupled(period: Period, excess: float) -> np.ndarray:
+    """The same where no direction alone is beyond its own edge."""
+    q = period.seen.shape[1]
+    decay = period.decay[:q, :q]
+    one = np.eye(q)[:, :, None, None]
+    answers = solve(decay + excess * one, period.drive[:q])
+    coupling = period.inner + np.einsum("mqsk,qnsk->smn", period.seen, answers)
+    finite: Any = np.isfinite(coupling).all((1, 2))
+    largest = np.full(finite.size, np.inf)
+    largest[finite] = np.abs(np.linalg.eigvals(coupling[finite])).max(1, initial=0.0)
+    return largest
+
+
+def own_excess(period: Period) -> np.ndarray:
+    """(S,) largest |eigenvalue| of a Φ_i of moments, less 1."""
+    return own_excesses(period).max(1)
+
+
+def own_excesses(period: Period) -> np.ndarray:
+    """(S, K) the same of each direction."""
+    q = period.seen.shape[1]
+    decay = np.moveaxis(period.decay[:q, :q], (0, 1), (2, 3))
+    finite: Any = np.isfinite(decay).all((2, 3))
+    slow = np.linalg.eigvals(np.where(finite[..., None, None], decay, 0.0))  # (S, K, q)
+    near = np.abs(slow) < 0.5
+    excess = np.where(near, -slow.real, np.abs(1 - slow) - 1)
+    return np.where(finite, excess.max(2), np.inf)
+
+
+def _largest_excess(period: Period, settles: bool, accuracy: float) -> float:
+    """Largest eigenvalue of a round, of one setting, less 1."""
+    floor = float(own_excess(period)[0])
+    low = floor if settles else max(floor, 0.0)
+    high = 0.0 if settles else max(2 * floor, 1e-6)
+    while not settles and _coupled(period, high)[0] >= 1:
+        high *= 4
+
+    def below(excess: float) -> float:
+        """About a line: the load falls like one over the distance from the floor."""
+        return 1 / max(float(_coupled(period, excess)[0]), TINY) - 1
+
+    begin = low + 1e-15 * (high - low)
+    if not (high > low and below(begin) < 0):
+        return low
+    if below(high) <= 0:  # at the edge itself, but for rounding
+        return high
+    return float(brentq(below, begin, high, xtol=accuracy))  # pyright: ignore
+
+
+def _moments_at(stage: PeriodStage, moments: Moments, noise: np.ndarray, points: Points) -> Passed:
+    """Moments after so many rounds of some parts, (p,) of them with so much σ² each."""
+    parts = [
+        _of_one(
+            stage.period.some(np.array([place])),
+            Moments(*(each[:, place] for each in moments)),
+            noise,
+            Points(*(each[place] for each in points)),
+        )
+        for place in range(points.num_steps.size)
+    ]
+    return Passed(*(np.stack(each, axis=1) for each in zip(*parts, strict=True)))
+
+
+def _of_one(period: Period, moments: Moments, noise: np.ndarray, points: Points) -> Passed:
+    """Of one setting: moments (p, k, k, K), (p, k, K), (p,) and their size (p, 3); points (C,) each."""
+    z, y, weight, scale, n = points
+    q, nodes = period.seen.shape[1], period.seen.shape[0]
+    start = np.concatenate([pack(moments.own)[:, period.own], moments.cross[:, period.cross]], axis=1)
+    pieces = _pieces(period, z.size)
+    inverses = [_inverse(period, piece, points) for piece in pieces]
+    frees = [np.einsum("ijkc,pjk->pikc", each, start[..., piece]) for piece, each in zip(pieces, inverses, strict=True)]
+    coupled = np.zeros((nodes, z.size * nodes), dtype=complex)
+    right = np.zeros((z.size, nodes, noise.size), dtype=complex)
+    for piece, inverse, free in zip(pieces, inverses, frees, strict=True):
+        seen = period.seen[:, :, 0, piece]
+        forced = np.einsum("ijkc,jmk->ikcm", inverse[:q, :q], period.drive[:q, :, 0, piece])
+        coupled += (seen.reshape(nodes, -1) @ forced.reshape(-1, z.size * nodes).view(float)).view(complex)
+        right += np.einsum("mqk,pqkc->cmp", seen, free[:, :q])
+    matrix = (
+        np.eye(nodes) - period.inner[0] - n * z[:, None, None] * np.moveaxis(coupled.reshape(nodes, -1, nodes), 1, 0)
+    )
+    driven = np.linalg.solve(matrix, n * right + (n * noise / y[:, None])[:, None])  # ĥ, (C, m, p)
+    ended = []
+    shown: Any = 0.0
+    inner = np.einsum("m,cmp->pc", period.gained_inner[0], driven)
+    gained: Any = 0.0
+    for piece, inverse, free in zip(pieces, inverses, frees, strict=True):
+        added = np.einsum("jmk,cmp->pjkc", period.drive[:, :, 0, piece], z[:, None, None] * driven, optimize=True)
+        found = free + np.einsum("ijkc,pjkc->pikc", inverse, added)  # ŷ/n
+        gained = gained + n * np.einsum("ik,pikc->ipc", period.gained[:, 0, piece], found)
+        shown = shown + np.einsum("vi,pikc->pvc", period.shown, found)
+        ended.append(scale * np.einsum("pikc,c->pik", found, weight).real)
+    gained = np.concatenate([inner[None], np.broadcast_to(gained, (len(period.gained), *inner.shape))])
+    return _unpacked(period, moments, np.concatenate(ended, axis=-1), gained, z * np.moveaxis(shown, 1, 0), points)
+
+
+def _pieces(period: Period, num_points: int) -> list[slice]:
+    """Slices of the modes whose temporaries stay small."""
+    q = period.seen.shape[1]
+    length = max(NUMBERS_AT_ONCE // (num_points * q * period.seen.shape[0]), 8)
+    size = period.modes.eigenvalue.size
+    return [slice(begin, begin + length) for begin in range(0, size, length)]
+
+
+def _inverse(period: Period, piece: slice, points: Points) -> np.ndarray:
+    """(Q, Q, K', C) (1 − ζΦ)⁻¹/n."""
+    decay = points.num_steps * period.decay[..., piece]
+    identity = np.broadcast_to(np.eye(len(decay))[:, :, None, None], decay.shape)
+    return resolvent(decay, points.y[None], points.z[None], identity)[:, :, 0]
+
+
+def _unpacked(
+    period: Period, moments: Moments, ended: np.ndarray, gained: np.ndarray, shown: np.ndarray, points: Points
+) -> Passed:
+    """Moments, of the ŷ that a period begins with, (p, Q, K), and what S² gains by noise and by each, (1 + Q, p, C).
+
+    And the size of their sums, of which `shown` (2, p, C) are oᵀM̂o and oᵀx̂.
+    """
+    own, cross = _placed(period, ended, moments)
+    if period.keeping is None:
+        return Passed(own, moments.cross, moments.square, sizes(points, *shown, None))
+    z, y, weight, scale, n = points
+    kept = z / (y + z * n * period.forgotten[0])
+    size = sizes(points, *shown, z * kept * np.abs(gained).sum(0))
+    square = scale * ((kept * gained.sum(0)) @ weight).real + period.keeping.remembered(moments.square, n)
+    return Passed(own, cross, square, size)
+
+
+def _placed(period: Period, numbers: np.ndarray, moments: Moments) -> tuple[np.ndarray, np.ndarray]:
+    """Own and cross moments of the numbers that a period begins with, (…, Q, K); without an average nothing crosses."""
+    q = period.seen.shape[1]
+    k = moments.own.shape[-2]
+    packed = np.zeros((*numbers.shape[:-2], k * (k + 1) // 2, numbers.shape[-1]))
+    packed[..., period.own, :] = numbers[..., :q, :]
+    cross = moments.cross
+    if period.keeping is not None:
+        cross = np.zeros_like(cross)
+        cross[..., period.cross, :] = numbers[..., q:, :]
+    return unpack(packed, k), cross

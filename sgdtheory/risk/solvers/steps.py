@@ -1,0 +1,317 @@
+"""Every step of T20: the definition, for one run or for many at once, in NumPy for few steps and compiled for many.
+
+Loops of the theory that JAX compiles: in float64, on the processor, and without a long compilation.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sgdtheory.problems import Modes
+from sgdtheory.risk.systems.moments import Moments, Steps, at_runs, ends
+from sgdtheory.risk.systems.one_step import StepMaps, nested, stacked, step, step_maps
+from sgdtheory.risk.systems.runs import MOST_STEPS, NO_STEP, Crossed, Piece, crossed, point
+
+# Optimizations beyond the first level take as long as all else, and such loops do not run faster after them.
+COMPILER_OPTIONS = {"xla_backend_optimization_level": 1}
+
+
+def compiled_loop(run: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of arrays, of any structure, compiled for each shape once; it gives arrays of NumPy.
+
+    Small numbers go round thousands of times: an accelerator would wait for each step, so none is used.
+    """
+    import jax
+
+    compiled = jax.jit(run, compiler_options=COMPILER_OPTIONS)
+
+    def called(*arguments: Any) -> Any:
+        with jax.enable_x64(True), jax.default_device(_processor()):
+            return jax.tree.map(np.asarray, compiled(*arguments))
+
+    return called
+
+
+def _processor() -> Any:
+    """A processor's device; None, JAX's own choice, where JAX was told to know of none."""
+    import jax
+
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        return None
+
+
+STEPS_AT_ONCE = 4096  # steps whose coefficients are held
+LANES = 1, 4, 16  # settings in a compiled loop: few shapes are compiled
+WIDTH = 32  # of whose multiples the number of modes is one
+FEW_AT_ONCE = 512  # where there are no more
+NUMBERS_AT_ONCE = 20_000  # steps times settings times modes whose maps are held, in a core's cache
+
+
+def stepped(moments: Moments, piece: Piece) -> Crossed:
+    """Every step of a piece, of those runs that have some.
+
+    Raises:
+        ValueError: more than `MOST_STEPS`.
+    """
+    if (many := float(piece.steps.max(initial=0.0))) > MOST_STEPS:
+        raise ValueError(
+            f"algorithm must be smooth, staged or settle sooner: {many:.3g} steps would have to be taken one by "
+            f"one (at most {MOST_STEPS:g}); take fewer samples, a smaller momentum or a smooth shape"
+        )
+    points = []
+    whole = piece
+    begin = moments
+    while piece.stops:  # of a single run
+        stop = np.array(piece.stops[:1])
+        moments = _all_steps(moments, piece.between(piece.low, stop))
+        size = size_of_steps(begin, moments, whole.between(whole.low, stop))
+        points.append(point(piece.stops[0], moments, piece.runs.output, size))
+        piece = piece.between(stop, piece.high)
+    ended = _all_steps(moments, piece)
+    return crossed(ended, points)._replace(size=size_of_steps(begin, ended, whole))
+
+
+def size_of_steps(begin: Moments, ended: Moments, piece: Piece) -> np.ndarray:
+    """(2, S, 3) size of the sums of moments, as `Ends` has it, that steps have led to.
+
+    Where the iterate swings about 0 its sum S is next to nothing, of terms that are as large as the iterate.
+    """
+    size = np.zeros((*begin.square.shape, 3))
+    if piece.keeping is not None:
+        first, last = (ends(each, piece.runs.output).iterate for each in (begin, ended))
+        level = np.where(piece.steps > 1, np.maximum(first, last), first)  # the last iterate has not joined the sum
+        forgetting, weight = piece.keeping
+        with np.errstate(divide="ignore"):
+            counted = np.minimum(piece.steps, 1 / forgetting)
+        size[..., 2] = counted * weight**2 * level
+    return size
+
+
+def _all_steps(moments: Moments, piece: Piece) -> Moments:
+    """Step all runs, those with the most steps first."""
+    order = np.argsort(-piece.steps, kind="stable")
+    longest_first = piece.some(order)
+    state = at_runs(moments, order)
+    go = _alike if piece.runs.algorithm.constant else _one_by_one
+    return at_runs(go(state, longest_first), np.argsort(order))
+
+
+def _alike(state: Moments, piece: Piece) -> Moments:
+    """Steps that are all alike, in each of S runs: what they do is worked out once."""
+    counts = piece.steps.astype(int)
+    modes = piece.ground.modes
+    output = tuple(piece.runs.output.tolist())
+    averaged = piece.keeping is not None
+    maps = step_maps(piece.step(), modes.eigenvalue)
+    if counts[0] < piece.ground.compiled_from:
+
+        def maps_of(begin: int, end: int, running: int) -> Iterator[StepMaps]:
+            return repeat(maps.some(slice(running)), end - begin)
+
+        return stacked(_plain(nested(state), maps_of, counts, modes, output, averaged))
+    found = []
+    for some in _lanes(counts):
+        here = nested(Moments(*(each[:, some] for each in state)))
+        found.append(stacked(_compiled_alike(here, maps.some(some), counts[some], modes, output, averaged)))
+    return Moments(*(np.concatenate(each, axis=1) for each in zip(*found, strict=True)))
+
+
+def _one_by_one(state: Moments, piece: Piece) -> Moments:
+    """Steps that differ, in portions whose coefficients are held at once."""
+    lengths = piece.steps
+    output = tuple(piece.runs.output.tolist())
+    averaged = piece.keeping is not None
+    at_once = STEPS_AT_ONCE if lengths[0] > FEW_AT_ONCE else FEW_AT_ONCE
+    compiled = lengths[0] >= piece.ground.compiled_from
+    for begin in np.arange(0, lengths[0], at_once):
+        counts = np.minimum(lengths[lengths > begin] - begin, at_once).astype(int)
+        places = np.arange(counts.size)
+        together = piece.some(places).table(piece.low[places] + begin, counts)
+        running = Moments(*(each[:, : counts.size] for each in state))
+        ended = _advanced(running, together, counts, piece.ground.modes, output, averaged, compiled)
+        for values, new in zip(state, ended, strict=True):
+            values[:, : counts.size] = new
+    return state
+
+
+def _advanced(
+    state: Moments,
+    steps: Steps,
+    counts: np.ndarray,
+    modes: Modes,
+    output: tuple[float, ...],
+    averaged: bool,
+    compiled: bool,
+) -> Moments:
+    """State of S settings after `counts` steps each, (S,) not increasing; compiled, some at a time, or not."""
+    if not compiled:
+
+        def maps_of(begin: int, end: int, running: int) -> Iterator[StepMaps]:
+            portion = max(1, NUMBERS_AT_ONCE // (running * modes.eigenvalue.size))
+            for first in range(begin, end, portion):
+                rows = slice(first, min(first + portion, end))
+                yield from step_maps(Steps(*(each[rows, :running] for each in steps)), modes.eigenvalue).each()
+
+        return stacked(_plain(nested(state), maps_of, counts, modes, output, averaged))
+    found = []
+    for some in _lanes(counts):
+        here = Moments(*(each[:, some] for each in state))
+        table = Steps(*(each[: counts[some][0], some] for each in steps))
+        found.append(stacked(_compiled(nested(here), table, counts[some], modes, output, averaged)))
+    return Moments(*(np.concatenate(each, axis=1) for each in zip(*found, strict=True)))
+
+
+def _lanes(counts: np.ndarray) -> list[slice]:
+    """Settings that go through a compiled loop together."""
+    return [slice(begin, begin + LANES[-1]) for begin in range(0, counts.size, LANES[-1])]
+
+
+def _plain(
+    state: Any,
+    maps_of: Callable[[int, int, int], Iterator[StepMaps]],
+    counts: np.ndarray,
+    modes: Modes,
+    output: tuple[float, ...],
+    averaged: bool,
+) -> Moments:
+    """Step in NumPy; `maps_of` gives the maps of some steps for the first settings."""
+    ended = []
+    done = 0
+    running = counts.size
+    for count in np.unique(counts).tolist():
+        for maps in maps_of(done, count, running):
+            state = step(state, maps, modes, output, averaged)
+        done = count
+        left = int((counts > count).sum())
+        ended.append(_settings(state, slice(left, running)))
+        state = _settings(state, slice(0, left))
+        running = left
+    return _joined(ended[::-1])
+
+
+def _settings(state: Any, which: slice) -> Moments:
+    """Some of the settings."""
+    own = tuple(each[:, which] for each in state.own)
+    return Moments(own, tuple(each[:, which] for each in state.cross), state.square[:, which])
+
+
+def _joined(parts: list[Moments]) -> Moments:
+    """The inverse of `_settings`."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def joined(each: Iterable[np.ndarray]) -> np.ndarray:
+        return np.concatenate(list(each), axis=1)
+
+    own = tuple(map(joined, zip(*(part.own for part in parts), strict=True)))
+    cross = tuple(map(joined, zip(*(part.cross for part in parts), strict=True)))
+    return Moments(own, cross, np.concatenate([part.square for part in parts], axis=1))
+
+
+def _compiled(
+    state: Any, steps: Steps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
+) -> Moments:
+    """The same in one loop of JAX, in float64."""
+    number = len(steps.batch)
+    room = STEPS_AT_ONCE if number > FEW_AT_ONCE else FEW_AT_ONCE
+    filled = Filled.of(counts.size, modes)
+
+    def long(values: np.ndarray, last: float) -> np.ndarray:
+        wide = [(0, room - number), (0, filled.lanes - counts.size)] + [(0, 0)] * (values.ndim - 2)
+        return np.pad(values, wide, constant_values=last)
+
+    rows = Steps(*map(long, steps, NO_STEP))
+    return filled.run(_loop(output, averaged), state, rows, modes, number)
+
+
+def _compiled_alike(
+    state: Any, maps: StepMaps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
+) -> Moments:
+    """The same of steps that are all alike."""
+    filled = Filled.of(counts.size, modes)
+    counts = np.pad(counts, (0, filled.lanes - counts.size))
+    return filled.run(_loop_alike(output, averaged), state, filled.wide(maps), modes, counts)
+
+
+class Filled(NamedTuple):
+    """Axes of S settings and K modes, filled up with zeros so that few shapes are compiled."""
+
+    settings: int
+    lanes: int
+    size: int
+    width: int
+
+    @classmethod
+    def of(cls, settings: int, modes: Modes) -> "Filled":
+        """So many settings, and these modes, on the next of the lanes and of the multiples of the width."""
+        size = modes.eigenvalue.size
+        return cls(settings, next(each for each in LANES if each >= settings), size, -(-size // WIDTH) * WIDTH)
+
+    def wide(self, values: Any) -> Any:
+        """Arrays (…, S, K) or (…, S, 1), in any structure."""
+        import jax
+
+        def filled(each: np.ndarray) -> np.ndarray:
+            room = np.zeros((*each.shape[:-2], self.lanes, 1 if each.shape[-1] == 1 < self.size else self.width))
+            room[..., : self.settings, : each.shape[-1]] = each
+            return room
+
+        return jax.tree.map(filled, values)
+
+    def run(self, loop: Any, state: Any, steps: Any, modes: Modes, number: Any) -> Moments:
+        """Return the state after a compiled loop."""
+        import jax
+
+        square = np.pad(state.square, [(0, 0), (0, self.lanes - self.settings)])
+        begin = Moments(self.wide(state.own), self.wide(state.cross), square)
+        room = self.width - self.size
+        wide_modes = tuple(each if each is None else np.pad(each, (0, room)) for each in vars(modes).values())
+        ended = loop(begin, steps, wide_modes, number)
+        cut = (slice(None), slice(self.settings), slice(self.size))
+        own, cross = jax.tree.map(lambda values: values[cut], (ended.own, ended.cross))
+        return Moments(own, cross, ended.square[cut[:2]])
+
+
+@lru_cache
+def _loop(output: tuple[float, ...], averaged: bool) -> Any:
+    """The compiled loop over a chunk of steps."""
+    import jax
+    import jax.numpy as jnp
+
+    def run(begin: Any, rows: Any, modes: Any, number: Any) -> Any:
+        weighted = Modes(*modes)
+
+        def one(place: Any, state: Any) -> Any:
+            maps = step_maps(Steps(*(each[place] for each in rows)), weighted.eigenvalue, compiled=True)
+            return step(state, maps, weighted, output, averaged, jnp)
+
+        return jax.lax.fori_loop(0, number, one, begin)
+
+    return compiled_loop(run)
+
+
+@lru_cache
+def _loop_alike(output: tuple[float, ...], averaged: bool) -> Any:
+    """The compiled loop over steps that are all alike, in each setting as many as are asked for."""
+    import jax
+    import jax.numpy as jnp
+
+    def run(begin: Any, maps: Any, modes: Any, counts: Any) -> Any:
+        weighted = Modes(*modes)
+
+        def one(number: Any, state: Any) -> Any:
+            going_on = number < counts
+
+            def kept(old: Any, new: Any) -> Any:
+                return jnp.where(going_on[:, None] if old.ndim > 2 else going_on, new, old)
+
+            return jax.tree.map(kept, state, step(state, maps, weighted, output, averaged, jnp))
+
+        return jax.lax.fori_loop(0, counts.max(), one, begin)
+
+    return compiled_loop(run)

@@ -1,0 +1,126 @@
+"""Constant coefficients in some settings, and the points of the contours on which `closed_form` integrates."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sgdtheory.problems import Modes
+from sgdtheory.risk.solvers.contour import NEGLIGIBLE, QUIET_CONTOUR, Contour
+from sgdtheory.risk.solvers.spectrum import StepSpectrum, growths, loads, near_threshold, step_spectrum
+from sgdtheory.risk.systems.moments import Generators, Keeping, generators
+from sgdtheory.risk.systems.runs import Coefficients
+
+# e^−115 is 1e-50: then ten orders of magnitude less is left of the start than of any risk that is vouched for.
+NOTHING_LEFT = 115.0
+LARGEST_EXPONENT = 709.0  # e^709 is about the largest float
+
+
+class Stage(NamedTuple):
+    """Constant coefficients in S settings on some modes, ready for any number of steps.
+
+    `load`, (S,), is that of `spectrum.loads`, or 0 where no moments are known to grow.
+    """
+
+    modes: Modes
+    output: np.ndarray
+    maps: Generators
+    alone: Generators
+    spectrum: StepSpectrum
+    keeping: Keeping | None
+    contour: Contour
+    load: np.ndarray
+
+    def some(self, places: np.ndarray) -> "Stage":
+        """Of some of the settings."""
+        return self._replace(
+            maps=self.maps.some(places),
+            alone=self.alone.some(places),
+            spectrum=self.spectrum.some(places),
+            keeping=self.keeping and self.keeping.some(places),
+            load=self.load[places],
+        )
+
+    def without_average(self) -> "Stage":
+        """Of the iterate alone."""
+        return self._replace(keeping=None)
+
+    def near_threshold(self, num_steps: np.ndarray) -> np.ndarray:
+        """(S,) whether rounding of γ counts after so many steps."""
+        return near_threshold(self.load, self.spectrum, num_steps)
+
+    def growths(self, num_steps: np.ndarray) -> np.ndarray:
+        """(S,) rates at which the moments grow or, below 0, decay, where n steps tell them from 0."""
+        return growths(self.alone, self.modes.driving, self.spectrum.slowest, num_steps, self.load)
+
+
+def make_stage(
+    here: Coefficients,
+    modes: Modes,
+    output: np.ndarray,
+    keeping: Keeping | None,
+    contour: Contour = QUIET_CONTOUR,
+    stable: bool = False,
+) -> Stage:
+    """A stage with the coefficients of one step in each setting; `stable`: no moments are known to grow."""
+    if keeping is not None and np.any(keeping.forgetting > 0) or keeping is None and output.size > 1:
+        contour = QUIET_CONTOUR  # what decays needs all digits of the integrand
+    alone = generators(here.matrices, here.batch, modes.eigenvalue, itself=False)
+    maps = alone._replace(decay=alone.decay - alone.drive[:, :, None] * alone.seen[:, None, :, None])
+    load = np.zeros(here.batch.size) if stable else loads(alone, modes.driving)
+    return Stage(modes, output, maps, alone, step_spectrum(maps.propagator_decay), keeping, contour, load)
+
+
+def settling_steps(spectrum: StepSpectrum, keeping: Keeping | None, noiseless: bool = False) -> np.ndarray:
+    """(S,) steps after which complex poles have died out.
+
+    Beside label noise, e^−45 of the start is nothing. Without noise (`noiseless`) the risk itself may be as small: then
+    beside what decays most slowly, or to e^−115 of the start.
+    """
+    rate = np.asarray(spectrum.complex)
+    forgotten = -np.inf
+    with np.errstate(all="ignore"):
+        if keeping is not None:  # products with the average
+            forgotten = np.log1p(-keeping.forgetting)
+        found = np.where(rate >= 0, np.inf, -NEGLIGIBLE / (2 * rate if keeping is None else rate))
+        if not noiseless:
+            return found
+        oscillating = rate + np.maximum(rate, forgotten)
+        lead = 2 * np.maximum(spectrum.slowest, forgotten) - oscillating
+        beside = np.where(lead > 0, NEGLIGIBLE / lead, np.inf)
+        return np.maximum(found, np.minimum(beside, -NOTHING_LEFT / oscillating))
+
+
+class Points(NamedTuple):
+    """z, n(1 − z) and weights of the contours of S settings, (S, C) each; what they are scaled by and n, (S,)."""
+
+    z: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    scale: np.ndarray
+    num_steps: np.ndarray
+
+    @property
+    def t(self) -> np.ndarray:
+        """(S, C) n(1/z − 1)."""
+        return self.y / self.z
+
+    @property
+    def kernel(self) -> np.ndarray:
+        """(S, C) weights over z."""
+        return self.weight / self.z
+
+
+def contour_points(contour: Contour, num_steps: np.ndarray, rate: np.ndarray, mirrored: bool) -> Points:
+    """On the parabola that is moved by the rate of growth and, where directions overshoot, on its mirror image too."""
+    p = rate[:, None] + contour.points / num_steps[:, None]
+    z = np.exp(-p)
+    y = -num_steps[:, None] * np.expm1(-p)
+    weight = np.broadcast_to(contour.weights, z.shape)
+    if mirrored:
+        sign = np.where(num_steps % 2 == 1, -1.0, 1.0)[:, None]
+        y = np.concatenate([y, num_steps[:, None] * (1 + z)], axis=1)
+        z = np.concatenate([z, -z], axis=1)
+        weight = np.concatenate([weight, sign * weight], axis=1)
+    exponent = num_steps * rate
+    scale = np.where(exponent < LARGEST_EXPONENT, np.exp(np.minimum(exponent, LARGEST_EXPONENT)), np.inf)
+    return Points(z, y, weight, scale, num_steps)

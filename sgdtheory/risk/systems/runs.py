@@ -1,0 +1,388 @@
+"""Runs of one algorithm side by side, and the pieces that they are taken apart into."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sgdtheory.algorithms import Algorithm, Course, StepMatrices, steps_of_shape
+from sgdtheory.problems import Modes
+from sgdtheory.risk.solvers.contour import Resolution
+from sgdtheory.risk.systems.moments import (
+    ROUNDING,
+    Ends,
+    Generators,
+    Keeping,
+    Moments,
+    Passed,
+    Steps,
+    ends,
+    generators,
+    together,
+)
+
+STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter ones are stepped through
+MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with more, and more steps, it is smooth
+MOST_STEPS = 2e6  # that are taken one by one, some seconds
+
+STANDING = {"none": "constant", "period": "rounds"}  # of a method → how a piece is crossed where γ and B stand still
+
+NO_STEP = Steps(decay=0.0, b=0.0, c=0.0, batch=1.0, forgetting=0.0, weight=0.0)  # of runs that have ended
+
+
+class Coefficients(NamedTuple):
+    """Of T steps: I − A, b, c, and batch sizes of all workers (T,)."""
+
+    matrices: StepMatrices
+    batch: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """S runs of one algorithm.
+
+    Attributes:
+        courses: the runs.
+        rate: (S,) peak learning rates.
+        batch: (S,) batch sizes of the first steps.
+        length: (S,) numbers of steps n.
+    """
+
+    courses: tuple[Course, ...]
+    rate: np.ndarray
+    batch: np.ndarray
+    length: np.ndarray
+
+    @classmethod
+    def of(cls, courses: Sequence[Course]) -> "Runs":
+        """These courses."""
+        shape = courses[0].algorithm.batch_schedule
+        rate, batch, length = np.array([(course.rate, course.batch, course.num_steps) for course in courses]).T
+        if shape.flat:
+            batch = batch * float(shape.factors(np.zeros(1), 1)[0])
+            batch = np.maximum(np.where([course.rounded for course in courses], np.rint(batch), batch), 1.0)
+        else:
+            batch = np.array([float(course.batches(np.zeros(1))[0]) for course in courses])
+        return cls(tuple(courses), rate, batch, length)
+
+    def some(self, places: np.ndarray) -> "Runs":
+        """Some of them."""
+        courses = tuple(self.courses[place] for place in places)
+        return Runs(courses, self.rate[places], self.batch[places], self.length[places])
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """Which all of them run."""
+        return self.courses[0].algorithm
+
+    @cached_property
+    def output(self) -> np.ndarray:
+        """(k,) o; the iterate's error is oᵀu."""
+        return np.asarray(self.algorithm.method.output, dtype=float)
+
+    @property
+    def constant_batch(self) -> bool:
+        """Whether all batches of a run have one size."""
+        return self.algorithm.batch_schedule.flat
+
+    @cached_property
+    def first_averaged(self) -> np.ndarray:
+        """(S,) first steps whose iterates the average takes."""
+        return np.array([course.first_averaged for course in self.courses])
+
+    def rates_at(self, steps: np.ndarray) -> np.ndarray:
+        """γ at these steps of each run, (S,) or (S, P)."""
+        peak, length = (np.reshape(each, (-1, *[1] * (steps.ndim - 1))) for each in (self.rate, self.length))
+        return peak * self.algorithm.schedule.factors(steps, length)
+
+    def batches_at(self, steps: np.ndarray) -> np.ndarray:
+        """B at these steps, (S, P); where it takes several values among those of a run, not rounded."""
+        found = np.empty((len(self.courses), steps.size // len(self.courses)))
+        if self.constant_batch:
+            found[:] = self.batch[:, None]
+            return found
+        for place, (course, row) in enumerate(zip(self.courses, steps.reshape(found.shape), strict=True)):
+            found[place] = course.batches(row)
+            if np.ptp(found[place]) > 0:
+                found[place] = course.smooth_batches(row)
+        return found
+
+    def coefficients(self, steps: np.ndarray) -> Coefficients:
+        """Of these steps, (S,) or (S, P): S P of them."""
+        rates = self.rates_at(steps)
+        method = self.algorithm.method
+        batches = method.workers * self.batches_at(steps)
+        return Coefficients(method.matrices(rates.ravel(), steps.ravel()), batches.ravel())
+
+    def maps(self, steps: np.ndarray, modes: Modes) -> Generators:
+        """Maps of these steps, (S,) or (S, P), without a mode's own part."""
+        here = self.coefficients(steps)
+        return generators(here.matrices, here.batch, modes.eigenvalue, itself=False)
+
+    def size(self, place: int) -> Callable[[np.ndarray], np.ndarray]:
+        """What decides about the length of panels: γ_t and, where it varies, B_t."""
+        course = self.courses[place]
+
+        def size(step: np.ndarray) -> np.ndarray:
+            rates = np.maximum(course.rates(step), 1e-300)
+            return rates[None] if course.constant_batch else np.array([rates, course.smooth_batches(step)])
+
+        return size
+
+    def keeping(self) -> Keeping:
+        """How each keeps its average."""
+        average = self.algorithm.average
+        kept = [(average.forgetting(course.num_steps), average.weight(course.num_steps)) for course in self.courses]
+        return Keeping(*np.array(kept, dtype=float).T)
+
+
+class Ground(NamedTuple):
+    """What all runs share, whichever algorithm they are of.
+
+    Attributes:
+        modes: K modes of the problem.
+        noise_variance: σ².
+        resolution: of smooth pieces.
+        compiled_from: so many single steps or more are taken in a compiled loop, which a first call has to compile.
+        stable: whether no second moments grow by more than e in a piece with constant steps.
+    """
+
+    modes: Modes
+    noise_variance: float
+    resolution: Resolution
+    compiled_from: float
+    stable: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """The steps low … high − 1 of S runs, (S,) each, without a kink inside.
+
+    Attributes:
+        ground: what the runs share.
+        runs: S of them.
+        low, high: numbers of steps.
+        origin: (S,) steps at which the pieces began that these are parts of: those of the last kinks.
+        keeping: how the averages are kept, (S,) each; None where there are none.
+        stops: numbers of steps at which points are wanted, of a single run.
+        begins: whether the average begins with it.
+    """
+
+    ground: Ground
+    runs: Runs
+    low: np.ndarray
+    high: np.ndarray
+    origin: np.ndarray
+    keeping: Keeping | None
+    stops: tuple[float, ...] = ()
+    begins: bool = False
+
+    def some(self, places: np.ndarray) -> "Piece":
+        """Of some of the runs."""
+        keeping = self.keeping and self.keeping.some(places)
+        ends = self.low[places], self.high[places], self.origin[places]
+        return Piece(self.ground, self.runs.some(places), *ends, keeping, self.stops)
+
+    def between(self, low: np.ndarray, high: np.ndarray) -> "Piece":
+        """A part of it."""
+        stops = tuple(stop for stop in self.stops if low[0] < stop <= high[0])
+        return Piece(self.ground, self.runs, low, high, self.origin, self.keeping, stops)
+
+    @property
+    def steps(self) -> np.ndarray:
+        """(S,) how many there are."""
+        return self.high - self.low
+
+    def step(self) -> Steps:
+        """What each step does, (S, …), of an algorithm whose steps are all alike."""
+        here = self.runs.coefficients(self.low)
+        return Steps(*here.matrices, here.batch, *self._kept())
+
+    def table(self, first: np.ndarray, counts: np.ndarray) -> Steps:
+        """What the steps from the first on do, (T, S, …), T the largest of the counts (S,); nothing after them."""
+        numbers = np.arange(counts.max())
+        rows = zip(self.runs.courses, first.tolist(), counts.tolist(), strict=True)
+        each = [_rows(course, begin + np.arange(count)) for course, begin, count in rows]
+        wide = [_side_by_side(those, numbers.size) for those in zip(*each, strict=True)]
+        wide += [np.broadcast_to(each, (numbers.size, each.size)).copy() for each in self._kept()]
+        ended = numbers[:, None] >= counts
+        for values, filled in zip(wide, NO_STEP, strict=True):
+            values[ended] = filled
+        return Steps(*wide)
+
+    def _kept(self) -> tuple[np.ndarray, np.ndarray]:
+        nothing = np.zeros(self.low.size)
+        return tuple(self.keeping) if self.keeping else (nothing, nothing)
+
+
+def _rows(course: Course, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
+    """I − A, b, c and the batch sizes of all workers, of T steps of a run."""
+    batches = course.algorithm.method.workers * course.batches(numbers)
+    return *course.matrices(numbers), np.asarray(batches, dtype=float)
+
+
+def _side_by_side(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
+    """(T, S, …) from S arrays of T or fewer rows."""
+    found = np.zeros((length, len(rows), *rows[0].shape[1:]))
+    for place, row in enumerate(rows):
+        found[: len(row), place] = row
+    return found
+
+
+def begun(moments: Moments, piece: Piece) -> Moments:
+    """Moments before the piece; where the average begins, with an empty sum or with the iterate."""
+    if not (piece.begins and piece.runs.algorithm.average.starts_at_iterate()):
+        return moments
+    cross = np.einsum("...ijk,j->...ik", moments.own, piece.runs.output)
+    return moments._replace(cross=cross, square=np.einsum("...ik,i->...", cross, piece.runs.output))
+
+
+class Point(NamedTuple):
+    """What is known after a number of steps: Σ oᵀM o, Σ oᵀx and Σ S², (2,) each, bias and variance at σ² = 1.
+
+    And their `size`, (2, 3), as `Ends` has it.
+    """
+
+    step: float
+    iterate: np.ndarray
+    cross: np.ndarray
+    square: np.ndarray
+    size: np.ndarray
+
+
+def point(step: float, moments: Moments, output: np.ndarray, size: Any = 0.0) -> Point:
+    """What is known of the first run, whose moments these are, with sums of that size."""
+    sums = ends(moments, output, size)
+    return Point(step, sums.iterate[:, 0], sums.cross[:, 0], sums.square[:, 0].copy(), sums.size[:, 0])
+
+
+class Crossed(NamedTuple):
+    """The moments at the ends of pieces, the points asked for on the way, and whether panels were used, (S,).
+
+    And the `size`, (2, S, 3), of the sums of the moments, as `Ends` has it; and `near`, (S,), whether runs have been
+    near the stability threshold, 1 or 0, where a closed form has told, else −1.
+    """
+
+    moments: Moments
+    points: list[Point]
+    approximated: np.ndarray
+    size: Any = 0.0
+    near: Any = -1
+
+
+def crossed(moments: Moments, points: list[Point] | None = None) -> Crossed:
+    """Exactly."""
+    return Crossed(moments, points or [], np.zeros(moments.square.shape[1], dtype=bool))
+
+
+def arrived(ended: Passed, near: np.ndarray) -> Crossed:
+    """In closed form."""
+    return crossed(ended.moments)._replace(size=ended.size, near=near)
+
+
+def merged(parts: Sequence[tuple[np.ndarray, Crossed]]) -> Crossed:
+    """What became of some of the runs each, as one."""
+    moments = together([(places, one.moments) for places, one in parts])
+    points = [each for _, one in parts for each in one.points]
+    order = np.argsort(np.concatenate([places for places, _ in parts]))
+    approximated = np.concatenate([one.approximated for _, one in parts])[order]
+    size = [np.broadcast_to(one.size, (*one.moments.square.shape, 3)) for _, one in parts]
+    near = [np.broadcast_to(one.near, one.approximated.shape) for _, one in parts]
+    return Crossed(moments, points, approximated, np.concatenate(size, axis=1)[:, order], np.concatenate(near)[order])
+
+
+def onward(done: Crossed, after: Crossed, piece: Piece) -> Crossed:
+    """What is done after one more piece."""
+    size = after.size
+    points = after.points
+    if np.any(done.size):
+        size = size_after(done, ends(after.moments, piece.runs.output, size), piece)
+        points = [_point_after(done, each, piece) for each in points]
+    approximated = done.approximated | after.approximated
+    return Crossed(after.moments, done.points + points, approximated, size, np.maximum(done.near, after.near))
+
+
+def _point_after(done: Crossed, there: Point, piece: Piece) -> Point:
+    """With what rounding has left before the piece."""
+    sums = Ends(*(each[:, None] for each in there[1:]))
+    return there._replace(size=size_after(done, sums, piece)[:, 0])
+
+
+def size_after(done: Crossed, sums: Ends, piece: Piece) -> np.ndarray:
+    """(2, S, 3) size of the sums after one more piece, whose own is that of `sums`.
+
+    What rounding has left of moments goes the way of these: its share stays. Of moments that have lost all their digits
+    there is no share: their size stays, in every iterate that an average takes.
+    """
+    before = ends(done.moments, piece.runs.output).iterate
+    share = np.where(before > 0, done.size[..., 0] / before, 0.0)
+    size = share[..., None] * np.abs(np.stack([sums.iterate, sums.cross, sums.square], axis=-1))
+    taken = np.zeros(piece.low.size)
+    if piece.keeping is not None:
+        with np.errstate(divide="ignore"):
+            taken = np.minimum(piece.steps, 1 / piece.keeping.forgetting) * piece.keeping.weight
+    whole = done.size[..., :1] * np.stack([np.ones_like(taken), taken, taken**2], axis=-1)
+    lost = before <= ROUNDING * done.size[..., 0]
+    return sums.size + np.where(lost[..., None], whole, size)
+
+
+def ways(runs: Runs) -> list[list[tuple[float, float]]]:
+    """The ends of the pieces of each run."""
+    algorithm = runs.algorithm
+    if not (algorithm.schedule.flat and algorithm.batch_schedule.flat):
+        return [pieces(course) for course in runs.courses]
+    return [
+        [(low, high) for low, high in ((0.0, first), (first, n)) if high > low]
+        for first, n in zip(runs.first_averaged.tolist(), runs.length.tolist(), strict=True)
+    ]
+
+
+def pieces(course: Course) -> list[tuple[float, float]]:
+    """Steps between kinks, where a shape's formula, the batch size or the average changes; all as one if too many."""
+    n = course.num_steps
+    edges = {0.0, n, course.first_averaged}
+    for shape in (course.algorithm.schedule, course.algorithm.batch_schedule):
+        if shape.smooth:
+            edges |= set(steps_of_shape(shape, n))
+    if course.algorithm.batch_schedule.smooth:
+        starts, _ = course.batch_runs
+        if starts.size * STAGE_COST <= n and starts.size <= MOST_PIECES:
+            edges |= set(starts.tolist())
+    kept = sorted(each for each in edges if 0 <= each <= n)
+    if len(kept) * STAGE_COST > n:  # stepping is sooner done
+        kept = sorted({0.0, course.first_averaged, n})
+    return [(low, high) for low, high in zip(kept[:-1], kept[1:], strict=True) if high > low]
+
+
+def kinds_of(piece: Piece) -> np.ndarray:
+    """(S,) how pieces are crossed: "constant" or in "rounds", in closed form, "smooth" on panels, or in "steps"."""
+    algorithm = piece.runs.algorithm
+    if algorithm.method.step_dependence == "any":
+        return np.full(piece.low.size, "steps", dtype=object)
+    if algorithm.schedule.flat and algorithm.batch_schedule.flat:
+        kind = STANDING.get(algorithm.method.step_dependence, "smooth")
+        return np.full(piece.low.size, kind, dtype=object)
+    ends = zip(piece.runs.courses, piece.low.tolist(), piece.high.tolist(), strict=True)
+    return np.array([_kind_of(*each) for each in ends], dtype=object)
+
+
+def _kind_of(course: Course, low: float, high: float) -> str:
+    """Of a run, where a shape is not flat."""
+    algorithm = course.algorithm
+    method = course.algorithm.method
+    if not (algorithm.schedule.smooth and algorithm.batch_schedule.smooth):
+        return "steps"
+    shapes = algorithm.schedule, algorithm.batch_schedule
+    if any(low < edge < high for shape in shapes for edge in steps_of_shape(shape, course.num_steps)):
+        return "steps"
+    probes = np.unique(np.floor(np.linspace(low, high - 1, 5)))
+    rates = course.rates(probes)
+    batches = course.batches(probes)
+    if np.ptp(batches) > 0 and course.rounded and course.num_steps <= MOST_STEPS:
+        return "steps"  # a staircase of batch sizes, which stepping alone has exactly
+    standing = STANDING.get(method.step_dependence)
+    if np.ptp(batches) == 0 and np.ptp(rates) == 0 and standing:
+        return standing
+    return "steps" if standing == "rounds" else "smooth"
