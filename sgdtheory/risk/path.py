@@ -14,15 +14,15 @@ from sgdtheory._common.arguments import checked_problem, settings_arrays, whole_
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import DEFAULT, Algorithm, Constant, Course, LastIterate, number_of_steps, steps_of_shape
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes
-from sgdtheory.risk.choose import journey, setting_out, travel
 from sgdtheory.risk.mean_field.equivalent import checked_for_risk, equivalent_risk
 from sgdtheory.risk.risk import Risk
 from sgdtheory.risk.rounding import bounded, change, near_threshold, rounding, shaken, stated_rounding, worth_stating
+from sgdtheory.risk.segmented import initial_state, propagate_all, segments_of_runs
 from sgdtheory.risk.solvers.contour import FINE, ROUGH, Resolution
-from sgdtheory.risk.solvers.delayed_runs import is_late, late_last_of_modes, late_path
+from sgdtheory.risk.solvers.delayed_runs import delayed_last_of_modes, delayed_path, is_delayed
 from sgdtheory.risk.systems.finite_sample import is_one_pass, sample_path
 from sgdtheory.risk.systems.moments import Ends, returned_risk, returned_size
-from sgdtheory.risk.systems.runs import Crossed, begun, point
+from sgdtheory.risk.systems.runs import Propagated, point, with_started_average
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class RiskPath(Shown):
     batch_size: np.ndarray
 
     def sheet(self) -> Sheet:
-        """Risks at some of the numbers of steps."""
+        """Return a table of the risks at ten of the numbers of steps."""
+
         some = np.unique(np.linspace(0, self.num_steps.size - 1, 10).round().astype(int))
         columns = {
             "step": self.num_steps,
@@ -66,7 +67,7 @@ class RiskPath(Shown):
 
 
 def _stops(course: Course, number: int) -> np.ndarray:
-    """Numbers of steps at which a path is looked at: as many, and half as many again after the kinks if it has some."""
+    """Return the numbers of steps of a path: log-spaced from the start, and half as many again after its kinks."""
     n = course.num_steps
     algorithm = course.algorithm
     shapes = algorithm.schedule, algorithm.batch_schedule
@@ -125,9 +126,9 @@ def risk_path(
     n = number_of_steps(algorithm.batch_schedule, size, float(samples.flat[0]), algorithm.workers)
     course = Course(algorithm, size, peak, n)
     stops = _stops(course, number)
-    found, error = _along(problem, course, stops)
-    error = np.where(np.isinf(found.sum(axis=1)), np.inf, error)
-    iterate, average = (Risk(parts[0], parts[1], wrong) for parts, wrong in zip(found, error, strict=True))
+    result, error = _along(problem, course, stops)
+    error = np.where(np.isinf(result.sum(axis=1)), np.inf, error)
+    iterate, average = (Risk(parts[0], parts[1], wrong) for parts, wrong in zip(result, error, strict=True))
     step = np.minimum(stops, n - 1)
     return RiskPath(
         stops,
@@ -140,7 +141,7 @@ def risk_path(
 
 
 def _along(problem: AbstractProblem, course: Course, stops: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bias and variance of iterate and average at the stops, (2, 2, K), and their relative errors (2, K)."""
+    """Return bias and variance (2, 2, K) of iterate and average at the stops, and their relative errors (2, K)."""
     if isinstance(problem, FiniteSampleProblem):
         if not is_one_pass(problem, course):
             return sample_path(problem, course, stops, _along)
@@ -148,66 +149,68 @@ def _along(problem: AbstractProblem, course: Course, stops: np.ndarray) -> tuple
     if not course.algorithm.linear:
         seen = equivalent_risk(problem, [course], stops)
         return np.stack([seen.means, seen.variances], axis=1)[..., 0], seen.error[..., 0]
-    if is_late(course.algorithm):
-        found = late_path(problem, course, stops)
-        moved = late_path(problem, shaken(course), stops) if near_threshold(problem, [course])[0] else found
-        return found, worth_stating(change(found.swapaxes(0, 1), moved.swapaxes(0, 1)))
-    found, lost, done = _parts_along(problem, course, stops, FINE)
+    if is_delayed(course.algorithm):
+        result = delayed_path(problem, course, stops)
+        moved = delayed_path(problem, shaken(course), stops) if near_threshold(problem, [course])[0] else result
+        return result, worth_stating(change(result.swapaxes(0, 1), moved.swapaxes(0, 1)))
+    result, lost, done = _parts_along(problem, course, stops, FINE)
     approximated = bool(done.approximated[0])
     near = bool(near_threshold(problem, [course], done.near)[0])
-    error = stated_rounding(found.swapaxes(0, 1), lost.swapaxes(0, 1), problem.initial_risk + problem.noise_variance)
+    error = stated_rounding(result.swapaxes(0, 1), lost.swapaxes(0, 1), problem.initial_risk + problem.noise_variance)
     if approximated or near:
         rougher, _, _ = _parts_along(problem, shaken(course) if near else course, stops, ROUGH)
-        each = change(found.swapaxes(0, 1), rougher.swapaxes(0, 1))
+        each = change(result.swapaxes(0, 1), rougher.swapaxes(0, 1))
         error = np.maximum(error, each if approximated else worth_stating(each))
-    return found, error
+    return result, error
 
 
 def _parts_along(
     problem: AbstractProblem, course: Course, stops: np.ndarray, resolution: Resolution
-) -> tuple[np.ndarray, np.ndarray, Crossed]:
-    """Bias and variance of iterate and average at the stops, (2, 2, K), their rounding, and what is done at the end."""
+) -> tuple[np.ndarray, np.ndarray, Propagated]:
+    """Return bias and variance (2, 2, K) at the stops, bounds of their rounding errors, and the state at the end."""
     with np.errstate(all="ignore"):  # overflow and underflow are results here
-        way = journey(problem, [course], resolution, stops=stops.tolist())
-        begin = setting_out(way)
-        done = travel(begin, way)
-        points = [point(0.0, begun(begin.moments, way[0]), way[0].runs.output), *done.points]
+        segments = segments_of_runs(problem, [course], resolution, stops=stops.tolist())
+        begin = initial_state(segments)
+        done = propagate_all(begin, segments)
+        points = [point(0.0, with_started_average(begin.moments, segments[0]), segments[0].runs.output), *done.points]
         sums = Ends(*(np.stack(each, axis=1) for each in list(zip(*points, strict=True))[1:]))
         shares = [course.algorithm.average.returned(stop, course.num_steps) for stop in stops.tolist()]
-        found = np.array([sums.iterate, returned_risk(sums, shares)])
+        result = np.array([sums.iterate, returned_risk(sums, shares)])
         started = ~np.isnan(np.array([np.zeros(len(shares)), np.sum(shares, axis=1)]))
-        found = np.where(np.isnan(found) & started[:, None], np.inf, found)  # inf − inf, beyond the range of a float
+        result = np.where(np.isnan(result) & started[:, None], np.inf, result)  # inf − inf, beyond the range of a float
         lost = rounding(np.array([sums.size[..., 0], returned_size(sums, shares)]))
         units = np.array([[1.0], [problem.noise_variance]])
-        found, lost = (np.where(units > 0, units * each, 0.0) for each in (found, lost))
-    return bounded(found.swapaxes(0, 1), lost.swapaxes(0, 1)).swapaxes(0, 1), lost, done
+        result, lost = (np.where(units > 0, units * each, 0.0) for each in (result, lost))
+    return bounded(result.swapaxes(0, 1), lost.swapaxes(0, 1)).swapaxes(0, 1), lost, done
 
 
 POWERS = np.arange(3)
 
 
 def iterate_moments(problem: AbstractProblem, courses: Sequence[Course]) -> np.ndarray:
-    """`Σ_i λ_i^k r_i(n)`, k = 0, 1, 2: the excess risk of w_n, `E ‖Hη‖²` and `E ηᵀH³η`, at the ends of courses.
+    """Return `Σ_i λ_i^k r_i(n)` for k = 0, 1, 2 at the ends of runs: the risk of w_n, `E ‖Hη‖²` and `E ηᵀH³η`.
 
     Args:
         problem: PowerLaw, LeastSquares or your own AbstractProblem.
-        courses: S runs, whose averages do not matter.
+        courses: S runs; their averages do not matter.
 
     Returns:
         (3, S), to about 1e-8 relative; nan where it exceeds the range of a float.
     """
-    found = np.empty((POWERS.size, len(courses)))
+    result = np.empty((POWERS.size, len(courses)))
     for place, course in enumerate(courses):
         last = replace(course, algorithm=replace(course.algorithm, average=LastIterate()))
         with np.errstate(all="ignore"):  # overflow and underflow are results here
-            modes, shown = late_last_of_modes(problem, last) if is_late(last.algorithm) else _of_modes(problem, last)
+            modes, shown = (
+                delayed_last_of_modes(problem, last) if is_delayed(last.algorithm) else _of_modes(problem, last)
+            )
             risk = shown[0] + problem.noise_variance * shown[1]
-            found[:, place] = modes.eigenvalue ** POWERS[:, None] @ risk
-    return np.where(np.isfinite(found), found, np.nan)
+            result[:, place] = modes.eigenvalue ** POWERS[:, None] @ risk
+    return np.where(np.isfinite(result), result, np.nan)
 
 
 def _of_modes(problem: AbstractProblem, course: Course) -> tuple[Modes, np.ndarray]:
-    """Modes, and (2, K) bias and variance at σ² = 1 of w_n in each of them."""
-    way = journey(problem, [course])
-    own = travel(setting_out(way), way).moments.own[:, 0]
-    return way[0].ground.modes, np.einsum("dijk,i,j->dk", own, *[way[0].runs.output] * 2)
+    """Return modes, and bias and variance (2, K) at σ² = 1 of w_n in each of them."""
+    segments = segments_of_runs(problem, [course])
+    own = propagate_all(initial_state(segments), segments).moments.own[:, 0]
+    return segments[0].setup.modes, np.einsum("dijk,i,j->dk", own, *[segments[0].runs.output] * 2)

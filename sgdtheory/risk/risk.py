@@ -114,5 +114,5 @@ def excess_risk(
         batch_size, learning_rate, num_samples, scheduled=scheduled
     )
     steps = numbers_of_steps(algorithm.batch_schedule, batch_size, num_samples, algorithm.workers)
-    found = run_risks(problem, algorithm, batch_size.ravel(), learning_rate.ravel(), steps.ravel())
-    return Risk(*(each.reshape(batch_size.shape)[()] for each in (*found.parts, found.error)))
+    result = run_risks(problem, algorithm, batch_size.ravel(), learning_rate.ravel(), steps.ravel())
+    return Risk(*(each.reshape(batch_size.shape)[()] for each in (*result.parts, result.error)))

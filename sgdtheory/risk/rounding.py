@@ -17,9 +17,9 @@ import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course, Shape
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk.propagate import FEW_TO_ROUND
 from sgdtheory.risk.stability import is_stable
 from sgdtheory.risk.systems.moments import ROUNDING
+from sgdtheory.risk.thresholds import THRESHOLDS
 
 # γ is moved by so much, relative, for methods of one vector, of two, and of more, whose steps are products of matrices
 # that are nearly defective next to the threshold (heavy ball, β = 0.99). In 4,000 random settings, a third of them next
@@ -44,10 +44,10 @@ def sensitive(
         algorithm: linear.
         batch, rate, steps: (S,) peak B, peak γ and n.
     """
-    found = np.zeros(steps.size, dtype=bool)
-    many = np.flatnonzero(steps > (0 if len(algorithm.method.start) == 1 else FEW_TO_ROUND))
+    result = np.zeros(steps.size, dtype=bool)
+    many = np.flatnonzero(steps > (0 if len(algorithm.method.start) == 1 else THRESHOLDS.exact_steps))
     if not many.size or algorithm.method.step_dependence != "none":
-        return found
+        return result
     batch, rate, steps = (each[many] for each in (batch, rate, steps))
     if not algorithm.schedule.flat:
         rate = rate * _factors(algorithm.schedule, steps).max(1)
@@ -55,19 +55,19 @@ def sensitive(
         batch = np.maximum(batch * _factors(algorithm.batch_schedule, steps).min(1), 1.0)
     moves = rate > 0  # A warm-up may be all there is of a run: its first step has γ = 0.
     if moves.any():
-        found[many[moves]] = ~is_stable(problem, algorithm.method, batch[moves], rate[moves] * (1 + NEAR))
-    return found
+        result[many[moves]] = ~is_stable(problem, algorithm.method, batch[moves], rate[moves] * (1 + NEAR))
+    return result
 
 
 def near_threshold(problem: AbstractProblem, courses: Sequence[Course], known: Any = -1) -> np.ndarray:
     """Return (S,) whether runs of one algorithm are `sensitive`, which closed forms may have told of equal steps."""
     known = np.broadcast_to(known, (len(courses),))
-    found = known > 0
+    result = known > 0
     algorithm = courses[0].algorithm
-    if (places := np.flatnonzero((known < 0) | (not algorithm.steady))).size:
-        settings = [(courses[k].batch, courses[k].rate, courses[k].num_steps) for k in places.tolist()]
-        found[places] |= sensitive(problem, algorithm, *np.array(settings).T)
-    return found
+    if (indices := np.flatnonzero((known < 0) | (not algorithm.steady))).size:
+        settings = [(courses[k].batch, courses[k].rate, courses[k].num_steps) for k in indices.tolist()]
+        result[indices] |= sensitive(problem, algorithm, *np.array(settings).T)
+    return result
 
 
 def _factors(shape: Shape, steps: np.ndarray) -> np.ndarray:
@@ -88,8 +88,8 @@ def shaken(course: Course) -> Course:
 def change(parts: np.ndarray, others: np.ndarray) -> np.ndarray:
     """Return the relative change (…) of a risk whose two parts (2, …) become others; 0 where it is not a number."""
     with np.errstate(all="ignore"):
-        found = np.abs(parts - others).sum(0) / parts.sum(0)
-        return np.where(np.isnan(found), 0.0, found)
+        result = np.abs(parts - others).sum(0) / parts.sum(0)
+        return np.where(np.isnan(result), 0.0, result)
 
 
 def rounding(size: np.ndarray) -> np.ndarray:

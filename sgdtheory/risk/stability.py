@@ -132,8 +132,8 @@ def _brackets(
     margins = _margins(problem, method, batch, rates)
     beyond = ~(margins > 0)
     after = np.where(beyond.any(1), beyond.argmax(1), rates.size)
-    places = np.minimum([after - 1, after], rates.size - 1)
-    return rates[places], margins[np.arange(batch.size), places]
+    indices = np.minimum([after - 1, after], rates.size - 1)
+    return rates[indices], margins[np.arange(batch.size), indices]
 
 
 def _refined(
@@ -177,7 +177,7 @@ def _least_inverses(problem: AbstractProblem, method: LinearMethod, rates: np.nd
     gain, settles, modes = _gains(problem, method, rates)
     largest = gain.max(1)
     stable = settles & (gain >= -ROUNDED_BELOW_0 * largest[:, None]).all(1)
-    found = np.minimum(1 / (2 * np.where(gain < 0, gain, -np.inf)), 0.0).min(1)
+    result = np.minimum(1 / (2 * np.where(gain < 0, gain, -np.inf)), 0.0).min(1)
     gain = np.maximum(gain[stable], 0.0)
     batch = (gain * (1 + modes.driving)).max(1)  # with which one direction would be at its edge alone
     for _ in range(MOST_NEWTON_STEPS):  # 1/Σ is concave in B: from below Newton's steps rise, never too far
@@ -187,8 +187,8 @@ def _least_inverses(problem: AbstractProblem, method: LinearMethod, rates: np.nd
         batch += step
         if not (step > NEWTON_TOLERANCE * batch).any():
             break
-    found[stable] = 1 / batch
-    return found
+    result[stable] = 1 / batch
+    return result
 
 
 def _gains(problem: AbstractProblem, method: LinearMethod, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, Modes]:

@@ -48,7 +48,7 @@ def stepped(stage, here, moments):
     keeping = stage.keeping or Keeping(*np.zeros((2, RATES.size)))
     for place, number in enumerate(NUMBERS):
         some = np.array([place])
-        steps = Steps(*(each[some] for each in here.matrices), here.batch[some], *keeping.some(some))
+        steps = Steps(*(each[some] for each in here.matrices), here.batch[some], *keeping.select(some))
         maps = step_maps(steps, stage.modes.eigenvalue)
         state = nested(Moments(*(each[:, some] for each in moments)))
         for _ in range(int(number)):

@@ -78,7 +78,7 @@ def test_steps_one_after_the_other_and_some_settings():
     several = Steps(*(np.stack([each, 2 * each]) for each in steps))
     for place, maps in enumerate(step_maps(several, modes.eigenvalue).each()):
         alone = step_maps(Steps(*(each[place] for each in several)), modes.eigenvalue)
-        for found, expected in ((maps, alone), (alone.some(slice(1, 3)), alone)):
+        for found, expected in ((maps, alone), (alone.select(slice(1, 3)), alone)):
             some = slice(1, 3) if found is not maps else slice(None)
             np.testing.assert_array_equal(found.propagator[1][1], expected.propagator[1][1][some])
             np.testing.assert_array_equal(found.transfer[2][0], expected.transfer[2][0][some])

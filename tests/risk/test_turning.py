@@ -6,9 +6,9 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.risk import course_risk
-from sgdtheory.risk.choose import journey
+from sgdtheory.risk.choose import segments_of_runs
 from sgdtheory.risk.solvers.contour import FINE
-from sgdtheory.risk.solvers.mesh import turnings
+from sgdtheory.risk.solvers.mesh import oscillations
 from tests import together
 
 LAST = st.LastIterate()
@@ -17,14 +17,14 @@ PROBLEM = st.LeastSquares([1.0, 0.3, 0.01, 1e-4], [0.3, 0.5, 0.2, 0.1], noise_va
 
 def piece(algorithm, rate, steps):
     """The last piece of a run."""
-    return journey(PROBLEM, [Course(algorithm, 16.0, rate, steps)], FINE)[-1]
+    return segments_of_runs(PROBLEM, [Course(algorithm, 16.0, rate, steps)], FINE)[-1]
 
 
 @pytest.mark.parametrize("beta", [0.5, 0.9])
 def test_how_far_moments_turn_a_step(beta):
     """A − λ b cᵀ with eigenvalues `r e^{±iω}`: 2ω, e^{−E/2p} of it, in directions one by one."""
     algorithm = st.Algorithm(st.ScheduleFree(beta), average=LAST)
-    found = turnings(piece(algorithm, 0.7, 1e6))[0]
+    found = oscillations(piece(algorithm, 0.7, 1e6))[0]
     steps = np.arange(2e4)
     expected = np.zeros(steps.size)
     for eigenvalue in PROBLEM.eigenvalues:
@@ -49,7 +49,7 @@ def test_how_far_moments_turn_a_step(beta):
 
 def test_methods_that_do_not_change_do_not_turn():
     algorithm = st.Algorithm(st.HeavyBall(0.9), st.Cosine(), average=LAST)
-    assert turnings(piece(algorithm, 0.1, 1e6)) == [None]
+    assert oscillations(piece(algorithm, 0.1, 1e6)) == [None]
 
 
 @pytest.mark.parametrize("schedule", [st.Constant(), st.Cosine()], ids=str)

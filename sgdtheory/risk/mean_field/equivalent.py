@@ -14,7 +14,7 @@ from sgdtheory.risk.mean_field.registry import field_of
 from sgdtheory.risk.mean_field.solver import TAIL, MeanField
 from sgdtheory.risk.mean_field.stated_error import Doubts, Lasting
 from sgdtheory.risk.systems.moments import Keeping
-from sgdtheory.risk.systems.runs import MOST_PIECES
+from sgdtheory.risk.thresholds import THRESHOLDS
 
 LOST = 1.0  # relative error from which on it is stated as inf
 LOOKS = 24  # numbers of steps, log-spaced, at which it is asked whether they do
@@ -135,7 +135,7 @@ def _pieces(course: Course, most: float) -> list[tuple[float, float, bool]]:
 def _plateaus(course: Course) -> np.ndarray:
     """First steps of runs of equal batch sizes; empty where they are so many that they are as good as smooth."""
     starts, _ = course.batch_runs
-    return starts if starts.size <= MOST_PIECES else np.zeros(0)
+    return starts if starts.size <= THRESHOLDS.most_stages else np.zeros(0)
 
 
 def _seen(run: Any, state: Any, course: Course, stop: float, doubt: Doubts | Lasting) -> Seen:

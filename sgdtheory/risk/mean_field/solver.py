@@ -26,7 +26,7 @@ from sgdtheory.risk.mean_field.panel_lengths import PanelLengths
 from sgdtheory.risk.mean_field.stated_error import Carried, Doubts, Lag, Look
 from sgdtheory.risk.solvers.collocation import backward_differences, radau_nodes, tails
 from sgdtheory.risk.systems.moments import Keeping
-from sgdtheory.risk.systems.runs import MOST_STEPS
+from sgdtheory.risk.thresholds import THRESHOLDS
 
 ORDER = 5  # points on a panel
 TAIL = 1e-3  # of the risk's two highest Legendre coefficients on a panel: it is then right to some 1e-6,
@@ -94,7 +94,7 @@ class MeanField:
     factors: tuple[float, ...] = (1.0,)
     tail: float = TAIL
 
-    most_steps: ClassVar[float] = MOST_STEPS
+    most_steps: ClassVar[float] = THRESHOLDS.most_steps
 
     def start(self) -> State:
         """w_0, and an empty sum."""

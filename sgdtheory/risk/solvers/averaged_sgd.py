@@ -26,9 +26,10 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.problems import AbstractProblem, Modes
-from sgdtheory.risk.solvers.contour import FEW_STEPS, NEGLIGIBLE, PIECE, Contour, contour_modes, contour_within
+from sgdtheory.risk.solvers.contour import NEGLIGIBLE, PIECE, Contour, contour_modes, contour_within
 from sgdtheory.risk.stability import growth_rate
 from sgdtheory.risk.systems.mean_path import one_minus_power
+from sgdtheory.risk.thresholds import THRESHOLDS
 
 LARGEST_PLAIN = 1e40  # of nγλ: above, products of six such numbers leave the range of a float and are scaled
 
@@ -55,12 +56,12 @@ def risk_parts(
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         modes = contour_modes(problem, rate, steps, tolerance)
         contour = contour_within(tolerance)
-        order = np.argsort(steps * rate)  # so that each piece has no more modes than it needs
-        few = steps[order] <= FEW_STEPS
-        for some in _pieces(order[few], modes.eigenvalue.size):
+        order = np.argsort(steps * rate)  # so that each portion has no more modes than it needs
+        few = steps[order] <= THRESHOLDS.few_steps
+        for some in _portions(order[few], modes.eigenvalue.size):
             modes = contour_modes(problem, rate[some], steps[some], tolerance)
             parts[:, some] = _few_steps(modes, rate[some, None], batch[some, None], steps[some, None])
-        for some in _pieces(order[~few], modes.eigenvalue.size * contour.points.size):
+        for some in _portions(order[~few], modes.eigenvalue.size * contour.points.size):
             modes = contour_modes(problem, rate[some], steps[some], tolerance)
             parts[:, some] = _many_steps(modes, rate[some, None], batch[some, None], steps[some, None], contour, stable)
         parts[np.isnan(parts)] = np.inf  # 0·inf and inf − inf: beyond the range of a float
@@ -69,8 +70,8 @@ def risk_parts(
     return parts.reshape(2, *shape)
 
 
-def _pieces(settings: np.ndarray, numbers: int) -> list[np.ndarray]:
-    """Settings, each of so many numbers, in pieces that keep temporaries small."""
+def _portions(settings: np.ndarray, numbers: int) -> list[np.ndarray]:
+    """Settings, each of so many numbers, in portions that keep temporaries small."""
     width = max(1, PIECE // numbers)
     return [settings[start : start + width] for start in range(0, settings.size, width)]
 
@@ -126,15 +127,17 @@ def _transforms(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, p
     """
     t = n * np.expm1(p)
     step = max(1, PIECE // p.size)
-    pieces = (slice(start, start + step) for start in range(0, modes.eigenvalue.size, step))
-    signal, load, response, excess = np.sum([_mode_sums(modes, x, batch, n, t, piece) for piece in pieces], axis=0)
+    portions = (slice(start, start + step) for start in range(0, modes.eigenvalue.size, step))
+    signal, load, response, excess = np.sum(
+        [_mode_sums(modes, x, batch, n, t, portion) for portion in portions], axis=0
+    )
     total = response / (1 - load)
     factor = np.exp(p) / t
     return np.array([factor * (total * signal + excess), factor / t * total])
 
 
-def _mode_sums(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, t: Any, piece: slice) -> np.ndarray:
-    """Sums over a piece of the modes, with multiplicities m and signal s, in the symbols of `_transforms`.
+def _mode_sums(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, t: Any, portion: slice) -> np.ndarray:
+    """Sums over a portion of the modes, with multiplicities m and signal s, in the symbols of `_transforms`.
 
         Σ s/(t + A),   Σ mV/(t + A),   Σ mV (2 − x + t/n)/((t + A)(t + X)),
         Σ sV (2 − x + t/n)/((t + A)(t + X)(t + U)).
@@ -145,9 +148,9 @@ def _mode_sums(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, t:
     Returns:
         (4, P, C).
     """
-    x = x[:, piece]
-    m = modes.multiplicity[piece]
-    s = modes.signal[piece]
+    x = x[:, portion]
+    m = modes.multiplicity[portion]
+    s = modes.signal[portion]
     X = n * x
     A = X * (2 - x * ((batch + 1) / batch))
     U = X * (2 - x)
@@ -203,13 +206,13 @@ def _polynomials(
         np.multiply(measure, c, out=terms[:, k])
     sums = (terms @ values.swapaxes(1, 2)).reshape(t.shape[0], len(measures), len(coefficients), t.shape[1])
     conjugate = t.conj()
-    found = []
+    result = []
     for k in range(len(measures)):
         total = sums[:, k, 0]
         for j in range(1, len(coefficients)):
             total = total * conjugate + sums[:, k, j]
-        found.append(total)
-    return found
+        result.append(total)
+    return result
 
 
 def _negative_poles(

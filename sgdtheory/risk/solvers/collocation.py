@@ -81,14 +81,14 @@ def backward_differences(order: int, length: np.ndarray) -> np.ndarray:
     nodes, weights, _ = _nodes(order)
     step = 2 / length
     powers = step[:, None] ** np.arange(1, order + 1)
-    found = (powers @ _slope_powers(order)[:, 1:].reshape(order, -1)).reshape(length.size, order, order + 1)
+    result = (powers @ _slope_powers(order)[:, 1:].reshape(order, -1)).reshape(length.size, order, order + 1)
     short = np.flatnonzero(length < LONG_PANEL)
     if short.size:
         gaps = nodes[1:, None] - step[short, None, None] - nodes
         hit = np.abs(gaps) < 1e-13
         before = np.where(hit.any(2, keepdims=True), hit, weights / np.where(hit, 1.0, gaps))
-        found[short] = np.eye(order + 1)[1:] - before / before.sum(2, keepdims=True)
-    return found
+        result[short] = np.eye(order + 1)[1:] - before / before.sum(2, keepdims=True)
+    return result
 
 
 def panel_nodes(order: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -119,8 +119,8 @@ class System(NamedTuple):
     def values(self, start: np.ndarray, forcing: np.ndarray | float = 0.0) -> np.ndarray:
         """(d, p, q, L, K) at the nodes, for the start (d, q, L, K) and forcing (d, p, q, L, K)."""
         right = forcing - np.einsum("jablk,dblk->djalk", self.first, start)
-        found = np.einsum("rslk,dslk->drlk", self.inverse, right.reshape(right.shape[0], -1, *right.shape[-2:]))
-        return found.reshape(right.shape)
+        result = np.einsum("rslk,dslk->drlk", self.inverse, right.reshape(right.shape[0], -1, *right.shape[-2:]))
+        return result.reshape(right.shape)
 
 
 def collocation_systems(decay: np.ndarray, difference: np.ndarray) -> System:
@@ -188,6 +188,6 @@ def _force(steps: Coefficients, panels: int) -> np.ndarray:
 def _forced(inverse: np.ndarray, force: np.ndarray) -> np.ndarray:
     """M at the nodes for a unit of noise at each equation, (p, q, p, L, K), with force (p, q, L)."""
     p, q, panels = force.shape
-    found = inverse.reshape(p * q, p, q, panels, -1)
-    found = (found * force[..., None]).sum(2) if q > 1 else found[:, :, 0] * force[:, 0, :, None]
-    return found.reshape(p, q, p, panels, -1)
+    result = inverse.reshape(p * q, p, q, panels, -1)
+    result = (result * force[..., None]).sum(2) if q > 1 else result[:, :, 0] * force[:, 0, :, None]
+    return result.reshape(p, q, p, panels, -1)

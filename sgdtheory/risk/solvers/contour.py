@@ -15,7 +15,6 @@ from sgdtheory.problems import AbstractProblem, Modes
 
 # below this a sum over directions is, to rounding, a polynomial in λ: what `problem.modes` is asked for
 CONTOUR_RESOLVED = 0.5  # nγλ: the sums at the points of the contour, which keep at least |np| ≥ 4 away from their poles
-FEW_STEPS = 32  # up to here sums over steps are added term by term: as fast as the contour, and exact
 LARGEST_REACH = 1e300  # of nγ: beyond it lies the end of the range of a float
 NEGLIGIBLE = 45.0  # e^−45 is below rounding error: residues smaller than this times the rest are left out
 PIECE = 48_000  # numbers in a temporary, 384 kB: by measurement
@@ -57,7 +56,7 @@ def contour_modes(problem: AbstractProblem, rate: np.ndarray, steps: np.ndarray,
 
 
 class Resolution(NamedTuple):
-    """How finely smooth pieces are followed.
+    """How finely smooth segments are followed.
 
     Attributes:
         order: p, points on a panel.

@@ -1,4 +1,4 @@
-"""Many constant steps with late gradients: coefficients of generating functions that cost the same for every τ.
+"""Many constant steps with delayed gradients: coefficients of generating functions that cost the same for every τ.
 
 With `g_i = z^{τ+1} (x²/B) C_0`, C_0 of `late_responses`, N = (1 − z^τ)/(1 − z) and A = (C_0 − N)/z^τ, the generating
 function of the mean path's square, the risks r_i of directions and R, their sum, have (THEORY.md T41)
@@ -56,10 +56,10 @@ def coefficients(
         return np.full(transform(np.array([growth + 1.0])).shape[:-1], np.inf)
     if settled:
         p = growth + QUIET_CONTOUR.points / num_steps
-        found = (QUIET_CONTOUR.weights * transform(p)).sum(-1).real / num_steps
+        result = (QUIET_CONTOUR.weights * transform(p)).sum(-1).real / num_steps
     else:
-        found = _along_the_line(transform, num_steps, growth, tail)
-    return found * np.exp(num_steps * growth)
+        result = _along_the_line(transform, num_steps, growth, tail)
+    return result * np.exp(num_steps * growth)
 
 
 def _along_the_line(transform: Transform, num_steps: float, growth: float, most: float) -> np.ndarray:
@@ -156,9 +156,9 @@ def average(run: Setting) -> np.ndarray:
         drive = drive + points.z**run.delay * risk
         return sums.kept * drive + np.array([sums.kept_signal, 0 * p])
 
-    found = run.coefficients(transform, run.num_steps - 1, max(run.growth, 0.0))
-    found[0] += run.modes.signal @ mean_sums(run) ** 2
-    return found / run.num_steps**2
+    result = run.coefficients(transform, run.num_steps - 1, max(run.growth, 0.0))
+    result[0] += run.modes.signal @ mean_sums(run) ** 2
+    return result / run.num_steps**2
 
 
 def mean_sums(run: Setting) -> np.ndarray:
@@ -188,17 +188,17 @@ def _sums_at(run: Setting, points: Points, averaged: bool) -> _Sums:
     modes = run.modes
     z = points.z
     x = run.rate * modes.eigenvalue[:, None]
-    found: Products = products(x, run.delay, points)
-    noise = z * (x**2 / run.batch) * found.square
+    result: Products = products(x, run.delay, points)
+    noise = z * (x**2 / run.batch) * result.square
     one_less = 1 - z**run.delay * noise
     before = _before(run, points)
-    path = (found.square - before) / z**run.delay + noise * before
+    path = (result.square - before) / z**run.delay + noise * before
     answer = noise / one_less
     started = path / one_less
     sums = _Sums(z**run.delay * (modes.multiplicity @ answer), modes.multiplicity @ answer, modes.signal @ started)
     if not averaged:
         return sums
-    kept = x**2 / run.batch * summed_squares(x, run.delay, points, found)
+    kept = x**2 / run.batch * summed_squares(x, run.delay, points, result)
     own = before + z**run.delay * started
     return sums._replace(kept=modes.multiplicity @ (kept / one_less), kept_signal=modes.signal @ (kept * own))
 

@@ -1,4 +1,4 @@
-"""The exact risk of steps with late gradients: which way a run of them takes (THEORY.md T41)."""
+"""The exact risk of steps with delayed gradients: which way a run of them takes (THEORY.md T41)."""
 
 from collections.abc import Sequence
 
@@ -8,57 +8,55 @@ from sgdtheory.algorithms import Algorithm, Course, LinearMethod
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.solvers.contour import CONTOUR_RESOLVED, LARGEST_REACH
 from sgdtheory.risk.solvers.delayed_renewal import TAIL, Setting, average, last_iterate
-from sgdtheory.risk.solvers.delayed_steps import last_of_modes, stepped
+from sgdtheory.risk.solvers.delayed_steps import last_of_modes, sums_at_stops
 from sgdtheory.risk.systems.delayed import growth, settling
 from sgdtheory.risk.systems.moments import returned_risk
-from sgdtheory.risk.systems.runs import MOST_STEPS
+from sgdtheory.risk.thresholds import THRESHOLDS
 
-AS_ANY_METHOD = 2  # steps late: with k ≤ 3 vectors the general way is as fast, and has panels
-FEW_STEPS = 400  # sooner taken one by one
 NUMBERS_TOGETHER = 1_000_000  # of moments of runs side by side
 ROUGHER = 1e-4  # of what a search allows: what is left on a panel
 
 
-def is_late(algorithm: Algorithm) -> bool:
+def is_delayed(algorithm: Algorithm) -> bool:
     """Return whether delays are random or long, so that runs are solved in this file."""
     method = algorithm.method
-    return algorithm.linear and method.late and (method.random or method.longest_delay > AS_ANY_METHOD)
+    return algorithm.linear and method.late and (method.random or method.longest_delay > THRESHOLDS.delayed_like_any)
 
 
-def late_parts(problem: AbstractProblem, courses: Sequence[Course], tolerance: float = 0.0) -> np.ndarray:
+def delayed_parts(problem: AbstractProblem, courses: Sequence[Course], tolerance: float = 0.0) -> np.ndarray:
     """(2, S) bias and variance, in units of y², of what S runs of one algorithm return."""
-    found = np.empty((2, len(courses)))
+    result = np.empty((2, len(courses)))
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         short = [place for place, course in enumerate(courses) if not _closed(course)]
         for place in set(range(len(courses))) - set(short):
             averaged = _averaged(courses[place])
-            found[:, place] = _in_closed_form(problem, courses[place], courses[place].num_steps, averaged, tolerance)
-        for places in _alike(problem, courses, short, tolerance):
-            group = [courses[place] for place in places]
+            result[:, place] = _in_closed_form(problem, courses[place], courses[place].num_steps, averaged, tolerance)
+        for indices in _alike(problem, courses, short, tolerance):
+            group = [courses[place] for place in indices]
             stops = sorted({course.num_steps for course in group})
             for stop, (_, parts) in zip(stops, _along(problem, group, stops, tolerance), strict=True):
-                for column, place in enumerate(places):
+                for column, place in enumerate(indices):
                     if courses[place].num_steps == stop:
-                        found[:, place] = parts[:, column]
-    return _in_units(np.where(np.isnan(found), np.inf, found), problem)
+                        result[:, place] = parts[:, column]
+    return _in_units(np.where(np.isnan(result), np.inf, result), problem)
 
 
-def late_path(problem: AbstractProblem, course: Course, stops: np.ndarray) -> np.ndarray:
+def delayed_path(problem: AbstractProblem, course: Course, stops: np.ndarray) -> np.ndarray:
     """(2, 2, P) bias and variance of the iterate and of the average at numbers of steps."""
-    found = np.empty((2, 2, stops.size))
+    result = np.empty((2, 2, stops.size))
     with np.errstate(all="ignore"):
-        by_steps = stops <= (FEW_STEPS if _closed(course) else np.inf)
+        by_steps = stops <= (THRESHOLDS.delayed_by_steps if _closed(course) else np.inf)
         taken = np.flatnonzero(by_steps)
         each = _along(problem, [course], stops[taken].tolist())
         for place, parts in zip(taken.tolist(), each, strict=True):
-            found[:, :, place] = parts[..., 0]
+            result[:, :, place] = parts[..., 0]
         for place in np.flatnonzero(~by_steps).tolist():
             for row, averaged in enumerate([False, _averaged(course)]):
-                found[row, :, place] = _in_closed_form(problem, course, float(stops[place]), averaged)
-    return np.array([_in_units(each, problem) for each in found])
+                result[row, :, place] = _in_closed_form(problem, course, float(stops[place]), averaged)
+    return np.array([_in_units(each, problem) for each in result])
 
 
-def late_last_of_modes(problem: AbstractProblem, course: Course) -> tuple[Modes, np.ndarray]:
+def delayed_last_of_modes(problem: AbstractProblem, course: Course) -> tuple[Modes, np.ndarray]:
     """Modes, and (2, K) bias and variance at σ² = 1 of w_n in each of them, by every step."""
     _alike(problem, [course], [0], 0.0)  # refuses too many
     modes = _modes(problem, course, course.num_steps)
@@ -81,7 +79,7 @@ def _closed(course: Course) -> bool:
     """Return whether a run has a closed form, and is long enough for it to be faster than steps."""
     algorithm = course.algorithm
     method = algorithm.method
-    if method.random or not algorithm.constant or course.num_steps <= FEW_STEPS:
+    if method.random or not algorithm.constant or course.num_steps <= THRESHOLDS.delayed_by_steps:
         return False
     return not _averaged(course) or _whole_mean(course)
 
@@ -118,27 +116,29 @@ def _in_closed_form(
     return average(run) if averaged else last_iterate(run)
 
 
-def _alike(problem: AbstractProblem, courses: Sequence[Course], places: list[int], tolerance: float) -> list[list[int]]:
+def _alike(
+    problem: AbstractProblem, courses: Sequence[Course], indices: list[int], tolerance: float
+) -> list[list[int]]:
     """Places of runs that are stepped side by side: of about the same length, and no more than fit a core's memory."""
-    if not places:
+    if not indices:
         return []
-    longest = max(courses[place].num_steps for place in places)
-    if longest > MOST_STEPS:
+    longest = max(courses[place].num_steps for place in indices)
+    if longest > THRESHOLDS.most_steps:
         raise ValueError(
-            f"algorithm must take at most {MOST_STEPS:g} steps where gradients are {courses[0].algorithm.method.delay} "
+            f"algorithm must take at most {THRESHOLDS.most_steps:g} steps where gradients are {courses[0].algorithm.method.delay} "
             f"steps late and γ, B or the average vary, got {longest:.3g}; take fewer samples or a larger batch_size"
         )
-    size = _modes(problem, courses[places[0]], longest, tolerance).eigenvalue.size
+    size = _modes(problem, courses[indices[0]], longest, tolerance).eigenvalue.size
     room = max(1, int(NUMBERS_TOGETHER // (2 * size * courses[0].algorithm.method.vectors ** 2)))
-    order = sorted(places, key=lambda place: courses[place].num_steps)
-    found: list[list[int]] = []
+    order = sorted(indices, key=lambda place: courses[place].num_steps)
+    result: list[list[int]] = []
     for place in order:
         steps = courses[place].num_steps
-        if found and len(found[-1]) < room and steps <= 1.5 * courses[found[-1][0]].num_steps:
-            found[-1].append(place)
+        if result and len(result[-1]) < room and steps <= 1.5 * courses[result[-1][0]].num_steps:
+            result[-1].append(place)
         else:
-            found.append([place])
-    return found
+            result.append([place])
+    return result
 
 
 def _along(
@@ -147,8 +147,8 @@ def _along(
     """(2, 2, S) bias and variance at σ² = 1 of iterates and of what is returned, at each stop."""
     longest = max(courses, key=lambda course: course.num_steps * course.rate)
     modes = _modes(problem, longest, longest.num_steps, tolerance)
-    found = []
-    for stop, ends in zip(stops, stepped(courses, modes, stops), strict=True):
+    result = []
+    for stop, ends in zip(stops, sums_at_stops(courses, modes, stops), strict=True):
         shares = [course.algorithm.average.returned(stop, course.num_steps) for course in courses]
-        found.append(np.array([ends.iterate, returned_risk(ends, shares)]))
-    return found
+        result.append(np.array([ends.iterate, returned_risk(ends, shares)]))
+    return result

@@ -1,4 +1,4 @@
-"""Every step of SGD with late gradients, from what there was: k numbers of a direction a step, not k² (THEORY.md T41).
+"""Every step of SGD with delayed gradients, from what there was: k numbers of a direction a step, not k² (THEORY.md T41).
 
 With `C_l(t) = λ E[η_t η_{t−l}]`, l = 0 … τ, and a delay j that has the probability p_j,
 
@@ -20,9 +20,9 @@ from sgdtheory.algorithms import Course, LinearMethod
 from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.steps import compiled_loop
 from sgdtheory.risk.systems.moments import Ends
+from sgdtheory.risk.thresholds import THRESHOLDS
 
 COEFFICIENTS_AT_ONCE = 4096  # steps
-COMPILED_FROM = 4096.0  # steps: fewer take less time in NumPy than compiling the loop
 MOST_COMPILED = 16  # delays of a law
 
 
@@ -101,12 +101,12 @@ class _MeanAndScatter(_History):
         self.noise_variance = noise_variance
 
     def _noise(self, late: np.ndarray) -> np.ndarray:
-        found = np.zeros_like(late)
-        found[1] = self.modes.multiplicity * (late[0].sum(-1, keepdims=True) + self.noise_variance)
-        return found
+        result = np.zeros_like(late)
+        result[1] = self.modes.multiplicity * (late[0].sum(-1, keepdims=True) + self.noise_variance)
+        return result
 
 
-def stepped(courses: Sequence[Course], modes: Modes, stops: Sequence[float]) -> list[Ends]:
+def sums_at_stops(courses: Sequence[Course], modes: Modes, stops: Sequence[float]) -> list[Ends]:
     """Sums of S runs after these numbers of steps, increasing; runs that are shorter go on, at their last γ and B."""
     method: LinearMethod = courses[0].algorithm.method
     history = _History(method.delays, modes, len(courses))
@@ -132,7 +132,7 @@ def _walk(history: _History, courses: Sequence[Course], stops: Sequence[float]) 
     average = courses[0].algorithm.average
     kept = np.array([1 - average.forgetting(course.num_steps) for course in courses])
     weight = np.array([average.weight(course.num_steps) for course in courses])
-    compiled = stops[-1] >= COMPILED_FROM and len(history.delays) <= MOST_COMPILED if len(stops) else False
+    compiled = stops[-1] >= THRESHOLDS.compiled_from and len(history.delays) <= MOST_COMPILED if len(stops) else False
     now = 0.0
     for stop in stops:
         while now < stop:
@@ -168,8 +168,8 @@ def _compiled(history: _History, rates: np.ndarray, batches: np.ndarray, kept: n
     modes = history.modes.eigenvalue, history.modes.multiplicity
     state = history.products, history.cross, history.square
     loop = _loop(tuple(history.delays), noise < 0)
-    found = loop(state, (*table, kept, weight), modes, max(noise, 0.0), history.now, len(rates))
-    history.products, history.cross, history.square = (np.array(each) for each in found)
+    result = loop(state, (*table, kept, weight), modes, max(noise, 0.0), history.now, len(rates))
+    history.products, history.cross, history.square = (np.array(each) for each in result)
     history.now += len(rates)
 
 

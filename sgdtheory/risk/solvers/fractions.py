@@ -6,7 +6,7 @@ With t = n(1/z − 1), each inverse of `closed_form` is `1 − zT = (z/n)(t + n(
 
 is a polynomial in t over another, with real coefficients. At a point a mode costs its 1/det alone: sums over the modes,
 and over the points, are products of real matrices with the real and imaginary parts of 1/det. For up to
-`LARGEST_ADJUGATE` unknowns; more are eliminated at every point (`elimination`).
+`THRESHOLDS.adjugate_unknowns` unknowns; more are eliminated at every point (`elimination`).
 """
 
 from typing import Any, NamedTuple
@@ -44,23 +44,23 @@ def fractions(matrix: np.ndarray, right: np.ndarray, t: np.ndarray, num_steps: n
 
 def _inverse(coefficients: np.ndarray, t: np.ndarray, enormous: bool) -> np.ndarray:
     """(2, S, K, C) real and imaginary parts of one over polynomials in t, (q + 1, S, K), highest power first."""
-    found = coefficients.transpose(1, 2, 0) @ parts(powers(t, coefficients.shape[0] - 1).transpose(1, 0, 2))
+    result = coefficients.transpose(1, 2, 0) @ parts(powers(t, coefficients.shape[0] - 1).transpose(1, 0, 2))
     if enormous:
-        return parts(np.reciprocal(found[0] + 1j * found[1]))
-    norm = found[0] * found[0]
-    norm += found[1] * found[1]
+        return parts(np.reciprocal(result[0] + 1j * result[1]))
+    norm = result[0] * result[0]
+    norm += result[1] * result[1]
     np.reciprocal(norm, out=norm)
-    found *= norm
-    np.negative(found[1], out=found[1])
-    return found
+    result *= norm
+    np.negative(result[1], out=result[1])
+    return result
 
 
 def powers(t: np.ndarray, degree: int) -> np.ndarray:
     """(degree + 1, S, C) of t^degree … 1."""
-    found = np.ones((degree + 1, *t.shape), dtype=complex)
+    result = np.ones((degree + 1, *t.shape), dtype=complex)
     for place in range(degree)[::-1]:
-        np.multiply(found[place + 1], t, out=found[place])
-    return found
+        np.multiply(result[place + 1], t, out=result[place])
+    return result
 
 
 def parts(values: Any) -> np.ndarray:
@@ -70,19 +70,19 @@ def parts(values: Any) -> np.ndarray:
 
 def times(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Parts of the products of complex numbers, by their parts, (2, …)."""
-    found = left[0] * right
-    found[0] -= left[1] * right[1]
-    found[1] += left[1] * right[0]
-    return found
+    result = left[0] * right
+    result[0] -= left[1] * right[1]
+    result[1] += left[1] * right[0]
+    return result
 
 
 def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Coefficients (L + M − 1, …) of the products of polynomials (L, …) and (M, …) in t."""
     shape = np.broadcast_shapes(left.shape[1:], right.shape[1:])
-    found = np.zeros((left.shape[0] + right.shape[0] - 1, *shape))
+    result = np.zeros((left.shape[0] + right.shape[0] - 1, *shape))
     for i, j in np.ndindex(left.shape[0], right.shape[0]):
-        found[i + j] += left[i] * right[j]
-    return found
+        result[i + j] += left[i] * right[j]
+    return result
 
 
 def summed(numerators: np.ndarray, inverse: np.ndarray, t: np.ndarray) -> np.ndarray:
@@ -91,10 +91,10 @@ def summed(numerators: np.ndarray, inverse: np.ndarray, t: np.ndarray) -> np.nda
     measures = numerators.transpose(2, 0, 1, 3).reshape(settings, degrees * sides, -1)
     real, imaginary = measures @ inverse
     sums = (real + 1j * imaginary).reshape(settings, degrees, sides, -1).transpose(1, 2, 0, 3)
-    found = sums[0]
+    result = sums[0]
     for each in sums[1:]:
-        found = found * t + each
-    return found
+        result = result * t + each
+    return result
 
 
 def at_steps(numerators: np.ndarray, inverse: np.ndarray, weight: np.ndarray, t: np.ndarray) -> np.ndarray:
@@ -104,7 +104,7 @@ def at_steps(numerators: np.ndarray, inverse: np.ndarray, weight: np.ndarray, t:
     columns = columns.reshape(*shape[:2], -1)
     sums = inverse[0] @ columns.real - inverse[1] @ columns.imag
     sums = sums.reshape(*sums.shape[:2], *shape[2:]).transpose(2, 3, 0, 1)  # (M, p, S, K)
-    found: Any = numerators[0] * sums[0]
+    result: Any = numerators[0] * sums[0]
     for numerator, each in zip(numerators[1:], sums[1:], strict=True):
-        found = found + numerator * each
-    return found
+        result = result + numerator * each
+    return result

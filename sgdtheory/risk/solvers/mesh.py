@@ -1,4 +1,4 @@
-"""Where the panels of a smooth piece begin and end.
+"""Where the panels of a smooth segment begin and end.
 
 How fast moments turn where the coefficients of a method change with the step, as those of schedule-free SGD do.
 
@@ -19,14 +19,14 @@ from sgdtheory.risk.solvers.contour import Resolution
 from sgdtheory.risk.solvers.spectrum import eigenvalues_of_steps, loads, radii, step_spectrum
 from sgdtheory.risk.solvers.thinning import slow_decay
 from sgdtheory.risk.systems.constant import Stage, make_stage
-from sgdtheory.risk.systems.runs import Piece
+from sgdtheory.risk.systems.runs import Segment
 
 PROBES_A_DOUBLING = 4  # of the steps since the last kink, at which directions are looked at
 MOST_DIRECTIONS = 32  # of a spectrum: neighbours turn alike
 SMALLEST = 1e-300  # |μ|: of what is gone at once
 
 
-class Turning(NamedTuple):
+class Oscillation(NamedTuple):
     """How far the moments of a run turn a step, in radians, weighed by what is left of them, at T steps, (T,)."""
 
     steps: np.ndarray
@@ -42,52 +42,52 @@ class Turning(NamedTuple):
         return float(self.steps[min(fast[-1] + 1, self.steps.size - 1)]) if fast.size else float(self.steps[0])
 
 
-def turnings(piece: Piece) -> list[Turning | None]:
+def oscillations(segment: Segment) -> list[Oscillation | None]:
     """Of each run; None of methods that do not change with the step, whose directions come to rest."""
-    if piece.runs.algorithm.method.step_dependence != "smooth":
-        return [None] * piece.low.size
-    every = piece.ground.modes.eigenvalue
+    if segment.runs.algorithm.method.step_dependence != "smooth":
+        return [None] * segment.low.size
+    every = segment.setup.modes.eigenvalue
     some = np.unique(np.linspace(0, every.size - 1, min(every.size, MOST_DIRECTIONS)).astype(int))
-    return [_turning(piece.some(np.array([run])), every[some]) for run in range(piece.low.size)]
+    return [_oscillation(segment.select(np.array([run])), every[some]) for run in range(segment.low.size)]
 
 
-def _turning(piece: Piece, eigenvalue: np.ndarray) -> Turning:
+def _oscillation(segment: Segment, eigenvalue: np.ndarray) -> Oscillation:
     """Of a single run."""
-    since = max(float(piece.high[0] - piece.origin[0]), 1.0)
+    since = max(float(segment.high[0] - segment.origin[0]), 1.0)
     number = int(PROBES_A_DOUBLING * np.log2(since)) + 2
-    probes = piece.origin[0] + np.unique(np.floor(np.geomspace(1.0, since, number))) - 1
-    here = piece.runs.coefficients(probes[None]).matrices
+    probes = segment.origin[0] + np.unique(np.floor(np.geomspace(1.0, since, number))) - 1
+    here = segment.runs.coefficients(probes[None]).matrices
     slow = here.decay[..., None] + (here.b[:, :, None] * here.c[:, None])[..., None] * eigenvalue
     values = 1 - eigenvalues_of_steps(slow)  # (k, T, L)
     turn = np.where(values.imag != 0, np.abs(np.angle(values)), 0.0).max(0)
     fall = np.maximum(-2 * np.log(np.maximum(np.abs(values).max(0), SMALLEST)), 0.0)
     fallen = np.cumsum(fall[:-1] * np.diff(probes)[:, None], axis=0)
-    fallen = np.concatenate([np.zeros((1, eigenvalue.size)), fallen]) / (2 * piece.ground.resolution.order)
-    found = 2 * turn * np.exp(-fallen)
-    if piece.keeping is not None:  # x of an average holds single powers
-        found = np.maximum(found, turn * np.exp(-fallen / 2))
-    return Turning(probes, found.max(1))
+    fallen = np.concatenate([np.zeros((1, eigenvalue.size)), fallen]) / (2 * segment.setup.resolution.order)
+    result = 2 * turn * np.exp(-fallen)
+    if segment.keeping is not None:  # x of an average holds single powers
+        result = np.maximum(result, turn * np.exp(-fallen / 2))
+    return Oscillation(probes, result.max(1))
 
 
 PANEL_VARIATION = 5.0  # of learning rate and batch size within a panel
 SHORTEST_PANEL = 16.0  # steps: shorter ones are taken
-TURNING_RATIO = 2.0  # of a panel's ends where coefficients change like 1/t
+OSCILLATION_RATIO = 2.0  # of a panel's ends where coefficients change like 1/t
 PANEL_DECAY = 1.0  # by which exponent all directions may have decayed within a panel
 PANEL_RISE = 4.0  # by which exponent the moments may grow within a panel, roughly followed
 STILL_WAY = 0.5  # exponents that the fastest directions may yet decay by until the end, so that a single panel does
 MOST_DECAY = 45.0  # exponents of decay that are followed: e^−45 of the initial risk is nothing
 MOST_GROWTH = 800.0  # exponents of growth: e^800 is beyond the range of a float
-GROWTH_PROBES = 17  # steps of a piece at which the rate of growth is computed, if there is any
+GROWTH_PROBES = 17  # steps of a segment at which the rate of growth is computed, if there is any
 
-Way = list[tuple[float, float]]  # first steps and ends of the panels of a run
+Panels = list[tuple[float, float]]  # first steps and ends of the panels of a run
 
 
 class Mesh(NamedTuple):
-    """What panels of a piece have to respect.
+    """What panels of a segment have to respect.
 
     Attributes:
         resolution: order and ratio.
-        origin, last: steps at which the piece begins and ends.
+        origin, last: steps at which the segment begins and ends.
         size: γ_t, and what else may change by `PANEL_VARIATION` at most within a panel, (C, T) for T steps.
         slowest: rate per step and unit of learning rate at which what is learnt last decays: within a panel by
             e^−`PANEL_DECAY` at most, as a polynomial cannot follow an exponential for longer, until nothing is left.
@@ -105,13 +105,13 @@ class Mesh(NamedTuple):
     growth: Callable[[float], float]
     fastest: float
     forgotten: float = 0.0
-    turning: Turning | None = None
+    oscillation: Oscillation | None = None
 
     def panels(self, first: float) -> Iterator[tuple[float, float]]:
         """From the step `first` to the last."""
         low = first
         left = MOST_DECAY
-        ratio = min(self.resolution.ratio, TURNING_RATIO) if self.turning else self.resolution.ratio
+        ratio = min(self.resolution.ratio, OSCILLATION_RATIO) if self.oscillation else self.resolution.ratio
         while low < self.last:
             further = np.ceil((ratio - 1) * (low - self.origin))
             rate = self.slowest * float(self.size(np.array([low])).T[0, 0]) if left > 0 else 0.0
@@ -152,82 +152,82 @@ class Mesh(NamedTuple):
         way = (np.array([low, high]) - self.origin) * values[0]  # how far the slow directions have come since the kink
         if way[1] > (ratio + 0.2) * way[0]:
             return True
-        if self.turning and self.turning.at(low) * (high - low) > self.resolution.turn:
+        if self.oscillation and self.oscillation.at(low) * (high - low) > self.resolution.turn:
             return True
         return max(self.growth(low), self.growth(high - 1)) * (high - low) > PANEL_RISE
 
 
-def panels_of(piece: Piece, turnings: list[Turning | None]) -> list[Way | None]:
+def panels_of(segment: Segment, oscillations: list[Oscillation | None]) -> list[Panels | None]:
     """Panels of each run, whose moments turn so; None for one that grows beyond all numbers."""
-    probes = np.floor(np.linspace(piece.low, np.maximum(piece.high - 1, piece.low), GROWTH_PROBES, axis=1))
-    rates = piece.runs.rates_at(probes)
-    slowest = _slowest(piece, rates.max(1))
-    growths = _growths(piece, probes, rates)
-    known: dict[tuple[float, ...], Way] = {}
-    found: list[Way | None] = []
-    forgotten = (2 * piece.keeping.forgetting).tolist() if piece.keeping else [0.0] * len(growths)
-    ends = zip(piece.origin.tolist(), piece.low.tolist(), piece.high.tolist(), strict=True)
-    each = zip(ends, slowest.tolist(), growths, _fastest(piece).tolist(), turnings, strict=True)
-    for run, ((origin, begin, end), slow, growth, fast, turning) in enumerate(each):
-        course = piece.runs.courses[run]
+    probes = np.floor(np.linspace(segment.low, np.maximum(segment.high - 1, segment.low), GROWTH_PROBES, axis=1))
+    rates = segment.runs.rates_at(probes)
+    slowest = _slowest(segment, rates.max(1))
+    growths = _growths(segment, probes, rates)
+    known: dict[tuple[float, ...], Panels] = {}
+    result: list[Panels | None] = []
+    forgotten = (2 * segment.keeping.forgetting).tolist() if segment.keeping else [0.0] * len(growths)
+    ends = zip(segment.origin.tolist(), segment.low.tolist(), segment.high.tolist(), strict=True)
+    each = zip(ends, slowest.tolist(), growths, _fastest(segment).tolist(), oscillations, strict=True)
+    for run, ((origin, begin, end), slow, growth, fast, oscillation) in enumerate(each):
+        course = segment.runs.courses[run]
         # what neither grows nor turns nor decays much has panels that do not depend on γ
-        alike = slow == 0 and growth is _no_growth and not turning and course.constant_batch
+        alike = slow == 0 and growth is _no_growth and not oscillation and course.constant_batch
         key = (origin, begin, end, course.num_steps, fast * course.rate, 0.0 if alike else course.rate, course.batch)
         if growth is not None and key not in known:
-            size = piece.runs.size(run)
-            mesh = Mesh(piece.ground.resolution, origin, end, size, slow, growth, fast, forgotten[run], turning)
+            size = segment.runs.size(run)
+            mesh = Mesh(segment.setup.resolution, origin, end, size, slow, growth, fast, forgotten[run], oscillation)
             known[key] = list(mesh.panels(begin))
-        found.append(None if growth is None else known[key])
-    return found
+        result.append(None if growth is None else known[key])
+    return result
 
 
-def _slowest(piece: Piece, largest: np.ndarray) -> np.ndarray:
+def _slowest(segment: Segment, largest: np.ndarray) -> np.ndarray:
     """(S,) rates per step and unit of γ at which what is learnt last decays; 0 if hardly. `largest` γ of each."""
-    rates = piece.runs.rates_at(piece.low)
-    falls = -2 * step_spectrum(piece.runs.maps(piece.low, piece.ground.modes).propagator_decay).slowest
+    rates = segment.runs.rates_at(segment.low)
+    falls = -2 * step_spectrum(segment.runs.maps(segment.low, segment.setup.modes).propagator_decay).slowest
     slowest = np.where(rates > 0, falls / np.where(rates > 0, rates, 1.0), 0.0)
-    return np.where(slowest * largest * piece.steps < PANEL_DECAY / 2, 0.0, slowest)
+    return np.where(slowest * largest * segment.steps < PANEL_DECAY / 2, 0.0, slowest)
 
 
-def _fastest(piece: Piece) -> np.ndarray:
+def _fastest(segment: Segment) -> np.ndarray:
     """(S,) rates per step and unit of γ at which what is learnt first decays, if γ is small.
 
     Times the peak of γ they are powers of 2, no less than it is, so that runs of like rates have the same panels.
     """
-    rates = piece.runs.rates_at(piece.low)
-    matrices = piece.runs.coefficients(piece.low[:, None]).matrices
+    rates = segment.runs.rates_at(segment.low)
+    matrices = segment.runs.coefficients(segment.low[:, None]).matrices
     slow = slow_decay(StepMatrices(*(each[:, None] for each in matrices)))
     with np.errstate(all="ignore"):
-        found = 2 * slow.slope / rates * piece.ground.modes.eigenvalue.max()
-        found = 2 ** np.ceil(np.log2(found * piece.runs.rate)) / piece.runs.rate
-    return np.where(np.isfinite(found), found, np.inf)
+        result = 2 * slow.slope / rates * segment.setup.modes.eigenvalue.max()
+        result = 2 ** np.ceil(np.log2(result * segment.runs.rate)) / segment.runs.rate
+    return np.where(np.isfinite(result), result, np.inf)
 
 
-def _growths(piece: Piece, probes: np.ndarray, rates: np.ndarray) -> list[Callable[[float], float] | None]:
-    """Rates of growth of the moments at the steps of a piece, roughly; None if they grow beyond all numbers.
+def _growths(segment: Segment, probes: np.ndarray, rates: np.ndarray) -> list[Callable[[float], float] | None]:
+    """Rates of growth of the moments at the steps of a segment, roughly; None if they grow beyond all numbers.
 
-    Where the largest step does not make them grow, smaller ones do not. An empty piece has none.
+    Where the largest step does not make them grow, smaller ones do not. An empty segment has none.
     """
     every = np.arange(rates.shape[0])
-    grows = _grows(piece, probes[every, np.argmax(rates, axis=1)]) & (piece.steps > 0)
+    grows = _grows(segment, probes[every, np.argmax(rates, axis=1)]) & (segment.steps > 0)
     return [
-        _growth_between(piece.some(np.array([run])), np.unique(row)) if growing else _no_growth
+        _growth_between(segment.select(np.array([run])), np.unique(row)) if growing else _no_growth
         for run, row, growing in zip(every.tolist(), probes, grows.tolist(), strict=True)
     ]
 
 
-def _grows(piece: Piece, steps: np.ndarray) -> np.ndarray:
+def _grows(segment: Segment, steps: np.ndarray) -> np.ndarray:
     """(S,) or (S, P) flat, whether the moments of each run would grow, if all steps were like this one of it."""
-    maps = piece.runs.maps(steps, piece.ground.modes)
-    return (radii(maps.propagator_decay) > 1) | (loads(maps, piece.ground.modes.driving) >= 1)
+    maps = segment.runs.maps(steps, segment.setup.modes)
+    return (radii(maps.propagator_decay) > 1) | (loads(maps, segment.setup.modes.driving) >= 1)
 
 
-def _growth_between(piece: Piece, probes: np.ndarray) -> Callable[[float], float] | None:
+def _growth_between(segment: Segment, probes: np.ndarray) -> Callable[[float], float] | None:
     """Of a single run, from its rates at some steps."""
-    stage: Stage = make_stage(piece.runs.coefficients(probes[None]), piece.ground.modes, piece.runs.output, None)
-    growing = np.flatnonzero(_grows(piece, probes[None]))
+    stage: Stage = make_stage(segment.runs.coefficients(probes[None]), segment.setup.modes, segment.runs.output, None)
+    growing = np.flatnonzero(_grows(segment, probes[None]))
     rates = np.zeros(probes.size)
-    rates[growing] = np.maximum(stage.some(growing).growths(np.full(growing.size, math.inf)), 0.0)
+    rates[growing] = np.maximum(stage.select(growing).growths(np.full(growing.size, math.inf)), 0.0)
     if np.trapezoid(rates, probes) > MOST_GROWTH:
         return None
     return lambda step: float(np.interp(step, probes, rates))

@@ -15,12 +15,12 @@ import numpy as np
 
 from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.collocation import Averaging, backward_differences, collocation_systems, responses
-from sgdtheory.risk.solvers.thinning import Thinned, thinned
+from sgdtheory.risk.solvers.thinning import ReducedModes, reduce_modes
 from sgdtheory.risk.systems.moments import Moments, pack, pairs, shown_weights, unpack
 from sgdtheory.risk.systems.runs import Coefficients
 
 
-class Along(NamedTuple):
+class AlongPanel(NamedTuple):
     """What L panels say of the steps within them.
 
     Attributes:
@@ -63,7 +63,7 @@ class Square(NamedTuple):
     start: np.ndarray
 
 
-class Passage(NamedTuple):
+class PanelMap(NamedTuple):
     """L panels.
 
     Attributes:
@@ -89,9 +89,9 @@ class Passage(NamedTuple):
     felt: Map | None = None
     trained: np.ndarray | None = None
 
-    def some(self, panels: slice) -> "Passage":
+    def select(self, panels: slice) -> "PanelMap":
         """Some of the panels."""
-        return Passage(*(_some(each, panels) for each in self))
+        return PanelMap(*(_some(each, panels) for each in self))
 
 
 def _some(values: np.ndarray | Map | Square | None, panels: slice) -> Any:
@@ -100,18 +100,18 @@ def _some(values: np.ndarray | Map | Square | None, panels: slice) -> Any:
     return type(values)(*(each[panels] for each in values))
 
 
-def prepared(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averaging) -> Passage:
+def panel_maps(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averaging) -> PanelMap:
     """L panels together, with nodes (L, p + 1), whose L p equations are `steps`."""
-    found = thinned(nodes, steps, modes.eigenvalue, run)
-    if found is None:
+    result = reduce_modes(nodes, steps, modes.eigenvalue, run)
+    if result is None:
         eigenvalue = np.broadcast_to(modes.eigenvalue, (nodes.shape[0], modes.eigenvalue.size))
         one = np.ones_like(eigenvalue)
-        found = Thinned(responses(nodes, steps, eigenvalue, run), None, one, one)
-    return _passage(nodes, steps, modes, run, found)
+        result = ReducedModes(responses(nodes, steps, eigenvalue, run), None, one, one)
+    return _passage(nodes, steps, modes, run, result)
 
 
-def _passage(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averaging, found: Thinned) -> Passage:
-    answers, thin, ease, eased = found
+def _passage(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averaging, result: ReducedModes) -> PanelMap:
+    answers, thin, ease, eased = result
     order = nodes.shape[1] - 1
     q = answers.own.shape[2]
     k = answers.cross.shape[2]
@@ -137,7 +137,7 @@ def _passage(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averagin
         one = collocation_systems(np.repeat(forgetting * (2 - forgetting), order, axis=1), difference)
         gained = np.moveaxis(one.inverse[..., 0], 2, 0)
         square = Square(gained, -np.einsum("ljn,nl->lj", gained, one.first[:, 0, 0, :, 0]))
-    return Passage(nodes, before, thin, ease, coupling @ seen, coupling.sum(2), own, cross, square, felt, trained)
+    return PanelMap(nodes, before, thin, ease, coupling @ seen, coupling.sum(2), own, cross, square, felt, trained)
 
 
 def _map(sums: np.ndarray, ends: np.ndarray, force: np.ndarray, thin: np.ndarray | None) -> Map:
@@ -163,7 +163,7 @@ def _seen(steps: Coefficients, panels: int) -> np.ndarray:
     return packed.reshape(panels, -1, packed.shape[1])
 
 
-def across(moments: Moments, panel: Passage, run: Averaging) -> tuple[Moments, Along]:
+def propagate_panel(moments: Moments, panel: PanelMap, run: Averaging) -> tuple[Moments, AlongPanel]:
     """Moments of L runs, (2, L, …) each, at the ends of their panels, and along these."""
     k = run.output.size
     start = pack(moments.own)
@@ -180,7 +180,7 @@ def across(moments: Moments, panel: Passage, run: Averaging) -> tuple[Moments, A
     ends = unpack(ended, k)
     if run.keeping is None or panel.cross is None or panel.square is None:
         square = np.broadcast_to(moments.square[..., None], iterate.shape)
-        return moments._replace(own=ends), Along(panel.nodes, iterate, np.zeros_like(iterate), square, vectors)
+        return moments._replace(own=ends), AlongPanel(panel.nodes, iterate, np.zeros_like(iterate), square, vectors)
     begin = np.concatenate([start * panel.ease[:, None], moments.cross], axis=2)
     sums = _free(panel.cross, begin, (moments.cross.sum(-1) @ run.output)[..., None], panel.thin)
     cross = _driven(panel.cross, begin, sums, noise, panel.thin)
@@ -191,7 +191,7 @@ def across(moments: Moments, panel: Passage, run: Averaging) -> tuple[Moments, A
     square = panel.square.gained @ (panel.before @ gained[..., None])
     square = square[..., 0] + panel.square.start * moments.square[..., None]
     square = np.concatenate([moments.square[..., None], square], axis=2)
-    return Moments(ends, cross, square[..., -1]), Along(panel.nodes, iterate, with_sum, square, vectors)
+    return Moments(ends, cross, square[..., -1]), AlongPanel(panel.nodes, iterate, with_sum, square, vectors)
 
 
 def _free(maps: Map, start: np.ndarray, first: np.ndarray, thin: np.ndarray | None) -> np.ndarray:

@@ -22,25 +22,25 @@ import numpy as np
 
 from sgdtheory.risk.solvers.contour import NEGLIGIBLE
 from sgdtheory.risk.solvers.elimination import eliminated_moments
-from sgdtheory.risk.solvers.small_systems import LARGEST_ADJUGATE
 from sgdtheory.risk.solvers.transforms import NUMBERS_AT_ONCE, ends_at, moments_at
 from sgdtheory.risk.systems.constant import Points, Stage, contour_points
-from sgdtheory.risk.systems.moments import Ends, Moments, Passed, at_runs, ends, together
+from sgdtheory.risk.systems.moments import Ends, Moments, MomentsAndSize, at_runs, ends, together
+from sgdtheory.risk.thresholds import THRESHOLDS
 
 NOISE = np.array([0.0, 1.0])  # σ² of the two parts, bias and variance
 
 
-def after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> Passed:
+def after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> MomentsAndSize:
     """Moments of S settings after n ≥ 1 steps of the stage, (S,)."""
-    few = stage.maps.decay.shape[1] <= LARGEST_ADJUGATE
+    few = stage.maps.decay.shape[1] <= THRESHOLDS.adjugate_unknowns
     return in_portions(moments_at if few else eliminated_moments, stage, moments, num_steps)
 
 
 def ends_after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> Ends:
     """`after`, summed over the modes."""
-    if stage.maps.decay.shape[1] > LARGEST_ADJUGATE:
-        found = after(stage, moments, num_steps)
-        return ends(found.moments, stage.output, found.size)
+    if stage.maps.decay.shape[1] > THRESHOLDS.adjugate_unknowns:
+        result = after(stage, moments, num_steps)
+        return ends(result.moments, stage.output, result.size)
     return in_portions(ends_at, stage, moments, num_steps)
 
 
@@ -58,10 +58,10 @@ def in_portions(evaluate: Evaluation, stage: Any, moments: Moments, num_steps: n
         if size >= some.size == rate.size:
             return follow(evaluate, stage, moments, num_steps, rate)
         for begin in range(0, some.size, size):
-            places = some[begin : begin + size]
-            here = at_runs(moments, places)
-            found = follow(evaluate, stage.some(places), here, num_steps[places], rate[places])
-            portions.append((places, found))
+            indices = some[begin : begin + size]
+            here = at_runs(moments, indices)
+            result = follow(evaluate, stage.select(indices), here, num_steps[indices], rate[indices])
+            portions.append((indices, result))
     return together(portions)
 
 
@@ -88,14 +88,14 @@ def _at_rate(
     with np.errstate(divide="ignore"):
         slower = np.maximum(rate, 2 * np.log1p(-stage.keeping.forgetting))
     slower = np.where(np.abs(slower) * num_steps > 1, slower, 0.0)
-    found = _on_contours(evaluate, stage, moments, noise, num_steps, slower)
+    result = _on_contours(evaluate, stage, moments, noise, num_steps, slower)
     if (differ := np.flatnonzero(slower != rate)).size:
-        iterate = stage.some(differ).without_average()
+        iterate = stage.select(differ).without_average()
         here = at_runs(moments, differ)
         apart = _on_contours(evaluate, iterate, here, noise, num_steps[differ], rate[differ])
-        found[0][:, differ] = apart[0]
-        found.size[:, differ, 0] = apart.size[..., 0]
-    return found
+        result[0][:, differ] = apart[0]
+        result.size[:, differ, 0] = apart.size[..., 0]
+    return result
 
 
 def _on_contours(
@@ -105,11 +105,11 @@ def _on_contours(
     mirrored = stage.spectrum.negative * num_steps > -NEGLIGIBLE
     portions = []
     for whether in (False, True):
-        if not (places := np.flatnonzero(mirrored == whether)).size:
+        if not (indices := np.flatnonzero(mirrored == whether)).size:
             continue
-        points = contour_points(stage.contour, num_steps[places], rate[places], whether)
-        if places.size == mirrored.size:
+        points = contour_points(stage.contour, num_steps[indices], rate[indices], whether)
+        if indices.size == mirrored.size:
             return evaluate(stage, moments, noise, points)
-        here = at_runs(moments, places)
-        portions.append((places, evaluate(stage.some(places), here, noise, points)))
+        here = at_runs(moments, indices)
+        portions.append((indices, evaluate(stage.select(indices), here, noise, points)))
     return together(portions)

@@ -46,8 +46,8 @@ def edges_of_rounds(
 
     def log_loads(log_rate: np.ndarray, size: np.ndarray) -> np.ndarray:
         with np.errstate(all="ignore"):
-            found = load(period_of(method, size, np.exp(log_rate), modes))
-        return np.log(np.minimum(np.where(np.isnan(found), np.inf, found), LARGEST_LOAD))
+            result = load(period_of(method, size, np.exp(log_rate), modes))
+        return np.log(np.minimum(np.where(np.isnan(result), np.inf, result), LARGEST_LOAD))
 
     low = np.log(stable or EDGE_SEARCHED_FROM / largest)
     while not log_loads(np.array([low]), batch[:1])[0] < 0:
@@ -58,11 +58,11 @@ def edges_of_rounds(
     for some in (slice(0, 1), slice(1, batch.size)):
         ends[:, some] = _brackets(log_loads, batch[some], low, np.log(LARGEST_EDGE / largest))
         low = ends[0, 0]
-    found = ends[0].copy()
+    result = ends[0].copy()
     if (bounded := np.flatnonzero(ends[1] > ends[0])).size:
         root = elementwise.find_root(log_loads, tuple(ends[:, bounded]), args=(batch[bounded],), tolerances=TOLERANCES)
-        found[bounded] = root.x
-    return np.exp(found)
+        result[bounded] = root.x
+    return np.exp(result)
 
 
 def _brackets(
@@ -80,10 +80,10 @@ def _brackets(
         beyond = np.zeros((open_.size, tried.size), dtype=bool)
         rows = log_loads(np.tile(tried[1:], open_.size), np.repeat(size[open_], RATES_AT_ONCE))
         beyond[:, 1:] = rows.reshape(open_.size, RATES_AT_ONCE) >= 0
-        crossed = beyond.any(1)
-        after = np.where(crossed, beyond.argmax(1), RATES_AT_ONCE)
-        ends[:, open_] = tried[np.where(crossed, [after - 1, after], after)]
-        open_ = open_[~crossed]
+        propagated = beyond.any(1)
+        after = np.where(propagated, beyond.argmax(1), RATES_AT_ONCE)
+        ends[:, open_] = tried[np.where(propagated, [after - 1, after], after)]
+        open_ = open_[~propagated]
         low = tried[-1]
     return ends
 

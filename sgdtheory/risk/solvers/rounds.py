@@ -18,7 +18,7 @@ from sgdtheory.risk.solvers.small_systems import resolvent, solve
 from sgdtheory.risk.solvers.spectrum import AT_ONE, NEARLY_UNSTABLE, near_threshold
 from sgdtheory.risk.solvers.transforms import sizes
 from sgdtheory.risk.systems.constant import Points
-from sgdtheory.risk.systems.moments import Moments, Passed, at_runs, pack, unpack
+from sgdtheory.risk.systems.moments import Moments, MomentsAndSize, at_runs, pack, unpack
 from sgdtheory.risk.systems.periodic import Period
 
 NUMBERS_AT_ONCE = 200_000  # in a temporary, 3 MB
@@ -44,10 +44,10 @@ class PeriodStage:
         self.spectrum = period.spectrum
         self.keeping = period.keeping
 
-    def some(self, places: np.ndarray) -> "PeriodStage":
+    def select(self, indices: np.ndarray) -> "PeriodStage":
         """Of some of the settings."""
-        loads = None if self._loads is None else self._loads[places]
-        return PeriodStage(self.period.some(places), self.stable, loads)
+        loads = None if self._loads is None else self._loads[indices]
+        return PeriodStage(self.period.select(indices), self.stable, loads)
 
     def without_average(self) -> "PeriodStage":
         """Of the iterate alone."""
@@ -73,27 +73,27 @@ class PeriodStage:
 
     def growths(self, num_rounds: np.ndarray) -> np.ndarray:
         """(S,) rates per round at which moments grow or, below 0, decay, where so many rounds tell them from 0."""
-        found = np.zeros(num_rounds.size)
+        result = np.zeros(num_rounds.size)
         for place, rounds in enumerate(num_rounds.tolist()):
-            one = self.period.some(np.array([place]))
+            one = self.period.select(np.array([place]))
             slowest = 2 * float(one.spectrum.slowest[0])
             may_settle = slowest <= 0 and (self.stable or self.loads[place] < 1)
             if may_settle and slowest > -1 / rounds:
                 continue
             excess = _largest_excess(one, may_settle, max(RATE_ACCURACY / rounds, EPSILON))
-            found[place] = np.log1p(max(excess, LEAST_LEFT - 1))
-        return np.where(np.abs(found) * num_rounds > 1, found, 0.0)
+            result[place] = np.log1p(max(excess, LEAST_LEFT - 1))
+        return np.where(np.abs(result) * num_rounds > 1, result, 0.0)
 
 
-def after(stage: PeriodStage, moments: Moments, num_rounds: np.ndarray) -> Passed:
+def after(stage: PeriodStage, moments: Moments, num_rounds: np.ndarray) -> MomentsAndSize:
     """Moments of S settings after so many rounds, (S,) ≥ 1, from the beginning of one."""
     return in_portions(_moments_at, stage, moments, num_rounds)
 
 
-def one_by_one(period: Period, moments: Moments, num_rounds: np.ndarray) -> Moments:
+def propagate_round_by_round(period: Period, moments: Moments, num_rounds: np.ndarray) -> Moments:
     """The same round by round, before what oscillates has died out: for (S,) numbers of rounds, some of them 0."""
     order = np.argsort(-num_rounds, kind="stable")
-    period = period.some(order)
+    period = period.select(order)
     here = at_runs(moments, order)
     q = period.seen.shape[1]
     start = np.concatenate([pack(here.own)[:, :, period.own], here.cross[:, :, period.cross]], axis=2)
@@ -173,33 +173,35 @@ def _largest_excess(period: Period, settles: bool, accuracy: float) -> float:
     return float(brentq(below, begin, high, xtol=accuracy))  # pyright: ignore
 
 
-def _moments_at(stage: PeriodStage, moments: Moments, noise: np.ndarray, points: Points) -> Passed:
+def _moments_at(stage: PeriodStage, moments: Moments, noise: np.ndarray, points: Points) -> MomentsAndSize:
     """Moments after so many rounds of some parts, (p,) of them with so much σ² each."""
     parts = [
         _of_one(
-            stage.period.some(np.array([place])),
+            stage.period.select(np.array([place])),
             Moments(*(each[:, place] for each in moments)),
             noise,
             Points(*(each[place] for each in points)),
         )
         for place in range(points.num_steps.size)
     ]
-    return Passed(*(np.stack(each, axis=1) for each in zip(*parts, strict=True)))
+    return MomentsAndSize(*(np.stack(each, axis=1) for each in zip(*parts, strict=True)))
 
 
-def _of_one(period: Period, moments: Moments, noise: np.ndarray, points: Points) -> Passed:
+def _of_one(period: Period, moments: Moments, noise: np.ndarray, points: Points) -> MomentsAndSize:
     """Of one setting: moments (p, k, k, K), (p, k, K), (p,) and their size (p, 3); points (C,) each."""
     z, y, weight, scale, n = points
     q, nodes = period.seen.shape[1], period.seen.shape[0]
     start = np.concatenate([pack(moments.own)[:, period.own], moments.cross[:, period.cross]], axis=1)
-    pieces = _pieces(period, z.size)
-    inverses = [_inverse(period, piece, points) for piece in pieces]
-    frees = [np.einsum("ijkc,pjk->pikc", each, start[..., piece]) for piece, each in zip(pieces, inverses, strict=True)]
+    portions = _portions(period, z.size)
+    inverses = [_inverse(period, portion, points) for portion in portions]
+    frees = [
+        np.einsum("ijkc,pjk->pikc", each, start[..., portion]) for portion, each in zip(portions, inverses, strict=True)
+    ]
     coupled = np.zeros((nodes, z.size * nodes), dtype=complex)
     right = np.zeros((z.size, nodes, noise.size), dtype=complex)
-    for piece, inverse, free in zip(pieces, inverses, frees, strict=True):
-        seen = period.seen[:, :, 0, piece]
-        forced = np.einsum("ijkc,jmk->ikcm", inverse[:q, :q], period.drive[:q, :, 0, piece])
+    for portion, inverse, free in zip(portions, inverses, frees, strict=True):
+        seen = period.seen[:, :, 0, portion]
+        forced = np.einsum("ijkc,jmk->ikcm", inverse[:q, :q], period.drive[:q, :, 0, portion])
         coupled += (seen.reshape(nodes, -1) @ forced.reshape(-1, z.size * nodes).view(float)).view(complex)
         right += np.einsum("mqk,pqkc->cmp", seen, free[:, :q])
     matrix = (
@@ -210,17 +212,17 @@ def _of_one(period: Period, moments: Moments, noise: np.ndarray, points: Points)
     shown: Any = 0.0
     inner = np.einsum("m,cmp->pc", period.gained_inner[0], driven)
     gained: Any = 0.0
-    for piece, inverse, free in zip(pieces, inverses, frees, strict=True):
-        added = np.einsum("jmk,cmp->pjkc", period.drive[:, :, 0, piece], z[:, None, None] * driven, optimize=True)
-        found = free + np.einsum("ijkc,pjkc->pikc", inverse, added)  # ŷ/n
-        gained = gained + n * np.einsum("ik,pikc->ipc", period.gained[:, 0, piece], found)
-        shown = shown + np.einsum("vi,pikc->pvc", period.shown, found)
-        ended.append(scale * np.einsum("pikc,c->pik", found, weight).real)
+    for portion, inverse, free in zip(portions, inverses, frees, strict=True):
+        added = np.einsum("jmk,cmp->pjkc", period.drive[:, :, 0, portion], z[:, None, None] * driven, optimize=True)
+        result = free + np.einsum("ijkc,pjkc->pikc", inverse, added)  # ŷ/n
+        gained = gained + n * np.einsum("ik,pikc->ipc", period.gained[:, 0, portion], result)
+        shown = shown + np.einsum("vi,pikc->pvc", period.shown, result)
+        ended.append(scale * np.einsum("pikc,c->pik", result, weight).real)
     gained = np.concatenate([inner[None], np.broadcast_to(gained, (len(period.gained), *inner.shape))])
     return _unpacked(period, moments, np.concatenate(ended, axis=-1), gained, z * np.moveaxis(shown, 1, 0), points)
 
 
-def _pieces(period: Period, num_points: int) -> list[slice]:
+def _portions(period: Period, num_points: int) -> list[slice]:
     """Slices of the modes whose temporaries stay small."""
     q = period.seen.shape[1]
     length = max(NUMBERS_AT_ONCE // (num_points * q * period.seen.shape[0]), 8)
@@ -228,28 +230,28 @@ def _pieces(period: Period, num_points: int) -> list[slice]:
     return [slice(begin, begin + length) for begin in range(0, size, length)]
 
 
-def _inverse(period: Period, piece: slice, points: Points) -> np.ndarray:
+def _inverse(period: Period, portion: slice, points: Points) -> np.ndarray:
     """(Q, Q, K', C) (1 − ζΦ)⁻¹/n."""
-    decay = points.num_steps * period.decay[..., piece]
+    decay = points.num_steps * period.decay[..., portion]
     identity = np.broadcast_to(np.eye(len(decay))[:, :, None, None], decay.shape)
     return resolvent(decay, points.y[None], points.z[None], identity)[:, :, 0]
 
 
 def _unpacked(
     period: Period, moments: Moments, ended: np.ndarray, gained: np.ndarray, shown: np.ndarray, points: Points
-) -> Passed:
+) -> MomentsAndSize:
     """Moments, of the ŷ that a period begins with, (p, Q, K), and what S² gains by noise and by each, (1 + Q, p, C).
 
     And the size of their sums, of which `shown` (2, p, C) are oᵀM̂o and oᵀx̂.
     """
     own, cross = _placed(period, ended, moments)
     if period.keeping is None:
-        return Passed(own, moments.cross, moments.square, sizes(points, *shown, None))
+        return MomentsAndSize(own, moments.cross, moments.square, sizes(points, *shown, None))
     z, y, weight, scale, n = points
     kept = z / (y + z * n * period.forgotten[0])
     size = sizes(points, *shown, z * kept * np.abs(gained).sum(0))
     square = scale * ((kept * gained.sum(0)) @ weight).real + period.keeping.remembered(moments.square, n)
-    return Passed(own, cross, square, size)
+    return MomentsAndSize(own, cross, square, size)
 
 
 def _placed(period: Period, numbers: np.ndarray, moments: Moments) -> tuple[np.ndarray, np.ndarray]:

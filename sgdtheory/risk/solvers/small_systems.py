@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-LARGEST_ADJUGATE = 3  # unknowns: more are eliminated at every point
+from sgdtheory.risk.thresholds import THRESHOLDS
 
 
 def solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -18,15 +18,15 @@ def solve(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     if q == 1:
         return right * np.reciprocal(matrix[0])
     with np.errstate(all="ignore"):
-        found = _eliminated(matrix, right)
-    broken = ~np.isfinite(found).all((0, 1)) & np.isfinite(matrix).all((0, 1)) & np.isfinite(right).all((0, 1))
+        result = _eliminated(matrix, right)
+    broken = ~np.isfinite(result).all((0, 1)) & np.isfinite(matrix).all((0, 1)) & np.isfinite(right).all((0, 1))
     if broken.any():  # these alone: of next to singular matrices elimination is the more accurate
         a = np.broadcast_to(matrix, (q, q, *broken.shape))[..., broken]
         b = np.broadcast_to(right, (*right.shape[:2], *broken.shape))[..., broken]
         with contextlib.suppress(np.linalg.LinAlgError):
             solved = np.linalg.solve(np.moveaxis(a, -1, 0), np.moveaxis(b, -1, 0))
-            found[..., broken] = np.moveaxis(solved, 0, -1)
-    return found
+            result[..., broken] = np.moveaxis(solved, 0, -1)
+    return result
 
 
 def _eliminated(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -42,13 +42,13 @@ def _eliminated(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
             for j in range(pivot):
                 rows[i][j] = rows[i][j] - factor * rows[pivot][j]
             sides[i] = sides[i] - factor * sides[pivot]
-    found: list[Any] = []
+    result: list[Any] = []
     for i in range(q):
         value = sides[i]
         for j in range(i):
-            value = value - rows[i][j] * found[j]
-        found.append(value / rows[i][i])
-    return np.stack(np.broadcast_arrays(*found))
+            value = value - rows[i][j] * result[j]
+        result.append(value / rows[i][i])
+    return np.stack(np.broadcast_arrays(*result))
 
 
 def resolvent(matrix: np.ndarray, y: np.ndarray, z: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -59,44 +59,44 @@ def resolvent(matrix: np.ndarray, y: np.ndarray, z: np.ndarray, right: np.ndarra
     """
     q = matrix.shape[0]
     y, z = (each[:, None] for each in (y, z))
-    if q > LARGEST_ADJUGATE:
+    if q > THRESHOLDS.adjugate_unknowns:
         return solve(matrix[..., None] * z + np.eye(q)[:, :, None, None, None] * y, right[..., None] + 0 * z)
-    found = homogeneous(adjugate(matrix, right), y[:, 0], z[:, 0])
-    found *= np.reciprocal(homogeneous(determinant(matrix), y[:, 0], z[:, 0]))
-    return found
+    result = homogeneous(adjugate(matrix, right), y[:, 0], z[:, 0])
+    result *= np.reciprocal(homogeneous(determinant(matrix), y[:, 0], z[:, 0]))
+    return result
 
 
 def adjugate(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Coefficients (q, q, r, …) of `adj(y + z·matrix) right` as a polynomial in y and z, y^{q−1} first; q ≤ 3."""
     q = matrix.shape[0]
-    found = np.empty((q, *np.broadcast_shapes(right.shape, (q, right.shape[1], *matrix.shape[2:]))))
-    found[0] = right
+    result = np.empty((q, *np.broadcast_shapes(right.shape, (q, right.shape[1], *matrix.shape[2:]))))
+    result[0] = right
     if q > 1:
-        found[1] = np.einsum("ij...,jr...->ir...", _others(matrix), right)
+        result[1] = np.einsum("ij...,jr...->ir...", _others(matrix), right)
     if q == 3:
-        found[2] = np.einsum("ji...,jr...->ir...", _cofactors(matrix), right)
-    return found
+        result[2] = np.einsum("ji...,jr...->ir...", _cofactors(matrix), right)
+    return result
 
 
 def determinant(matrix: np.ndarray) -> np.ndarray:
     """Coefficients (q + 1, …) of `det(y + z·matrix)` as a polynomial in y and z, y^q first; q ≤ 3."""
     q = matrix.shape[0]
     trace: Any = matrix.trace()
-    found = [np.ones_like(trace), trace]
+    result = [np.ones_like(trace), trace]
     if q == 2:
-        found.append(matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0])
+        result.append(matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0])
     if q == 3:
         cofactors = _cofactors(matrix)
-        found += [cofactors.trace(), (matrix[0] * cofactors[0]).sum(0)]
-    return np.array(found)
+        result += [cofactors.trace(), (matrix[0] * cofactors[0]).sum(0)]
+    return np.array(result)
 
 
 def _others(matrix: np.ndarray) -> np.ndarray:
     """trace − matrix, (q, q, …); its diagonal is the sum of the other entries, so that no small entry is lost."""
-    found = -matrix
+    result = -matrix
     for i in range(matrix.shape[0]):
-        found[i, i] = sum(matrix[j, j] for j in range(matrix.shape[0]) if j != i)
-    return found
+        result[i, i] = sum(matrix[j, j] for j in range(matrix.shape[0]) if j != i)
+    return result
 
 
 def _cofactors(matrix: np.ndarray) -> np.ndarray:

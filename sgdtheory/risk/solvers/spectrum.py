@@ -46,9 +46,9 @@ class StepSpectrum(NamedTuple):
     complex: Any
     negative: Any
 
-    def some(self, places: np.ndarray) -> "StepSpectrum":
+    def select(self, indices: np.ndarray) -> "StepSpectrum":
         """Of some of the steps."""
-        return StepSpectrum(*(each[places] for each in self))
+        return StepSpectrum(*(each[indices] for each in self))
 
     def at(self, place: int) -> "StepSpectrum":
         """Of one of the steps, numbers."""
@@ -57,9 +57,9 @@ class StepSpectrum(NamedTuple):
 
 def near_threshold(loads: np.ndarray, spectrum: StepSpectrum, number: np.ndarray) -> np.ndarray:
     """(T,) whether moments hardly settle, or what oscillates hardly decays and is still there after so many steps."""
-    turning = spectrum.negative > -NEARLY_TURNING
+    oscillation = spectrum.negative > -NEARLY_TURNING
     lasting = (spectrum.complex > -NEARLY_UNSTABLE) & (spectrum.complex * number > -NEGLIGIBLE)
-    return turning | lasting | ~(loads < 1 - NEARLY_UNSTABLE)
+    return oscillation | lasting | ~(loads < 1 - NEARLY_UNSTABLE)
 
 
 def step_spectrum(slow: np.ndarray) -> StepSpectrum:
@@ -156,11 +156,11 @@ def growths(
     floor = np.expm1(2 * slowest)  # the coupled map has no smaller largest eigenvalue
     settles = (floor <= 0) & ((loads(maps, multiplicity) if load is None else load) < 1)
     open_ = np.flatnonzero(~settles | (2 * slowest <= -1 / num_steps))
-    found = np.zeros(slowest.size)
+    result = np.zeros(slowest.size)
     if open_.size:
-        some = maps.some(open_)
-        found[open_] = np.log1p(_largest_excess(some, multiplicity, floor[open_], settles[open_]))
-    return np.where(np.abs(found) > 1 / num_steps, found, 0.0)
+        some = maps.select(open_)
+        result[open_] = np.log1p(_largest_excess(some, multiplicity, floor[open_], settles[open_]))
+    return np.where(np.abs(result) > 1 / num_steps, result, 0.0)
 
 
 def _largest_excess(maps: Generators, multiplicity: np.ndarray, floor: np.ndarray, settles: np.ndarray) -> np.ndarray:
@@ -169,7 +169,7 @@ def _largest_excess(maps: Generators, multiplicity: np.ndarray, floor: np.ndarra
     high = np.where(settles, 0.0, np.maximum(2 * floor, 1e-6))
 
     def load(excess: np.ndarray, which: np.ndarray) -> np.ndarray:
-        return loads(maps.some(which), multiplicity, excess)
+        return loads(maps.select(which), multiplicity, excess)
 
     short = np.flatnonzero(~settles)
     while (short := short[load(high[short], short) >= 1]).size:

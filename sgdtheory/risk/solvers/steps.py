@@ -13,7 +13,8 @@ import numpy as np
 from sgdtheory.problems import Modes
 from sgdtheory.risk.systems.moments import Moments, Steps, at_runs, ends
 from sgdtheory.risk.systems.one_step import StepMaps, nested, stacked, step, step_maps
-from sgdtheory.risk.systems.runs import MOST_STEPS, NO_STEP, Crossed, Piece, crossed, point
+from sgdtheory.risk.systems.runs import NO_STEP, Propagated, Segment, point, propagated
+from sgdtheory.risk.thresholds import THRESHOLDS
 
 # Optimizations beyond the first level take as long as all else, and such loops do not run faster after them.
 COMPILER_OPTIONS = {"xla_backend_optimization_level": 1}
@@ -52,88 +53,88 @@ FEW_AT_ONCE = 512  # where there are no more
 NUMBERS_AT_ONCE = 20_000  # steps times settings times modes whose maps are held, in a core's cache
 
 
-def stepped(moments: Moments, piece: Piece) -> Crossed:
-    """Every step of a piece, of those runs that have some.
+def propagate_by_steps(moments: Moments, segment: Segment) -> Propagated:
+    """Every step of a segment, of those runs that have some.
 
     Raises:
-        ValueError: more than `MOST_STEPS`.
+        ValueError: more than `THRESHOLDS.most_steps`.
     """
-    if (many := float(piece.steps.max(initial=0.0))) > MOST_STEPS:
+    if (many := float(segment.steps.max(initial=0.0))) > THRESHOLDS.most_steps:
         raise ValueError(
             f"algorithm must be smooth, staged or settle sooner: {many:.3g} steps would have to be taken one by "
-            f"one (at most {MOST_STEPS:g}); take fewer samples, a smaller momentum or a smooth shape"
+            f"one (at most {THRESHOLDS.most_steps:g}); take fewer samples, a smaller momentum or a smooth shape"
         )
     points = []
-    whole = piece
+    whole = segment
     begin = moments
-    while piece.stops:  # of a single run
-        stop = np.array(piece.stops[:1])
-        moments = _all_steps(moments, piece.between(piece.low, stop))
+    while segment.stops:  # of a single run
+        stop = np.array(segment.stops[:1])
+        moments = _all_steps(moments, segment.between(segment.low, stop))
         size = size_of_steps(begin, moments, whole.between(whole.low, stop))
-        points.append(point(piece.stops[0], moments, piece.runs.output, size))
-        piece = piece.between(stop, piece.high)
-    ended = _all_steps(moments, piece)
-    return crossed(ended, points)._replace(size=size_of_steps(begin, ended, whole))
+        points.append(point(segment.stops[0], moments, segment.runs.output, size))
+        segment = segment.between(stop, segment.high)
+    ended = _all_steps(moments, segment)
+    return propagated(ended, points)._replace(size=size_of_steps(begin, ended, whole))
 
 
-def size_of_steps(begin: Moments, ended: Moments, piece: Piece) -> np.ndarray:
+def size_of_steps(begin: Moments, ended: Moments, segment: Segment) -> np.ndarray:
     """(2, S, 3) size of the sums of moments, as `Ends` has it, that steps have led to.
 
     Where the iterate swings about 0 its sum S is next to nothing, of terms that are as large as the iterate.
     """
     size = np.zeros((*begin.square.shape, 3))
-    if piece.keeping is not None:
-        first, last = (ends(each, piece.runs.output).iterate for each in (begin, ended))
-        level = np.where(piece.steps > 1, np.maximum(first, last), first)  # the last iterate has not joined the sum
-        forgetting, weight = piece.keeping
+    if segment.keeping is not None:
+        first, last = (ends(each, segment.runs.output).iterate for each in (begin, ended))
+        level = np.where(segment.steps > 1, np.maximum(first, last), first)  # the last iterate has not joined the sum
+        forgetting, weight = segment.keeping
         with np.errstate(divide="ignore"):
-            counted = np.minimum(piece.steps, 1 / forgetting)
+            counted = np.minimum(segment.steps, 1 / forgetting)
         size[..., 2] = counted * weight**2 * level
     return size
 
 
-def _all_steps(moments: Moments, piece: Piece) -> Moments:
+def _all_steps(moments: Moments, segment: Segment) -> Moments:
     """Step all runs, those with the most steps first."""
-    order = np.argsort(-piece.steps, kind="stable")
-    longest_first = piece.some(order)
+    order = np.argsort(-segment.steps, kind="stable")
+    longest_first = segment.select(order)
     state = at_runs(moments, order)
-    go = _alike if piece.runs.algorithm.constant else _one_by_one
+    go = _alike if segment.runs.algorithm.constant else _one_by_one
     return at_runs(go(state, longest_first), np.argsort(order))
 
 
-def _alike(state: Moments, piece: Piece) -> Moments:
+def _alike(state: Moments, segment: Segment) -> Moments:
     """Steps that are all alike, in each of S runs: what they do is worked out once."""
-    counts = piece.steps.astype(int)
-    modes = piece.ground.modes
-    output = tuple(piece.runs.output.tolist())
-    averaged = piece.keeping is not None
-    maps = step_maps(piece.step(), modes.eigenvalue)
-    if counts[0] < piece.ground.compiled_from:
+    counts = segment.steps.astype(int)
+    modes = segment.setup.modes
+    output = tuple(segment.runs.output.tolist())
+    averaged = segment.keeping is not None
+    maps = step_maps(segment.step(), modes.eigenvalue)
+    if counts[0] < segment.setup.compiled_from:
 
         def maps_of(begin: int, end: int, running: int) -> Iterator[StepMaps]:
-            return repeat(maps.some(slice(running)), end - begin)
+            return repeat(maps.select(slice(running)), end - begin)
 
         return stacked(_plain(nested(state), maps_of, counts, modes, output, averaged))
-    found = []
+    result = []
     for some in _lanes(counts):
         here = nested(Moments(*(each[:, some] for each in state)))
-        found.append(stacked(_compiled_alike(here, maps.some(some), counts[some], modes, output, averaged)))
-    return Moments(*(np.concatenate(each, axis=1) for each in zip(*found, strict=True)))
+        result.append(stacked(_compiled_alike(here, maps.select(some), counts[some], modes, output, averaged)))
+    return Moments(*(np.concatenate(each, axis=1) for each in zip(*result, strict=True)))
 
 
-def _one_by_one(state: Moments, piece: Piece) -> Moments:
+def _one_by_one(state: Moments, segment: Segment) -> Moments:
     """Steps that differ, in portions whose coefficients are held at once."""
-    lengths = piece.steps
-    output = tuple(piece.runs.output.tolist())
-    averaged = piece.keeping is not None
+    lengths = segment.steps
+    output = tuple(segment.runs.output.tolist())
+    averaged = segment.keeping is not None
     at_once = STEPS_AT_ONCE if lengths[0] > FEW_AT_ONCE else FEW_AT_ONCE
-    compiled = lengths[0] >= piece.ground.compiled_from
+    compiled = lengths[0] >= segment.setup.compiled_from
     for begin in np.arange(0, lengths[0], at_once):
         counts = np.minimum(lengths[lengths > begin] - begin, at_once).astype(int)
-        places = np.arange(counts.size)
-        together = piece.some(places).table(piece.low[places] + begin, counts)
+        indices = np.arange(counts.size)
+        together = segment.select(indices).table(segment.low[indices] + begin, counts)
         running = Moments(*(each[:, : counts.size] for each in state))
-        ended = _advanced(running, together, counts, piece.ground.modes, output, averaged, compiled)
+        ended = _advanced(running, together, counts, segment.setup.modes, output, averaged, compiled)
         for values, new in zip(state, ended, strict=True):
             values[:, : counts.size] = new
     return state
@@ -158,12 +159,12 @@ def _advanced(
                 yield from step_maps(Steps(*(each[rows, :running] for each in steps)), modes.eigenvalue).each()
 
         return stacked(_plain(nested(state), maps_of, counts, modes, output, averaged))
-    found = []
+    result = []
     for some in _lanes(counts):
         here = Moments(*(each[:, some] for each in state))
         table = Steps(*(each[: counts[some][0], some] for each in steps))
-        found.append(stacked(_compiled(nested(here), table, counts[some], modes, output, averaged)))
-    return Moments(*(np.concatenate(each, axis=1) for each in zip(*found, strict=True)))
+        result.append(stacked(_compiled(nested(here), table, counts[some], modes, output, averaged)))
+    return Moments(*(np.concatenate(each, axis=1) for each in zip(*result, strict=True)))
 
 
 def _lanes(counts: np.ndarray) -> list[slice]:
@@ -205,11 +206,11 @@ def _joined(parts: list[Moments]) -> Moments:
     if len(parts) == 1:
         return parts[0]
 
-    def joined(each: Iterable[np.ndarray]) -> np.ndarray:
+    def concatenated(each: Iterable[np.ndarray]) -> np.ndarray:
         return np.concatenate(list(each), axis=1)
 
-    own = tuple(map(joined, zip(*(part.own for part in parts), strict=True)))
-    cross = tuple(map(joined, zip(*(part.cross for part in parts), strict=True)))
+    own = tuple(map(concatenated, zip(*(part.own for part in parts), strict=True)))
+    cross = tuple(map(concatenated, zip(*(part.cross for part in parts), strict=True)))
     return Moments(own, cross, np.concatenate([part.square for part in parts], axis=1))
 
 

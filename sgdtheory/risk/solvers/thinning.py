@@ -59,7 +59,7 @@ def _minors(matrix: np.ndarray, size: int) -> np.ndarray:
     return np.sum([np.linalg.det(matrix[:, rows][:, :, rows]) for rows in chosen_rows], axis=0)
 
 
-class Thinned(NamedTuple):
+class ReducedModes(NamedTuple):
     """What is asked of m nodes in λ on L panels instead of K modes.
 
     Answers fall as 1/λ where λ is large, those of x to M as 1/λ². Their digits are kept where what is interpolated does
@@ -78,7 +78,7 @@ class Thinned(NamedTuple):
     eased: np.ndarray
 
 
-def thinned(nodes: np.ndarray, steps: Coefficients, modes: np.ndarray, run: Averaging) -> Thinned | None:
+def reduce_modes(nodes: np.ndarray, steps: Coefficients, modes: np.ndarray, run: Averaging) -> ReducedModes | None:
     """L panels with nodes (L, p + 1) and L p equations `steps`, eigenvalues (K,); None if all of them do better."""
     panels = nodes.shape[0]
     order = nodes.shape[1] - 1
@@ -90,20 +90,20 @@ def thinned(nodes: np.ndarray, steps: Coefficients, modes: np.ndarray, run: Aver
     degree = order + SPARE_DEGREES
     if slow.size <= order * len(poles) + degree:
         return None
-    found = chosen(float(modes[slow].max()), poles, order, degree)
-    sampled = np.concatenate([np.tile(modes[large], (panels, 1)), found], axis=1)
+    result = chosen(float(modes[slow].max()), poles, order, degree)
+    sampled = np.concatenate([np.tile(modes[large], (panels, 1)), result], axis=1)
     answers = responses(nodes, steps, sampled, run)
     eased = 1 + sampled / poles[0][:, None]
     ease = 1 / (1 + modes / poles[0][:, None])
     spread = np.zeros((panels, sampled.shape[1], modes.size))
-    spread[:, large.size :] = weights(found, answers.determinant[:, large.size :], modes)
+    spread[:, large.size :] = weights(result, answers.determinant[:, large.size :], modes)
     spread[:, large.size :, large] = 0.0
     if not np.abs(spread).sum(1).max() < LEBESGUE:
         return None
     spread *= eased[:, :, None]
     spread *= ease[:, None]
     spread[:, np.arange(large.size), large] = 1.0
-    return Thinned(answers, spread, ease, eased)
+    return ReducedModes(answers, spread, ease, eased)
 
 
 def _poles(nodes: np.ndarray, matrices: StepMatrices, keeping: Keeping | None) -> list[np.ndarray]:
@@ -113,12 +113,12 @@ def _poles(nodes: np.ndarray, matrices: StepMatrices, keeping: Keeping | None) -
     optimum beside which weight decay holds the weights, a second vector that hardly decays on a panel.
     """
     reach = nodes.shape[1] / (nodes[:, -1] - nodes[:, 0])
-    found = [_pole(matrices, reach / 2)]
+    result = [_pole(matrices, reach / 2)]
     decays = np.sort(np.abs(np.linalg.eigvals(matrices.decay.mean(1))))
     slow = (decays[:, 1:2].T * (nodes[:, -1] - nodes[:, 0]) < SLOW).any()
     if keeping is not None or slow or slow_decay(matrices).beside_fixed:
-        found.append(_pole(matrices, reach + (keeping.forgetting if keeping else 0.0)))
-    return found
+        result.append(_pole(matrices, reach + (keeping.forgetting if keeping else 0.0)))
+    return result
 
 
 def _pole(matrices: StepMatrices, rate: np.ndarray) -> np.ndarray:
@@ -146,8 +146,8 @@ def chosen(top: float, poles: list[np.ndarray], order: int, degree: int) -> np.n
         )
         middle = middle + np.where(phase < aim, width, -width)
         width = width / 2
-    found = np.exp(middle)
-    return found / (1 + found / top)
+    result = np.exp(middle)
+    return result / (1 + result / top)
 
 
 def weights(nodes: np.ndarray, determinant: np.ndarray, eigenvalue: np.ndarray) -> np.ndarray:
@@ -157,8 +157,8 @@ def weights(nodes: np.ndarray, determinant: np.ndarray, eigenvalue: np.ndarray) 
     log = np.log(np.abs(determinant)) - np.log(np.abs(gaps)).sum(2)
     factor = np.sign(determinant) * np.exp(log - log.max(1, keepdims=True))
     factor[:, 1::2] *= -1
-    found = eigenvalue - nodes[:, :, None]
-    found[found == 0] = np.finfo(float).tiny  # W is 1 there
-    np.divide(factor[:, :, None], found, out=found)
-    found /= found.sum(1, keepdims=True)
-    return found
+    result = eigenvalue - nodes[:, :, None]
+    result[result == 0] = np.finfo(float).tiny  # W is 1 there
+    np.divide(factor[:, :, None], result, out=result)
+    result /= result.sum(1, keepdims=True)
+    return result

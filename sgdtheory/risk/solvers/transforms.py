@@ -18,25 +18,34 @@ import numpy as np
 
 from sgdtheory.risk.solvers.fractions import Fractions, at_steps, fractions, product, summed, times
 from sgdtheory.risk.systems.constant import Points, Stage
-from sgdtheory.risk.systems.moments import Ends, Keeping, Moments, Passed, pack, shown_rows, shown_weights, unpack
+from sgdtheory.risk.systems.moments import (
+    Ends,
+    Keeping,
+    Moments,
+    MomentsAndSize,
+    pack,
+    shown_rows,
+    shown_weights,
+    unpack,
+)
 
 NUMBERS_AT_ONCE = 120_000  # modes times points times settings, by measurement: their parts are 2 MB
 
 
 class _Solved(NamedTuple):
-    """Of a piece of the modes: what parts that begin with something and, last, the drive n w become, r sides in all.
+    """Of a portion of the modes: what parts that begin with something and, last, the drive n w become, r sides in all.
 
     Attributes:
-        piece: which modes.
+        portion: which modes.
         own: [side], numerators (q, q, r, S, K').
         begun: R (t + n(1 − ρA))⁻¹ x(0) without the drive, numerators (k, a, r − 1, S, K'); None without an average.
         moved: R (t + n(1 − ρA))⁻¹ nω A [side] o, numerators (k + q − 1, a, r, S, K').
     """
 
-    piece: slice
+    portion: slice
     own: Fractions
-    begun: Fractions | None = None
-    moved: Fractions | None = None
+    from_start: Fractions | None = None
+    from_iterate: Fractions | None = None
 
 
 class _Sums(NamedTuple):
@@ -44,8 +53,8 @@ class _Sums(NamedTuple):
 
     seen: Any
     shown: Any
-    begun: Any
-    moved: Any
+    from_start: Any
+    from_iterate: Any
 
 
 class _Transforms(NamedTuple):
@@ -65,76 +74,78 @@ class _Transforms(NamedTuple):
 def ends_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> Ends:
     """Sums over the modes after n steps, of some parts with so much σ² each, (p,)."""
     row = stage.output[None]
-    solved = (_solved(stage, moments, points, piece, row) for piece in _pieces(stage, points))
+    solved = (_solved(stage, moments, points, portion, row) for portion in _portions(stage, points))
     sums = _total([_sums(stage, each, points, np.ones(1)) for each in solved])
-    found = _transforms(stage, sums, moments, noise, points)
-    size = sizes(points, found.iterate, found.cross, found.gross)
-    iterate = _coefficient(found.iterate, points)
+    result = _transforms(stage, sums, moments, noise, points)
+    size = sizes(points, result.iterate, result.cross, result.gross)
+    iterate = _coefficient(result.iterate, points)
     if stage.output.size == 1:
-        iterate = _coefficient(sums.shown[-1] * found.driven, points)
+        iterate = _coefficient(sums.shown[-1] * result.driven, points)
         iterate += (stage.output[0] ** 2 * _unforced(stage, moments, points)).sum(-1)
     if stage.keeping is None:
         return Ends(iterate, np.zeros_like(iterate), moments.square, size)
-    return Ends(iterate, _coefficient(found.cross, points), _square(stage, moments, found, points), size)
+    return Ends(iterate, _coefficient(result.cross, points), _square(stage, moments, result, points), size)
 
 
-def moments_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> Passed:
+def moments_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> MomentsAndSize:
     """Moments after n steps, of some parts with so much σ² each, (p,)."""
     k = stage.output.size
-    solved = [_solved(stage, moments, points, piece, np.eye(k)) for piece in _pieces(stage, points)]
+    solved = [_solved(stage, moments, points, portion, np.eye(k)) for portion in _portions(stage, points)]
     sums = _total([_sums(stage, each, points, stage.output) for each in solved])
-    found = _transforms(stage, sums, moments, noise, points)
-    own = np.concatenate([_own(each, moments, found, points) for each in solved], axis=-1)
+    result = _transforms(stage, sums, moments, noise, points)
+    own = np.concatenate([_own(each, moments, result, points) for each in solved], axis=-1)
     own *= points.scale[:, None]
     if k == 1:
         own[0] += _unforced(stage, moments, points)
     own = unpack(own.transpose(1, 2, 0, 3), k)
-    size = sizes(points, found.iterate, found.cross, found.gross)
+    size = sizes(points, result.iterate, result.cross, result.gross)
     if stage.keeping is None:
-        return Passed(own, moments.cross, moments.square, size)
-    cross = np.concatenate([_cross(each, moments, found, points) for each in solved], axis=-1)
+        return MomentsAndSize(own, moments.cross, moments.square, size)
+    cross = np.concatenate([_cross(each, moments, result, points) for each in solved], axis=-1)
     cross *= points.scale[:, None]
-    return Passed(own, cross.transpose(1, 2, 0, 3), _square(stage, moments, found, points), size)
+    return MomentsAndSize(own, cross.transpose(1, 2, 0, 3), _square(stage, moments, result, points), size)
 
 
-def _pieces(stage: Stage, points: Points) -> list[slice]:
+def _portions(stage: Stage, points: Points) -> list[slice]:
     """Slices of the modes whose temporaries stay small."""
     length = max(NUMBERS_AT_ONCE // points.z.size, 8)
-    return [slice(begin, begin + length) for begin in range(0, stage.modes.eigenvalue.size, length)]
+    return [slice(nonzero, nonzero + length) for nonzero in range(0, stage.modes.eigenvalue.size, length)]
 
 
-def _beginning(moments: Moments) -> np.ndarray:
+def _nonzero_parts(moments: Moments) -> np.ndarray:
     """Parts that begin with something: with label noise alone, the variance of a run begins with nothing."""
     return np.flatnonzero(moments.own.any((1, 2, 3, 4)) | moments.cross.any((1, 2, 3)))
 
 
-def _solved(stage: Stage, moments: Moments, points: Points, piece: slice, rows: np.ndarray) -> _Solved:
-    """A piece of the modes; with an average, the products of its vectors with some rows R, (a, k)."""
+def _solved(stage: Stage, moments: Moments, points: Points, portion: slice, rows: np.ndarray) -> _Solved:
+    """A portion of the modes; with an average, the products of its vectors with some rows R, (a, k)."""
     n = points.num_steps
-    begin = _beginning(moments)
-    start = pack(moments.own[begin][..., piece]).transpose(2, 0, 1, 3)  # (q, r − 1, S, K')
-    drive = n[:, None, None] * stage.maps.drive[..., piece] * stage.modes.multiplicity[piece]
+    nonzero = _nonzero_parts(moments)
+    start = pack(moments.own[nonzero][..., portion]).transpose(2, 0, 1, 3)  # (q, r − 1, S, K')
+    drive = n[:, None, None] * stage.maps.drive[..., portion] * stage.modes.multiplicity[portion]
     sides = np.concatenate([start, drive.transpose(1, 0, 2)[:, None]], axis=1)
-    decay = n[:, None] * stage.maps.decay[..., piece].transpose(1, 2, 0, 3)
+    decay = n[:, None] * stage.maps.decay[..., portion].transpose(1, 2, 0, 3)
     own = fractions(decay, sides, points.t, n)
     if stage.keeping is None:
-        return _Solved(piece, own)
+        return _Solved(portion, own)
     forgetting, omega = stage.keeping
-    slow = stage.maps.propagator_decay[..., piece].transpose(1, 2, 0, 3)
+    slow = stage.maps.propagator_decay[..., portion].transpose(1, 2, 0, 3)
     one = np.eye(rows.shape[1])[:, :, None, None]
     slow = n[:, None] * (forgetting[:, None] * one + (1 - forgetting)[:, None] * slow)
     columns = np.broadcast_to(rows.T[:, :, None, None], (*rows.T.shape, *slow.shape[2:]))
     kept = fractions(np.swapaxes(slow, 0, 1), columns, points.t, n)  # R (t + slow)⁻¹, transposed: (k, k, a, S, K')
-    begun = np.einsum("miask,psik->mapsk", kept.numerators, moments.cross[begin][..., piece])
+    from_start = np.einsum("miask,psik->mapsk", kept.numerators, moments.cross[nonzero][..., portion])
     shown = np.einsum("iq,mqrsk->mirsk", shown_rows(stage.output), own.numerators)
-    propagator = (n * omega)[:, None] * stage.maps.propagator[..., piece].transpose(1, 2, 0, 3)
+    propagator = (n * omega)[:, None] * stage.maps.propagator[..., portion].transpose(1, 2, 0, 3)
     reached = np.einsum("ijsk,mjrsk->mirsk", propagator, shown)
-    moved = product(kept.numerators[:, :, :, None], reached[:, :, None]).sum(1)
-    return _Solved(piece, own, Fractions(begun, kept.inverse), Fractions(moved, times(kept.inverse, own.inverse)))
+    from_iterate = product(kept.numerators[:, :, :, None], reached[:, :, None]).sum(1)
+    return _Solved(
+        portion, own, Fractions(from_start, kept.inverse), Fractions(from_iterate, times(kept.inverse, own.inverse))
+    )
 
 
 def _sums(stage: Stage, solved: _Solved, points: Points, output: np.ndarray) -> _Sums:
-    """Over a piece of the modes; `output`: of the rows (a,) of what crosses."""
+    """Over a portion of the modes; `output`: of the rows (a,) of what crosses."""
     weights = shown_weights(stage.output)
     shown = np.einsum("q,mqrsk->mrsk", weights, solved.own.numerators)
     shown_sums = summed(shown, solved.own.inverse, points.t)
@@ -142,13 +153,17 @@ def _sums(stage: Stage, solved: _Solved, points: Points, output: np.ndarray) -> 
     if stage.modes.trained is not None or (stage.maps.seen != weights).any():  # else the loss shows what noise sees
         seen = np.einsum("sq,mqrsk->mrsk", stage.maps.seen, solved.own.numerators)
         if stage.modes.trained is not None:
-            seen *= stage.modes.trained[solved.piece]
+            seen *= stage.modes.trained[solved.portion]
         seen_sums = summed(seen, solved.own.inverse, points.t)
-    if solved.begun is None or solved.moved is None:
+    if solved.from_start is None or solved.from_iterate is None:
         return _Sums(seen_sums, shown_sums, 0.0, 0.0)
-    begun, moved = (np.einsum("a,marsk->mrsk", output, each.numerators) for each in (solved.begun, solved.moved))
-    begun = summed(begun, solved.begun.inverse, points.t) if begun.any() else np.zeros_like(shown_sums[:-1])
-    return _Sums(seen_sums, shown_sums, begun, summed(moved, solved.moved.inverse, points.t))
+    from_start, from_iterate = (
+        np.einsum("a,marsk->mrsk", output, each.numerators) for each in (solved.from_start, solved.from_iterate)
+    )
+    from_start = (
+        summed(from_start, solved.from_start.inverse, points.t) if from_start.any() else np.zeros_like(shown_sums[:-1])
+    )
+    return _Sums(seen_sums, shown_sums, from_start, summed(from_iterate, solved.from_iterate.inverse, points.t))
 
 
 def _total(sums: Sequence[_Sums]) -> _Sums:
@@ -156,13 +171,13 @@ def _total(sums: Sequence[_Sums]) -> _Sums:
 
 
 def _transforms(stage: Stage, sums: _Sums, moments: Moments, noise: np.ndarray, points: Points) -> _Transforms:
-    begin = _beginning(moments)
+    nonzero = _nonzero_parts(moments)
 
     def of_parts(values: np.ndarray) -> np.ndarray:
         """(p, S, C) of all parts, 0 of those that begin with nothing."""
-        found = np.zeros((noise.size, *values.shape[1:]), dtype=complex)
-        found[begin] = values
-        return found
+        result = np.zeros((noise.size, *values.shape[1:]), dtype=complex)
+        result[nonzero] = values
+        return result
 
     driven = (of_parts(sums.seen[:-1]) + noise[:, None, None] / points.t) / (1 - sums.seen[-1])
     iterate = of_parts(sums.shown[:-1]) + driven * sums.shown[-1]
@@ -170,7 +185,7 @@ def _transforms(stage: Stage, sums: _Sums, moments: Moments, noise: np.ndarray, 
         return _Transforms(driven, iterate, None, None, None)
     n = points.num_steps[:, None]
     forgetting, omega = (each[:, None] for each in stage.keeping)
-    cross = of_parts(sums.begun + sums.moved[:-1]) + driven * sums.moved[-1]
+    cross = of_parts(sums.from_start + sums.from_iterate[:-1]) + driven * sums.from_iterate[-1]
     gained = 2 * (1 - forgetting) * omega * cross, omega**2 * iterate
     kept = n / (points.t + n * forgetting * (2 - forgetting))
     gross = (np.abs(gained[0]) + np.abs(gained[1])) * kept
@@ -185,14 +200,14 @@ def _coefficient(values: np.ndarray, points: Points) -> np.ndarray:
 def sizes(points: Points, *transforms: np.ndarray | None) -> np.ndarray:
     """(p, S, 3) Σ |terms| of the `_coefficient` of three transforms, (p, S, C) or None; 0 of those that are None."""
     weight = np.abs(points.kernel)
-    found = [0.0 if each is None else points.scale * (weight * np.abs(each)).sum(-1) for each in transforms]
-    return np.stack(np.broadcast_arrays(*found), axis=-1)
+    result = [0.0 if each is None else points.scale * (weight * np.abs(each)).sum(-1) for each in transforms]
+    return np.stack(np.broadcast_arrays(*result), axis=-1)
 
 
-def _square(stage: Stage, moments: Moments, found: _Transforms, points: Points) -> np.ndarray:
+def _square(stage: Stage, moments: Moments, result: _Transforms, points: Points) -> np.ndarray:
     """(p, S) S² after n steps."""
     keeping = cast(Keeping, stage.keeping)
-    return _coefficient(found.square, points) + keeping.remembered(moments.square, points.num_steps)
+    return _coefficient(result.square, points) + keeping.remembered(moments.square, points.num_steps)
 
 
 def _unforced(stage: Stage, moments: Moments, points: Points) -> np.ndarray:
@@ -200,21 +215,21 @@ def _unforced(stage: Stage, moments: Moments, points: Points) -> np.ndarray:
     return moments.own[:, :, 0, 0] * np.exp(points.num_steps[:, None] * np.log1p(-stage.maps.decay[:, 0, 0]))
 
 
-def _own(solved: _Solved, moments: Moments, found: _Transforms, points: Points) -> np.ndarray:
+def _own(solved: _Solved, moments: Moments, result: _Transforms, points: Points) -> np.ndarray:
     """(q, p, S, K') M after n steps over the scale; of k = 1 what is driven alone."""
     numerators, inverse = solved.own
-    own = at_steps(numerators[:, :, -1:], inverse, points.kernel * found.driven, points.t)
+    own = at_steps(numerators[:, :, -1:], inverse, points.kernel * result.driven, points.t)
     if len(numerators) > 1:
-        own[:, _beginning(moments)] += at_steps(numerators[:, :, :-1], inverse, points.kernel[None], points.t)
+        own[:, _nonzero_parts(moments)] += at_steps(numerators[:, :, :-1], inverse, points.kernel[None], points.t)
     return own
 
 
-def _cross(solved: _Solved, moments: Moments, found: _Transforms, points: Points) -> np.ndarray:
+def _cross(solved: _Solved, moments: Moments, result: _Transforms, points: Points) -> np.ndarray:
     """(k, p, S, K') x after n steps over the scale."""
-    begun, moved = (cast(Fractions, each) for each in (solved.begun, solved.moved))
+    from_start, from_iterate = (cast(Fractions, each) for each in (solved.from_start, solved.from_iterate))
     t = points.t
-    cross = at_steps(moved.numerators[:, :, -1:], moved.inverse, points.kernel * found.driven, t)
-    begin = _beginning(moments)
-    cross[:, begin] += at_steps(begun.numerators, begun.inverse, points.kernel[None], t)
-    cross[:, begin] += at_steps(moved.numerators[:, :, :-1], moved.inverse, points.kernel[None], t)
+    cross = at_steps(from_iterate.numerators[:, :, -1:], from_iterate.inverse, points.kernel * result.driven, t)
+    nonzero = _nonzero_parts(moments)
+    cross[:, nonzero] += at_steps(from_start.numerators, from_start.inverse, points.kernel[None], t)
+    cross[:, nonzero] += at_steps(from_iterate.numerators[:, :, :-1], from_iterate.inverse, points.kernel[None], t)
     return cross

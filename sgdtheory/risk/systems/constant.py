@@ -30,14 +30,14 @@ class Stage(NamedTuple):
     contour: Contour
     load: np.ndarray
 
-    def some(self, places: np.ndarray) -> "Stage":
+    def select(self, indices: np.ndarray) -> "Stage":
         """Of some of the settings."""
         return self._replace(
-            maps=self.maps.some(places),
-            alone=self.alone.some(places),
-            spectrum=self.spectrum.some(places),
-            keeping=self.keeping and self.keeping.some(places),
-            load=self.load[places],
+            maps=self.maps.select(indices),
+            alone=self.alone.select(indices),
+            spectrum=self.spectrum.select(indices),
+            keeping=self.keeping and self.keeping.select(indices),
+            load=self.load[indices],
         )
 
     def without_average(self) -> "Stage":
@@ -81,13 +81,13 @@ def settling_steps(spectrum: StepSpectrum, keeping: Keeping | None, noiseless: b
     with np.errstate(all="ignore"):
         if keeping is not None:  # products with the average
             forgotten = np.log1p(-keeping.forgetting)
-        found = np.where(rate >= 0, np.inf, -NEGLIGIBLE / (2 * rate if keeping is None else rate))
+        result = np.where(rate >= 0, np.inf, -NEGLIGIBLE / (2 * rate if keeping is None else rate))
         if not noiseless:
-            return found
+            return result
         oscillating = rate + np.maximum(rate, forgotten)
         lead = 2 * np.maximum(spectrum.slowest, forgotten) - oscillating
         beside = np.where(lead > 0, NEGLIGIBLE / lead, np.inf)
-        return np.maximum(found, np.minimum(beside, -NOTHING_LEFT / oscillating))
+        return np.maximum(result, np.minimum(beside, -NOTHING_LEFT / oscillating))
 
 
 class Points(NamedTuple):

@@ -8,7 +8,7 @@ iterates. The lagged products `C_l = Σ_j φ(j) φ(j − l) z^j` obey `C_l = z C
 
 so that Ĉ_l is a sum of e^{±iθl}, `cos θ = (1 + y² − X²)/2y`, and costs the same for every τ.
 
-Stability of SGD with late gradients: responses to noise, growth, and when what oscillates has died out (T41).
+Stability of SGD with delayed gradients: responses to noise, growth, and when what oscillates has died out (T41).
 
 With `C_l = Σ_j φ(j) φ(j − l) z^j`, φ the mean's answer to a unit of noise, noise answers noise through
 `G = z x² C_0 Σ_j p_j z^j`, and delays that vary add noise of their own, G − H, with
@@ -101,18 +101,18 @@ def summed(x: Any, delay: int, points: Points) -> Any:
     return z / (one_less_z * (one_less_z + x * z ** (delay + 1)))
 
 
-def summed_squares(x: Any, delay: int, points: Points, found: Products) -> Any:
+def summed_squares(x: Any, delay: int, points: Points, result: Products) -> Any:
     """`W_0 = Σ_m ψ(m)² z^m`: ψ(m+1) = ψ(m) + 1 − xψ(m − τ), so `W_l = z W_{l−1} − x z^l W_{τ+1−l} + z^l Σ ψ z^m`."""
     z, one_less_z, y, _ = points
     source = summed(x, delay, points)
     low: Any = np.zeros_like(source)  # Ŵ_l and Ŵ_{τ−l} from W_0 = W_τ = 0
     high: Any = np.zeros_like(source)
     for lag in range(1, delay + 1):
-        low = y * low - found.pull * high + y**lag
-        high = (high + found.pull * low - y ** (delay - lag + 1)) / y
-    forced = low / found.within * y**delay  # of W_τ
+        low = y * low - result.pull * high + y**lag
+        high = (high + result.pull * low - y ** (delay - lag + 1)) / y
+    forced = low / result.within * y**delay  # of W_τ
     gained = z * (1 / one_less_z + 2 * source * (1 - x * z**delay)) - 2 * x * z * forced * source
-    return gained * found.square
+    return gained * result.square
 
 
 def largest_stable(delay: int) -> float:
@@ -166,16 +166,16 @@ def _responses(x: np.ndarray, law: Sequence[float], z: float) -> tuple[np.ndarra
     products = np.multiply.outer(p, p) * z ** np.minimum.outer(lags, lags)
     mixed = np.bincount(np.abs(np.subtract.outer(lags, lags)).ravel(), products.ravel(), minlength=k)
     flat[2, 0] = -z * mixed
-    found = np.empty((x.size, k))
+    result = np.empty((x.size, k))
     right = np.eye(k)[0]
     size = max(1, NUMBERS_AT_ONCE // k**2)
     for low in range(0, x.size, size):
         here = x[low : low + size, None, None]
         system = flat[0] + here * flat[1] + here**2 * flat[2]
-        found[low : low + size] = np.linalg.solve(system, np.broadcast_to(right[:, None], (here.size, k, 1)))[..., 0]
+        result[low : low + size] = np.linalg.solve(system, np.broadcast_to(right[:, None], (here.size, k, 1)))[..., 0]
     scale = z * x**2
-    answer = scale * found[:, 0] * (p @ z**lags)
-    return answer.reshape(shape), (scale * (found @ mixed)).reshape(shape)
+    answer = scale * result[:, 0] * (p @ z**lags)
+    return answer.reshape(shape), (scale * (result @ mixed)).reshape(shape)
 
 
 def _means_stable(x: np.ndarray, law: Sequence[float]) -> np.ndarray:

@@ -29,13 +29,11 @@ from sgdtheory.risk.solvers.spectrum import displacement
 from sgdtheory.risk.systems.mean_path import responses
 from sgdtheory.risk.systems.reshuffled_risks import Seen, as_parts, reshuffled
 from sgdtheory.risk.systems.row_moments import (
-    LARGEST_DIAGONAL,
-    LARGEST_WHOLE,
-    MOST_MOMENT_STEPS,
     RowMoments,
     second_risks,
     takes_moments,
 )
+from sgdtheory.risk.thresholds import THRESHOLDS
 
 # relative errors of what scatters around the mean path, times √N and 1 − nearness of the edge, of nine in ten settings
 DIAGONAL_ERROR = 1.0
@@ -47,13 +45,17 @@ LONG = 1e6  # steps after which a method moves at its final speed
 
 
 @lru_cache(maxsize=8)
-def drivers_of(problem: FiniteSampleProblem, turning: bool = False) -> Drivers:
+def drivers_of(problem: FiniteSampleProblem, oscillation: bool = False) -> Drivers:
     """What is known of the sample, or of its mean; `turning`: where responses oscillate.
 
     Raises:
         ValueError: a sample too large to be drawn; no theory of this mean.
     """
-    return mean_of_samples(problem, turning) if problem.seed is None and problem.rows is None else drawn_sample(problem)
+    return (
+        mean_of_samples(problem, oscillation)
+        if problem.seed is None and problem.rows is None
+        else drawn_sample(problem)
+    )
 
 
 def _drivers(problem: FiniteSampleProblem, algorithm: Algorithm) -> Drivers:
@@ -91,7 +93,7 @@ def checked_for_samples(problem: FiniteSampleProblem, algorithm: Algorithm) -> N
     """Refuse what there is no theory of.
 
     Raises:
-        ValueError: a method that is not linear, has several workers or late gradients; reshuffled passes of anything
+        ValueError: a method that is not linear, has several workers or delayed gradients; reshuffled passes of anything
             but plain SGD.
     """
     if not algorithm.linear:
@@ -145,12 +147,12 @@ def sample_risks(
         _checked_rows(problem)
         training = TrainingProblem(drivers)
         batch, rate, steps = settings_of(courses)
-        found = solve(training, courses[0].algorithm, training.batch(batch), rate, steps, rounded=False)
+        result = solve(training, courses[0].algorithm, training.batch(batch), rate, steps, rounded=False)
         pairs = zip(courses, ends, strict=True)
         response = np.concatenate([responses(each, drivers.weight, end).average for each, end in pairs])
         of_mean = response**2 @ (drivers.excess * drivers.seen)
-        parts = as_parts(drivers.mean_risk(response), found.parts.sum(0) - of_mean)
-        error = np.maximum(found.error, drivers.interpolation_error(response))
+        parts = as_parts(drivers.mean_risk(response), result.parts.sum(0) - of_mean)
+        error = np.maximum(result.error, drivers.interpolation_error(response))
     else:
         parts, error = _ends_alone(problem, drivers, courses, estimate)
     stated = [stated_error(problem, drivers, each, part) for each, part in zip(courses, parts.T, strict=True)]
@@ -161,7 +163,7 @@ def _checked_rows(problem: FiniteSampleProblem) -> None:
     """Theory of Gaussian rows is none of others."""
     if problem.rows is not None:
         raise ValueError(
-            f"rows must have at most {LARGEST_DIAGONAL} directions, and schedules at most {MOST_MOMENT_STEPS:g} steps, "
+            f"rows must have at most {THRESHOLDS.diagonal_sample} directions, and schedules at most {THRESHOLDS.sample_steps:g} steps, "
             f"got {problem.num_samples} rows with {problem.rows.weight.size}; simulate them"
         )
 
@@ -176,12 +178,12 @@ def _ends_alone(
     for place, each in enumerate(courses):
         own = (each.batch, each.rate) if not problem.replacement else (float(place),)
         together.setdefault(own, []).append(place)
-    for places in together.values():
-        longest = max((courses[place] for place in places), key=lambda each: each.num_steps)
-        stops = np.array([courses[place].num_steps for place in places])
+    for indices in together.values():
+        longest = max((courses[place] for place in indices), key=lambda each: each.num_steps)
+        stops = np.array([courses[place].num_steps for place in indices])
         seen = _alone(problem, drivers, longest, stops, estimate)
-        parts[:, places] = seen.parts(drivers)[1]
-        error[places] = seen.error[1]
+        parts[:, indices] = seen.parts(drivers)[1]
+        error[indices] = seen.error[1]
     return parts, error
 
 
@@ -233,7 +235,7 @@ def stated_error(problem: FiniteSampleProblem, drivers: Drivers, course: Course,
     if not problem.replacement:
         return 0.0
     total = float(parts.sum())
-    if takes_moments(drivers, course) and drivers.weight.size <= LARGEST_WHOLE:
+    if takes_moments(drivers, course) and drivers.weight.size <= THRESHOLDS.whole_sample:
         return _rounding(drivers, total)
     load = nearness(drivers, course)
     if not np.isfinite(total):

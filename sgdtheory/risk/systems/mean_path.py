@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course, StepMatrices, steps_of_shape
-from sgdtheory.risk.systems.runs import MOST_STEPS
+from sgdtheory.risk.thresholds import THRESHOLDS
 
 APART = 1e-9  # eigenvalues of a step are taken to be no closer than this
 COEFFICIENTS_AT_ONCE = 50_000  # learning rates times steps whose coefficients are held
@@ -75,29 +75,29 @@ def _in_closed_form(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarr
     long = num_steps - begun
     kept = 1 - average.forgetting(num_steps)
     returned = average.returned(num_steps, num_steps)
-    found: Any = 0.0
+    result: Any = 0.0
     for share, mu in shares:
         apart = kept - mu
         same = np.abs(apart) * long < SAME
         geometric = (kept**long - _power(mu, long)) / np.where(same, 1.0, apart)
         held = average.weight(num_steps) * _power(mu, begun) * np.where(same, long * kept ** (long - 1), geometric)
-        found = found + share * (returned.iterate * _power(mu, num_steps) + returned.total * held)
+        result = result + share * (returned.iterate * _power(mu, num_steps) + returned.total * held)
     if average.starts_at_iterate():
-        found = found + returned.total * first * kept**num_steps
-    return np.real(found)
+        result = result + returned.total * first * kept**num_steps
+    return np.real(result)
 
 
 def _power(values: np.ndarray, exponent: float) -> np.ndarray:
     """values^m, m whole: by squaring, several times as fast for complex numbers as through logarithms."""
     left = int(exponent)
     square = values
-    found = np.ones_like(values)
+    result = np.ones_like(values)
     while left:
         if left & 1:
-            found = found * square
+            result = result * square
         square = square * square
         left = left >> 1
-    return found
+    return result
 
 
 def _by_rounds(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
@@ -109,7 +109,7 @@ def _by_rounds(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, n
     output = np.asarray(method.output, float)
     begun = average.starts_at_iterate()
     state = np.append(np.asarray(method.start, float), output @ method.start if begun else 0.0)
-    found = np.broadcast_to(state[:, None], (rate.size, eigenvalue.size, k + 1, 1))
+    result = np.broadcast_to(state[:, None], (rate.size, eigenvalue.size, k + 1, 1))
     first = min(average.first(num_steps), num_steps)
     peak = rate * float(algorithm.schedule.factors(np.zeros(1), 1)[0])
     for low, high, counts in ((0.0, first, False), (first, num_steps, True)):
@@ -126,12 +126,12 @@ def _by_rounds(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, n
         into = int(min(-low % period, high - low))  # steps of the round that is under way
         if into:
             ends = (low + into) % period == 0
-            found = np.linalg.matrix_power(each, into - ends) @ found
-            found = last @ found if ends else found
+            result = np.linalg.matrix_power(each, into - ends) @ result
+            result = last @ result if ends else result
         rounds, left = divmod(int(high - low) - into, period)
-        found = np.linalg.matrix_power(each, left) @ (np.linalg.matrix_power(whole, rounds) @ found)
+        result = np.linalg.matrix_power(each, left) @ (np.linalg.matrix_power(whole, rounds) @ result)
     shares = average.returned(num_steps, num_steps)
-    return shares.iterate * (output @ found[..., :k, 0, None])[..., 0] + shares.total * found[..., k, 0]
+    return shares.iterate * (output @ result[..., :k, 0, None])[..., 0] + shares.total * result[..., k, 0]
 
 
 def _by_steps(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
@@ -180,7 +180,7 @@ def mean_risks_along(
 
 
 def _late(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
-    """`_by_steps` of late gradients, with the last τ + 1 iterates in a ring."""
+    """`_by_steps` of delayed gradients, with the last τ + 1 iterates in a ring."""
     average = algorithm.average
     law = [(j, share) for j, share in enumerate(algorithm.method.delays) if share > 0]
     k = algorithm.method.vectors
@@ -228,7 +228,7 @@ def _combined(weights: Any, vectors: list[Any], place: int | None = None) -> Any
 
 
 NUMBERS_AT_ONCE = 200_000  # steps times eigenvalues that are multiplied up at once
-PROBES = 5  # steps of a piece at which it is asked whether they are all alike
+PROBES = 5  # steps of a segment at which it is asked whether they are all alike
 
 
 class Responses(NamedTuple):
@@ -249,18 +249,18 @@ def responses(course: Course, weight: np.ndarray, stops: np.ndarray) -> Response
     """f(w) of J eigenvalues after K increasing numbers of steps; not finite where a run leaves the range of a float.
 
     Raises:
-        ValueError: more than `MOST_STEPS` have to be taken one by one.
+        ValueError: more than `THRESHOLDS.most_steps` have to be taken one by one.
     """
-    single, places = np.unique(weight, return_inverse=True)
+    single, indices = np.unique(weight, return_inverse=True)
     if single.size < weight.size:  # of what is there twice
-        return Responses(*(each[:, places] for each in responses(course, single, stops)))
+        return Responses(*(each[:, indices] for each in responses(course, single, stops)))
     method = course.algorithm.method
     average = course.algorithm.average
     output = np.asarray(method.output, dtype=float)
     held = Held(np.tile(np.asarray(method.start, dtype=float), (weight.size, 1)), np.zeros(weight.size))
     if average.starts_at_iterate():
         held = held._replace(total=held.state @ output)
-    found = []
+    result = []
     now = 0.0
     kinks = {course.first_averaged, *steps_of_shape(course.algorithm.schedule, course.num_steps)}
     with np.errstate(all="ignore"):  # beyond the range of a float
@@ -273,8 +273,8 @@ def responses(course: Course, weight: np.ndarray, stops: np.ndarray) -> Response
             returned = share.total * held.total if share.iterate == 0 else share.iterate * shown
             if share.iterate and share.total:
                 returned = returned + share.total * held.total
-            found.append((shown, returned))
-    return Responses(*(np.array(each) for each in zip(*found, strict=True)))
+            result.append((shown, returned))
+    return Responses(*(np.array(each) for each in zip(*result, strict=True)))
 
 
 def _moved(course: Course, weight: np.ndarray, held: Held, low: float, high: float) -> Held:
@@ -286,10 +286,10 @@ def _moved(course: Course, weight: np.ndarray, held: Held, low: float, high: flo
         if held.state.shape[1] == 1 and _keeping(course, low) == (1.0, 1.0):
             return _plain(one, weight, held, high - low)
         return _powered(course, one, weight, held, low, high - low)
-    if high - low > MOST_STEPS:
+    if high - low > THRESHOLDS.most_steps:
         raise ValueError(
             f"algorithm must have constant steps, or stages of them, for a finite sample: {high - low:.3g} steps would "
-            f"have to be taken one by one (at most {MOST_STEPS:g}); take fewer samples or a staged schedule"
+            f"have to be taken one by one (at most {THRESHOLDS.most_steps:g}); take fewer samples or a staged schedule"
         )
     return (_by_product if held.state.shape[1] == 1 else _one_by_one)(course, weight, held, low, high)
 
@@ -325,11 +325,11 @@ def _augmented(course: Course, one: StepMatrices, weight: np.ndarray, low: float
     """(J, k + 1, k + 1) a step of the state and the sum together."""
     k = one.b.shape[1]
     rho, omega = _keeping(course, low)
-    found = np.zeros((weight.size, k + 1, k + 1))
-    found[:, :k, :k] = np.eye(k) - one.decay[0] - weight[:, None, None] * np.outer(one.b[0], one.c[0])
-    found[:, k, :k] = omega * np.asarray(course.algorithm.method.output, dtype=float)
-    found[:, k, k] = rho
-    return found
+    result = np.zeros((weight.size, k + 1, k + 1))
+    result[:, :k, :k] = np.eye(k) - one.decay[0] - weight[:, None, None] * np.outer(one.b[0], one.c[0])
+    result[:, k, :k] = omega * np.asarray(course.algorithm.method.output, dtype=float)
+    result[:, k, k] = rho
+    return result
 
 
 def _powered(course: Course, one: StepMatrices, weight: np.ndarray, held: Held, low: float, steps: float) -> Held:

@@ -39,9 +39,9 @@ class Keeping(NamedTuple):
     forgetting: Any
     weight: Any
 
-    def some(self, places: np.ndarray) -> "Keeping":
+    def select(self, indices: np.ndarray) -> "Keeping":
         """Of some of the runs."""
-        return Keeping(*(each[places] for each in self))
+        return Keeping(*(each[indices] for each in self))
 
     def remembered(self, square: np.ndarray, num_steps: np.ndarray) -> np.ndarray:
         """ρ^{2n} S²(0): on a contour it would leave its rounding, before it decayed, in what is left after."""
@@ -49,16 +49,16 @@ class Keeping(NamedTuple):
             return square * np.exp(2 * num_steps * np.log1p(-self.forgetting))
 
 
-def at_runs(moments: Moments, places: np.ndarray) -> Moments:
+def at_runs(moments: Moments, indices: np.ndarray) -> Moments:
     """Moments of some of the runs, copies."""
-    return Moments(*(each[:, places] for each in moments))
+    return Moments(*(each[:, indices] for each in moments))
 
 
 def together(portions: Sequence[tuple[np.ndarray, Any]]) -> Any:
     """Moments, or their sums, of some of the runs each, as those of all."""
     if len(portions) == 1:
         return portions[0][1]
-    order = np.argsort(np.concatenate([places for places, _ in portions]))
+    order = np.argsort(np.concatenate([indices for indices, _ in portions]))
     kind = type(portions[0][1])
     columns = zip(*(one for _, one in portions), strict=True)
     return kind(*(np.concatenate(each, axis=1)[:, order] for each in columns))
@@ -91,7 +91,7 @@ class Ends(NamedTuple):
     size: Any
 
 
-class Passed(NamedTuple):
+class MomentsAndSize(NamedTuple):
     """`Moments` at the end of a closed form, and the `size` of their sums as `Ends` has it."""
 
     own: Any
@@ -109,11 +109,11 @@ def ends(moments: Moments, output: np.ndarray, size: Any = 0.0) -> Ends:
     """Of S runs, or (2,) each of one, whose moments have sums of that size."""
     iterate = np.einsum("...ijk,i,j->...", moments.own, output, output)
     cross = np.einsum("...ik,i->...", moments.cross, output)
-    found = np.zeros((*iterate.shape, 3))
+    result = np.zeros((*iterate.shape, 3))
     if np.count_nonzero(output) > 1:  # a difference of vectors may be much smaller than they are
-        found[..., 0] = np.einsum("...ijk,i,j->...", np.abs(moments.own), *[np.abs(output)] * 2)
-        found[..., 1] = np.einsum("...ik,i->...", np.abs(moments.cross), np.abs(output))
-    return Ends(iterate, cross, moments.square, np.maximum(found, size))
+        result[..., 0] = np.einsum("...ijk,i,j->...", np.abs(moments.own), *[np.abs(output)] * 2)
+        result[..., 1] = np.einsum("...ik,i->...", np.abs(moments.cross), np.abs(output))
+    return Ends(iterate, cross, moments.square, np.maximum(result, size))
 
 
 def returned_risk(sums: Ends, shares: Sequence[Returned]) -> np.ndarray:
@@ -165,9 +165,9 @@ class Generators(NamedTuple):
     propagator: np.ndarray
     propagator_decay: np.ndarray
 
-    def some(self, places: np.ndarray) -> "Generators":
+    def select(self, indices: np.ndarray) -> "Generators":
         """Of some of the steps."""
-        return Generators(*(each[places] for each in self))
+        return Generators(*(each[indices] for each in self))
 
 
 def pairs(k: int) -> list[tuple[int, int]]:

@@ -34,7 +34,7 @@ class StepMaps(NamedTuple):
     keep: Any
     weight: Any
 
-    def some(self, settings: slice) -> "StepMaps":
+    def select(self, settings: slice) -> "StepMaps":
         """Of some of the settings."""
         return StepMaps(*(_some(each, settings) for each in self))
 

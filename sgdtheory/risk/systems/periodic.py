@@ -21,7 +21,7 @@ from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.contour import QUIET_CONTOUR, Contour
 from sgdtheory.risk.solvers.spectrum import StepSpectrum, step_spectrum
 from sgdtheory.risk.systems.moments import Generators, Keeping, generators, pairs, shown_rows, shown_weights
-from sgdtheory.risk.systems.runs import Piece
+from sgdtheory.risk.systems.runs import Segment
 
 EVERY_STEP = 24  # of a round, that are told apart,
 STEPS_A_DOUBLING = 16  # and so many of those from each step to twice as far: 5e-15 relative at most on six problems; 12
@@ -65,20 +65,20 @@ class Period(NamedTuple):
     keeping: Keeping | None
     contour: Contour
 
-    def some(self, places: np.ndarray) -> "Period":
+    def select(self, indices: np.ndarray) -> "Period":
         """Of some of the settings."""
         return self._replace(
-            decay=self.decay[:, :, places],
-            kept=self.kept[:, :, places],
-            drive=self.drive[:, :, places],
-            seen=self.seen[:, :, places],
-            inner=self.inner[places],
-            gained=self.gained[:, places],
-            gained_inner=self.gained_inner[places],
-            forgotten=self.forgotten[places],
-            remembered=self.remembered[places],
-            spectrum=self.spectrum.some(places),
-            keeping=self.keeping and self.keeping.some(places),
+            decay=self.decay[:, :, indices],
+            kept=self.kept[:, :, indices],
+            drive=self.drive[:, :, indices],
+            seen=self.seen[:, :, indices],
+            inner=self.inner[indices],
+            gained=self.gained[:, indices],
+            gained_inner=self.gained_inner[indices],
+            forgotten=self.forgotten[indices],
+            remembered=self.remembered[indices],
+            spectrum=self.spectrum.select(indices),
+            keeping=self.keeping and self.keeping.select(indices),
         )
 
     def without_average(self) -> "Period":
@@ -101,13 +101,13 @@ class _Step(NamedTuple):
         return gone - np.einsum("ijsk,jcsk->icsk", self.decay, first + gone)
 
 
-def make_period(piece: Piece) -> Period:
-    """Of S runs in a piece with constant learning rate and batch size."""
-    batch = piece.runs.coefficients(piece.low).batch
-    rate = piece.runs.rates_at(piece.low)
-    contour = piece.ground.resolution.contour
-    method = piece.runs.algorithm.method
-    return period_of(method, batch, rate, piece.ground.modes, piece.keeping, contour)
+def make_period(segment: Segment) -> Period:
+    """Of S runs in a segment with constant learning rate and batch size."""
+    batch = segment.runs.coefficients(segment.low).batch
+    rate = segment.runs.rates_at(segment.low)
+    contour = segment.setup.resolution.contour
+    method = segment.runs.algorithm.method
+    return period_of(method, batch, rate, segment.setup.modes, segment.keeping, contour)
 
 
 def period_of(
@@ -290,15 +290,15 @@ def _slow(plain: Generators, last: Generators, period: int, cleared: list[int]) 
         return one + other - np.einsum("sijk,sjlk->silk", one, other)
 
     power = plain.propagator_decay
-    found = np.zeros_like(power)
+    result = np.zeros_like(power)
     left = period - 1
     while left:
         if left & 1:
-            found = composed(found, power)
+            result = composed(result, power)
         power = composed(power, power)
         left >>= 1
     vectors = [place for place in range(power.shape[1]) if place not in cleared]
-    return composed(last.propagator_decay, found)[:, vectors][:, :, vectors]
+    return composed(last.propagator_decay, result)[:, vectors][:, :, vectors]
 
 
 def _singles(plain: Generators) -> int:
@@ -328,13 +328,13 @@ def told_apart(period: int, singles: int) -> tuple[np.ndarray, np.ndarray]:
         blocks.append(_interpolation(np.arange(low, high), some))
         nodes += some.astype(int).tolist()
         low = high
-    found = np.zeros((period, len(nodes)))
+    result = np.zeros((period, len(nodes)))
     row = column = 0
     for block in blocks:
-        found[row : row + len(block), column : column + block.shape[1]] = block
+        result[row : row + len(block), column : column + block.shape[1]] = block
         row += len(block)
         column += block.shape[1]
-    return np.array(nodes), found
+    return np.array(nodes), result
 
 
 def _interpolation(steps: np.ndarray, nodes: np.ndarray) -> np.ndarray:

@@ -118,7 +118,7 @@ class Epoch(NamedTuple):
     mean: np.ndarray
     mean_sum: np.ndarray
     moment: np.ndarray
-    crossed: np.ndarray
+    propagated: np.ndarray
     square: np.ndarray
 
 
@@ -173,14 +173,14 @@ def _passes(
     ends = {part: epoch(memory, part, averaged=averaged) for part in parts}
     held = np.append(sample.excess, sample.least_loss)
     state = _State(np.ones(held.size), np.zeros(held.size), held, np.zeros(held.size), np.zeros(held.size))
-    found = {}
+    result = {}
     done = 0
     for n in sorted(set(steps)):
         while done < n // length:
             state = _after(state, ends[length])
             done += 1
-        found[n] = _read(_after(state, ends[n % length]) if n % length else state, n)
-    return [found[n] for n in steps]
+        result[n] = _read(_after(state, ends[n % length]) if n % length else state, n)
+    return [result[n] for n in steps]
 
 
 class _State(NamedTuple):
@@ -189,7 +189,7 @@ class _State(NamedTuple):
     mean: np.ndarray
     mean_sum: np.ndarray
     moment: np.ndarray
-    crossed: np.ndarray
+    propagated: np.ndarray
     square: np.ndarray
 
 
@@ -199,8 +199,8 @@ def _after(state: _State, part: Epoch) -> _State:
         part.mean * state.mean,
         state.mean_sum + part.mean_sum * state.mean,
         part.moment @ state.moment,
-        part.mean * state.crossed + part.crossed @ state.moment,
-        state.square + 2 * part.mean_sum * state.crossed + part.square @ state.moment,
+        part.mean * state.propagated + part.propagated @ state.moment,
+        state.square + 2 * part.mean_sum * state.propagated + part.square @ state.moment,
     )
 
 
@@ -226,9 +226,9 @@ def epoch_memory(sample: Sample, batch: float, rate: float, length: int, own: fl
     kept = np.abs(strength) >= NEGLIGIBLE * np.abs(strength).max()
     waves = waves.T[kept]
     strength = strength[kept]
-    found = Memory(number, batch, rate, weight, count, own, sample.fourth, mean, unread, waves, strength, pulls)
-    heard = _leg(found, pulls)
-    return found._replace(echo=_at_equal_times(found, heard, heard) / batch)
+    result = Memory(number, batch, rate, weight, count, own, sample.fourth, mean, unread, waves, strength, pulls)
+    heard = _leg(result, pulls)
+    return result._replace(echo=_at_equal_times(result, heard, heard) / batch)
 
 
 def left_of_a_step(
@@ -341,10 +341,10 @@ def _pairs(memory: Memory, one: Leg, other: Leg) -> np.ndarray:
     first, everywhere = np.unique(memory.weight, return_index=True, return_inverse=True)[1:]
     nodes, basis = _basis(memory.unread[first])
     back = basis[:, ::-1].T
-    found = (one.plain[first] @ back @ nodes.T) * (other.plain[first] @ back @ nodes.T)
+    result = (one.plain[first] @ back @ nodes.T) * (other.plain[first] @ back @ nodes.T)
     for strength, here, there in zip(memory.strength, one.waved[:, first], other.waved[:, first], strict=True):
-        found -= strength * (here @ back @ nodes.T) * (there @ back @ nodes.T)
-    return found[np.ix_(everywhere, everywhere)]
+        result -= strength * (here @ back @ nodes.T) * (there @ back @ nodes.T)
+    return result[np.ix_(everywhere, everywhere)]
 
 
 def _later(series: np.ndarray) -> np.ndarray:
@@ -361,8 +361,8 @@ def _times(series: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 def _inverse(series: np.ndarray) -> np.ndarray:
     """`1/(1 − p)` of series p that begin at z."""
-    found = np.zeros_like(series)
-    found[..., 0] = 1.0
+    result = np.zeros_like(series)
+    result[..., 0] = 1.0
     for t in range(1, series.shape[-1]):
-        found[..., t] = np.einsum("...s,...s->...", found[..., :t], series[..., t:0:-1])
-    return found
+        result[..., t] = np.einsum("...s,...s->...", result[..., :t], series[..., t:0:-1])
+    return result

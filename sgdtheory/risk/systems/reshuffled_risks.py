@@ -83,8 +83,8 @@ def reshuffled(drivers: Drivers, course: Course, stops: np.ndarray, estimate: bo
     def runs(rate: float, own: float | None = None) -> Seen:
         return _runs(drivers, course, stops, rate, own)
 
-    found = runs(course.rate)
-    return found._replace(error=_errors(drivers, course, stops, found, runs)) if estimate else found
+    result = runs(course.rate)
+    return result._replace(error=_errors(drivers, course, stops, result, runs)) if estimate else result
 
 
 def _runs(drivers: Drivers, course: Course, stops: np.ndarray, rate: float, own: float | None) -> Seen:
@@ -94,23 +94,23 @@ def _runs(drivers: Drivers, course: Course, stops: np.ndarray, rate: float, own:
     )
     averaged = course.algorithm.average != LastIterate()
     later = [int(stop) for stop in stops if stop > 0]
-    found = reshuffled_passes(sample, batch=course.batch, rate=rate, steps=later, averaged=averaged, own=own)
+    result = reshuffled_passes(sample, batch=course.batch, rate=rate, steps=later, averaged=averaged, own=own)
     begin = [Moments(np.ones_like(drivers.weight), drivers.excess)] * (stops.size - len(later))
     unknown = [Moments(*(np.nan * values for values in each)) for each in begin] if averaged else begin
-    rows = begin + [each.last for each in found], unknown + [each[int(averaged)] for each in found]
+    rows = begin + [each.last for each in result], unknown + [each[int(averaged)] for each in result]
     response = np.array([[each.response for each in row] for row in rows])
     total = np.array([[each.loss for each in row] for row in rows]) @ drivers.seen
     return Seen(response, total, response**2 @ (drivers.excess * drivers.seen), np.zeros(total.shape))
 
 
-def _errors(drivers: Drivers, course: Course, stops: np.ndarray, found: Seen, runs: Callable[..., Seen]) -> np.ndarray:
+def _errors(drivers: Drivers, course: Course, stops: np.ndarray, result: Seen, runs: Callable[..., Seen]) -> np.ndarray:
     """(2, K) stated relative errors."""
-    parts = found.parts(drivers)
+    parts = result.parts(drivers)
     total = parts.sum(1)
     leading = runs(course.rate, 0.0).parts(drivers)
     square = ((parts - leading) ** 2).sum(1)
     if isinstance(drivers, RowSample):
-        square += _of_one_sample(drivers, course, stops, found.response, parts)
+        square += _of_one_sample(drivers, course, stops, result.response, parts)
     else:
         apart = np.sqrt(2 / drivers.num_samples)
         around = [runs(course.rate * (1 + side * apart)).parts(drivers).sum(1) for side in (1, -1)]

@@ -23,21 +23,19 @@ import numpy as np
 
 from sgdtheory.algorithms import SGD, Course
 from sgdtheory.problems import RowSample
-from sgdtheory.risk.solvers.contour import FEW_STEPS, QUIET_CONTOUR
+from sgdtheory.risk.solvers.contour import QUIET_CONTOUR
 from sgdtheory.risk.systems.moments import Keeping
+from sgdtheory.risk.thresholds import THRESHOLDS
 
-LARGEST_WHOLE = 32  # directions of Ĥ: 528 moments, whose eigenvectors take a tenth of a second
-LARGEST_DIAGONAL = 256  # directions whose own moments alone are computed
-MOST_MOMENT_STEPS = 2e4  # that are taken one by one, a second
 ROOT = np.sqrt(2.0)
 
 
 def takes_moments(sample: object, course: Course) -> bool:
     """Whether a run's second moments are computed from those of the rows."""
-    if not isinstance(sample, RowSample) or sample.weight.size > LARGEST_DIAGONAL:
+    if not isinstance(sample, RowSample) or sample.weight.size > THRESHOLDS.diagonal_sample:
         return False
     algorithm = course.algorithm
-    return algorithm.method == SGD() and (algorithm.constant or course.num_steps <= MOST_MOMENT_STEPS)
+    return algorithm.method == SGD() and (algorithm.constant or course.num_steps <= THRESHOLDS.sample_steps)
 
 
 class State(NamedTuple):
@@ -63,7 +61,7 @@ class RowMoments:
         self.weight = sample.weight
         self.start = sample.away
         size = self.weight.size
-        self.whole = size <= LARGEST_WHOLE
+        self.whole = size <= THRESHOLDS.whole_sample
         self.upper = np.triu_indices(size) if self.whole else (np.arange(size), np.arange(size))
         self.factor = np.where(self.upper[0] == self.upper[1], 1.0, ROOT)
         moments = self.factor.size
@@ -94,10 +92,10 @@ class RowMoments:
         if not self.whole:
             return packed
         scaled = (packed.T / self.factor).T
-        found = np.empty((self.weight.size, self.weight.size, *packed.shape[1:]), packed.dtype)
-        found[self.upper] = scaled
-        found[self.upper[::-1]] = scaled
-        return found
+        result = np.empty((self.weight.size, self.weight.size, *packed.shape[1:]), packed.dtype)
+        result[self.upper] = scaled
+        result[self.upper[::-1]] = scaled
+        return result
 
     def rowwise(self, values: np.ndarray) -> np.ndarray:
         """(J, …) numbers of the directions, to multiply X from the left."""
@@ -145,12 +143,12 @@ def second_risks(rows: RowMoments, course: Course, stops: np.ndarray) -> np.ndar
     average = course.algorithm.average
     keeping = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
     first = course.first_averaged
-    long = course.algorithm.constant and stops.max(initial=0.0) > FEW_STEPS
+    long = course.algorithm.constant and stops.max(initial=0.0) > THRESHOLDS.few_steps
     stage = Stage(rows, *_constants(course)) if long else None
     state = rows.begin()
     if average.starts_at_iterate():
         state = state._replace(cross=rows.unpack(state.second), square=float(rows.shown @ state.second))
-    found = np.empty((2, stops.size))
+    result = np.empty((2, stops.size))
     now = 0.0
     for place, stop in enumerate(stops.tolist()):
         if now < first:
@@ -167,8 +165,8 @@ def second_risks(rows: RowMoments, course: Course, stops: np.ndarray) -> np.ndar
             (2 * share.iterate * share.total, (rows.risk * here.cross).sum()),
             (share.total**2, here.square),
         )
-        found[:, place] = rows.shown @ here.second, sum(weight * part for weight, part in parts if weight != 0)
-    return found
+        result[:, place] = rows.shown @ here.second, sum(weight * part for weight, part in parts if weight != 0)
+    return result
 
 
 def _moved(
@@ -182,7 +180,7 @@ def _moved(
     """After the steps from one number to another."""
     if ends[1] <= ends[0]:
         return state
-    if stage is None or ends[1] - ends[0] <= FEW_STEPS:
+    if stage is None or ends[1] - ends[0] <= THRESHOLDS.few_steps:
         return _stepped(rows, course, state, *ends, keeping)
     return stage.after(state, ends[1] - ends[0], keeping)
 

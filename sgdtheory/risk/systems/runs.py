@@ -1,4 +1,4 @@
-"""Runs of one algorithm side by side, and the pieces that they are taken apart into."""
+"""Runs of one algorithm side by side, and the segments that they are taken apart into."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from sgdtheory.risk.systems.moments import (
     Generators,
     Keeping,
     Moments,
-    Passed,
+    MomentsAndSize,
     Steps,
     ends,
     generators,
     together,
 )
+from sgdtheory.risk.thresholds import THRESHOLDS
 
-STAGE_COST = 200.0  # steps that take as long as a stage in closed form: shorter ones are stepped through
-MOST_PIECES = 256  # stages that a ramp of batch sizes is taken apart into: with more, and more steps, it is smooth
-MOST_STEPS = 2e6  # that are taken one by one, some seconds
-
-STANDING = {"none": "constant", "period": "rounds"}  # of a method → how a piece is crossed where γ and B stand still
+CONSTANT_KINDS = {
+    "none": "constant",
+    "period": "rounds",
+}  # of a method → how a segment is crossed where γ and B stand still
 
 NO_STEP = Steps(decay=0.0, b=0.0, c=0.0, batch=1.0, forgetting=0.0, weight=0.0)  # of runs that have ended
 
@@ -67,10 +67,10 @@ class Runs:
             batch = np.array([float(course.batches(np.zeros(1))[0]) for course in courses])
         return cls(tuple(courses), rate, batch, length)
 
-    def some(self, places: np.ndarray) -> "Runs":
+    def select(self, indices: np.ndarray) -> "Runs":
         """Some of them."""
-        courses = tuple(self.courses[place] for place in places)
-        return Runs(courses, self.rate[places], self.batch[places], self.length[places])
+        courses = tuple(self.courses[place] for place in indices)
+        return Runs(courses, self.rate[indices], self.batch[indices], self.length[indices])
 
     @property
     def algorithm(self) -> Algorithm:
@@ -99,15 +99,15 @@ class Runs:
 
     def batches_at(self, steps: np.ndarray) -> np.ndarray:
         """B at these steps, (S, P); where it takes several values among those of a run, not rounded."""
-        found = np.empty((len(self.courses), steps.size // len(self.courses)))
+        result = np.empty((len(self.courses), steps.size // len(self.courses)))
         if self.constant_batch:
-            found[:] = self.batch[:, None]
-            return found
-        for place, (course, row) in enumerate(zip(self.courses, steps.reshape(found.shape), strict=True)):
-            found[place] = course.batches(row)
-            if np.ptp(found[place]) > 0:
-                found[place] = course.smooth_batches(row)
-        return found
+            result[:] = self.batch[:, None]
+            return result
+        for place, (course, row) in enumerate(zip(self.courses, steps.reshape(result.shape), strict=True)):
+            result[place] = course.batches(row)
+            if np.ptp(result[place]) > 0:
+                result[place] = course.smooth_batches(row)
+        return result
 
     def coefficients(self, steps: np.ndarray) -> Coefficients:
         """Of these steps, (S,) or (S, P): S P of them."""
@@ -138,15 +138,15 @@ class Runs:
         return Keeping(*np.array(kept, dtype=float).T)
 
 
-class Ground(NamedTuple):
+class Setup(NamedTuple):
     """What all runs share, whichever algorithm they are of.
 
     Attributes:
         modes: K modes of the problem.
         noise_variance: σ².
-        resolution: of smooth pieces.
+        resolution: of smooth segments.
         compiled_from: so many single steps or more are taken in a compiled loop, which a first call has to compile.
-        stable: whether no second moments grow by more than e in a piece with constant steps.
+        stable: whether no second moments grow by more than e in a segment with constant steps.
     """
 
     modes: Modes
@@ -157,20 +157,20 @@ class Ground(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class Segment:
     """The steps low … high − 1 of S runs, (S,) each, without a kink inside.
 
     Attributes:
         ground: what the runs share.
         runs: S of them.
         low, high: numbers of steps.
-        origin: (S,) steps at which the pieces began that these are parts of: those of the last kinks.
+        origin: (S,) steps at which the segments began that these are parts of: those of the last kinks.
         keeping: how the averages are kept, (S,) each; None where there are none.
         stops: numbers of steps at which points are wanted, of a single run.
         begins: whether the average begins with it.
     """
 
-    ground: Ground
+    setup: Setup
     runs: Runs
     low: np.ndarray
     high: np.ndarray
@@ -179,16 +179,16 @@ class Piece:
     stops: tuple[float, ...] = ()
     begins: bool = False
 
-    def some(self, places: np.ndarray) -> "Piece":
+    def select(self, indices: np.ndarray) -> "Segment":
         """Of some of the runs."""
-        keeping = self.keeping and self.keeping.some(places)
-        ends = self.low[places], self.high[places], self.origin[places]
-        return Piece(self.ground, self.runs.some(places), *ends, keeping, self.stops)
+        keeping = self.keeping and self.keeping.select(indices)
+        ends = self.low[indices], self.high[indices], self.origin[indices]
+        return Segment(self.setup, self.runs.select(indices), *ends, keeping, self.stops)
 
-    def between(self, low: np.ndarray, high: np.ndarray) -> "Piece":
+    def between(self, low: np.ndarray, high: np.ndarray) -> "Segment":
         """A part of it."""
         stops = tuple(stop for stop in self.stops if low[0] < stop <= high[0])
-        return Piece(self.ground, self.runs, low, high, self.origin, self.keeping, stops)
+        return Segment(self.setup, self.runs, low, high, self.origin, self.keeping, stops)
 
     @property
     def steps(self) -> np.ndarray:
@@ -225,18 +225,18 @@ def _rows(course: Course, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
 
 def _side_by_side(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
     """(T, S, …) from S arrays of T or fewer rows."""
-    found = np.zeros((length, len(rows), *rows[0].shape[1:]))
+    result = np.zeros((length, len(rows), *rows[0].shape[1:]))
     for place, row in enumerate(rows):
-        found[: len(row), place] = row
-    return found
+        result[: len(row), place] = row
+    return result
 
 
-def begun(moments: Moments, piece: Piece) -> Moments:
-    """Moments before the piece; where the average begins, with an empty sum or with the iterate."""
-    if not (piece.begins and piece.runs.algorithm.average.starts_at_iterate()):
+def with_started_average(moments: Moments, segment: Segment) -> Moments:
+    """Moments before the segment; where the average begins, with an empty sum or with the iterate."""
+    if not (segment.begins and segment.runs.algorithm.average.starts_at_iterate()):
         return moments
-    cross = np.einsum("...ijk,j->...ik", moments.own, piece.runs.output)
-    return moments._replace(cross=cross, square=np.einsum("...ik,i->...", cross, piece.runs.output))
+    cross = np.einsum("...ijk,j->...ik", moments.own, segment.runs.output)
+    return moments._replace(cross=cross, square=np.einsum("...ik,i->...", cross, segment.runs.output))
 
 
 class Point(NamedTuple):
@@ -258,8 +258,8 @@ def point(step: float, moments: Moments, output: np.ndarray, size: Any = 0.0) ->
     return Point(step, sums.iterate[:, 0], sums.cross[:, 0], sums.square[:, 0].copy(), sums.size[:, 0])
 
 
-class Crossed(NamedTuple):
-    """The moments at the ends of pieces, the points asked for on the way, and whether panels were used, (S,).
+class Propagated(NamedTuple):
+    """The moments at the ends of segments, the points asked for on the way, and whether panels were used, (S,).
 
     And the `size`, (2, S, 3), of the sums of the moments, as `Ends` has it; and `near`, (S,), whether runs have been
     near the stability threshold, 1 or 0, where a closed form has told, else −1.
@@ -272,74 +272,76 @@ class Crossed(NamedTuple):
     near: Any = -1
 
 
-def crossed(moments: Moments, points: list[Point] | None = None) -> Crossed:
+def propagated(moments: Moments, points: list[Point] | None = None) -> Propagated:
     """Exactly."""
-    return Crossed(moments, points or [], np.zeros(moments.square.shape[1], dtype=bool))
+    return Propagated(moments, points or [], np.zeros(moments.square.shape[1], dtype=bool))
 
 
-def arrived(ended: Passed, near: np.ndarray) -> Crossed:
+def in_closed_form(ended: MomentsAndSize, near: np.ndarray) -> Propagated:
     """In closed form."""
-    return crossed(ended.moments)._replace(size=ended.size, near=near)
+    return propagated(ended.moments)._replace(size=ended.size, near=near)
 
 
-def merged(parts: Sequence[tuple[np.ndarray, Crossed]]) -> Crossed:
+def joined(parts: Sequence[tuple[np.ndarray, Propagated]]) -> Propagated:
     """What became of some of the runs each, as one."""
-    moments = together([(places, one.moments) for places, one in parts])
+    moments = together([(indices, one.moments) for indices, one in parts])
     points = [each for _, one in parts for each in one.points]
-    order = np.argsort(np.concatenate([places for places, _ in parts]))
+    order = np.argsort(np.concatenate([indices for indices, _ in parts]))
     approximated = np.concatenate([one.approximated for _, one in parts])[order]
     size = [np.broadcast_to(one.size, (*one.moments.square.shape, 3)) for _, one in parts]
     near = [np.broadcast_to(one.near, one.approximated.shape) for _, one in parts]
-    return Crossed(moments, points, approximated, np.concatenate(size, axis=1)[:, order], np.concatenate(near)[order])
+    return Propagated(
+        moments, points, approximated, np.concatenate(size, axis=1)[:, order], np.concatenate(near)[order]
+    )
 
 
-def onward(done: Crossed, after: Crossed, piece: Piece) -> Crossed:
-    """What is done after one more piece."""
+def continued(done: Propagated, after: Propagated, segment: Segment) -> Propagated:
+    """What is done after one more segment."""
     size = after.size
     points = after.points
     if np.any(done.size):
-        size = size_after(done, ends(after.moments, piece.runs.output, size), piece)
-        points = [_point_after(done, each, piece) for each in points]
+        size = size_after(done, ends(after.moments, segment.runs.output, size), segment)
+        points = [_point_after(done, each, segment) for each in points]
     approximated = done.approximated | after.approximated
-    return Crossed(after.moments, done.points + points, approximated, size, np.maximum(done.near, after.near))
+    return Propagated(after.moments, done.points + points, approximated, size, np.maximum(done.near, after.near))
 
 
-def _point_after(done: Crossed, there: Point, piece: Piece) -> Point:
-    """With what rounding has left before the piece."""
+def _point_after(done: Propagated, there: Point, segment: Segment) -> Point:
+    """With what rounding has left before the segment."""
     sums = Ends(*(each[:, None] for each in there[1:]))
-    return there._replace(size=size_after(done, sums, piece)[:, 0])
+    return there._replace(size=size_after(done, sums, segment)[:, 0])
 
 
-def size_after(done: Crossed, sums: Ends, piece: Piece) -> np.ndarray:
-    """(2, S, 3) size of the sums after one more piece, whose own is that of `sums`.
+def size_after(done: Propagated, sums: Ends, segment: Segment) -> np.ndarray:
+    """(2, S, 3) size of the sums after one more segment, whose own is that of `sums`.
 
     What rounding has left of moments goes the way of these: its share stays. Of moments that have lost all their digits
     there is no share: their size stays, in every iterate that an average takes.
     """
-    before = ends(done.moments, piece.runs.output).iterate
+    before = ends(done.moments, segment.runs.output).iterate
     share = np.where(before > 0, done.size[..., 0] / before, 0.0)
     size = share[..., None] * np.abs(np.stack([sums.iterate, sums.cross, sums.square], axis=-1))
-    taken = np.zeros(piece.low.size)
-    if piece.keeping is not None:
+    taken = np.zeros(segment.low.size)
+    if segment.keeping is not None:
         with np.errstate(divide="ignore"):
-            taken = np.minimum(piece.steps, 1 / piece.keeping.forgetting) * piece.keeping.weight
+            taken = np.minimum(segment.steps, 1 / segment.keeping.forgetting) * segment.keeping.weight
     whole = done.size[..., :1] * np.stack([np.ones_like(taken), taken, taken**2], axis=-1)
     lost = before <= ROUNDING * done.size[..., 0]
     return sums.size + np.where(lost[..., None], whole, size)
 
 
-def ways(runs: Runs) -> list[list[tuple[float, float]]]:
-    """The ends of the pieces of each run."""
+def segment_ends(runs: Runs) -> list[list[tuple[float, float]]]:
+    """The ends of the segments of each run."""
     algorithm = runs.algorithm
     if not (algorithm.schedule.flat and algorithm.batch_schedule.flat):
-        return [pieces(course) for course in runs.courses]
+        return [segments(course) for course in runs.courses]
     return [
         [(low, high) for low, high in ((0.0, first), (first, n)) if high > low]
         for first, n in zip(runs.first_averaged.tolist(), runs.length.tolist(), strict=True)
     ]
 
 
-def pieces(course: Course) -> list[tuple[float, float]]:
+def segments(course: Course) -> list[tuple[float, float]]:
     """Steps between kinks, where a shape's formula, the batch size or the average changes; all as one if too many."""
     n = course.num_steps
     edges = {0.0, n, course.first_averaged}
@@ -348,23 +350,23 @@ def pieces(course: Course) -> list[tuple[float, float]]:
             edges |= set(steps_of_shape(shape, n))
     if course.algorithm.batch_schedule.smooth:
         starts, _ = course.batch_runs
-        if starts.size * STAGE_COST <= n and starts.size <= MOST_PIECES:
+        if starts.size * THRESHOLDS.stage_steps <= n and starts.size <= THRESHOLDS.most_stages:
             edges |= set(starts.tolist())
     kept = sorted(each for each in edges if 0 <= each <= n)
-    if len(kept) * STAGE_COST > n:  # stepping is sooner done
+    if len(kept) * THRESHOLDS.stage_steps > n:  # stepping is sooner done
         kept = sorted({0.0, course.first_averaged, n})
     return [(low, high) for low, high in zip(kept[:-1], kept[1:], strict=True) if high > low]
 
 
-def kinds_of(piece: Piece) -> np.ndarray:
-    """(S,) how pieces are crossed: "constant" or in "rounds", in closed form, "smooth" on panels, or in "steps"."""
-    algorithm = piece.runs.algorithm
+def kinds_of(segment: Segment) -> np.ndarray:
+    """(S,) how segments are crossed: "constant" or in "rounds", in closed form, "smooth" on panels, or in "steps"."""
+    algorithm = segment.runs.algorithm
     if algorithm.method.step_dependence == "any":
-        return np.full(piece.low.size, "steps", dtype=object)
+        return np.full(segment.low.size, "steps", dtype=object)
     if algorithm.schedule.flat and algorithm.batch_schedule.flat:
-        kind = STANDING.get(algorithm.method.step_dependence, "smooth")
-        return np.full(piece.low.size, kind, dtype=object)
-    ends = zip(piece.runs.courses, piece.low.tolist(), piece.high.tolist(), strict=True)
+        kind = CONSTANT_KINDS.get(algorithm.method.step_dependence, "smooth")
+        return np.full(segment.low.size, kind, dtype=object)
+    ends = zip(segment.runs.courses, segment.low.tolist(), segment.high.tolist(), strict=True)
     return np.array([_kind_of(*each) for each in ends], dtype=object)
 
 
@@ -380,9 +382,9 @@ def _kind_of(course: Course, low: float, high: float) -> str:
     probes = np.unique(np.floor(np.linspace(low, high - 1, 5)))
     rates = course.rates(probes)
     batches = course.batches(probes)
-    if np.ptp(batches) > 0 and course.rounded and course.num_steps <= MOST_STEPS:
+    if np.ptp(batches) > 0 and course.rounded and course.num_steps <= THRESHOLDS.most_steps:
         return "steps"  # a staircase of batch sizes, which stepping alone has exactly
-    standing = STANDING.get(method.step_dependence)
+    standing = CONSTANT_KINDS.get(method.step_dependence)
     if np.ptp(batches) == 0 and np.ptp(rates) == 0 and standing:
         return standing
     return "steps" if standing == "rounds" else "smooth"
