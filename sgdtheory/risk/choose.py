@@ -112,7 +112,7 @@ def kind_of(problem: AbstractProblem, algorithm: Algorithm) -> str:
         return "sample"
     if not algorithm.linear:
         return "mean_field"
-    # The noise of a training problem follows another loss than the one that is returned: no closed form of averaged SGD.
+    # The noise of a training problem follows another loss than the one that is returned, so it has no closed form here.
     if algorithm == DEFAULT and not isinstance(problem, TrainingProblem):
         return "averaged"
     return "delayed" if is_delayed(algorithm) else "segments"

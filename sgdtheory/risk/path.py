@@ -49,7 +49,6 @@ class RiskPath(Shown):
 
     def sheet(self) -> Sheet:
         """Return a table of the risks at ten of the numbers of steps."""
-
         some = np.unique(np.linspace(0, self.num_steps.size - 1, 10).round().astype(int))
         columns = {
             "step": self.num_steps,

@@ -30,7 +30,7 @@ def propagate(moments: Moments, segment: Segment, by_steps: bool = False) -> Pro
 
 
 def to_first_panel(moments: Moments, segment: Segment) -> tuple[Moments, Segment] | None:
-    """Moments where panels begin and what is left of a segment then; None of a segment that no run crosses on panels."""
+    """Return moments where panels begin, and the rest of the segment; None if no run of the segment needs panels."""
     kinds = _kinds(moments, segment)
     smooth = kinds == "smooth"
     if not smooth.any():

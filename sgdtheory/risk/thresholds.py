@@ -22,8 +22,8 @@ class Thresholds:
         compiled_from: So many steps or more are taken in a compiled loop: fewer take less time in NumPy than the
             compilation does.
         short_smooth: Smooth segments of at most so many steps are stepped through: as fast as panels.
-        short_oscillating: The same for methods that change with the step, times the square of the order of a panel: their
-            moments oscillate, so that panels are many.
+        short_oscillating: The same for methods that change with the step, times the square of the order of a panel:
+            their moments oscillate, so that panels are many.
         rounds_by_steps: At most so many rounds of local steps are stepped through.
         few_rounds: At most so many rounds are taken round by round, before the contour integral is used.
         most_rounds: Rounds that settle later than this are stepped through in the compiled loop.
@@ -40,8 +40,9 @@ class Thresholds:
             have 528 pairs, whose eigenvectors take a tenth of a second.
         diagonal_sample: Samples with at most so many directions keep the moments of each direction.
         sample_steps: So many steps of a sample with a schedule are taken one by one, in a second.
-        exact_steps: So few steps change moments by at most 1e-11 of themselves when γ is rounded, 400 times the rounding
-            unit for each where matrices are nearly defective: the error of rounding is then not estimated.
+        exact_steps: So few steps change moments by at most 1e-11 of themselves when γ is rounded, 400 times the
+            rounding unit for each where matrices are nearly defective: the error of rounding is then not estimated.
+
         largest_growth: A closed form is not used for moments that have grown by more than this factor while small ones
             still matter, because it would lose four digits of the small ones.
     """

@@ -5,6 +5,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.risk.solvers import delayed_steps as late_steps
+from sgdtheory.risk.thresholds import Thresholds
 from tests.dense_delays import risks
 
 EIGENVALUES = np.array([1.0, 0.45, 0.1])
@@ -134,7 +135,7 @@ def test_compiled_steps_are_the_same(delay, monkeypatch):
     algorithm = st.Algorithm(st.DelayedSGD(delay), **shapes)
     setting = {"batch_size": 4, "learning_rate": 0.2, "num_samples": 4 * 120}
     plain = st.excess_risk(PROBLEM, **setting, algorithm=algorithm).total
-    monkeypatch.setattr(late_steps, "COMPILED_FROM", 1.0)
+    monkeypatch.setattr(late_steps, "THRESHOLDS", Thresholds(compiled_from=1.0))
     np.testing.assert_allclose(st.excess_risk(PROBLEM, **setting, algorithm=algorithm).total, plain, rtol=1e-12)
 
 

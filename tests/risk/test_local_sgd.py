@@ -10,6 +10,7 @@ from sgdtheory.algorithms import algorithm_settings, make_algorithm
 from sgdtheory.risk import propagate as crossing
 from sgdtheory.risk.systems import mean_path
 from sgdtheory.risk.systems import periodic as period
+from sgdtheory.risk.thresholds import Thresholds
 from tests.marks import slow
 from tests.simulation.statistical import normal_limit, standard_score
 
@@ -340,5 +341,5 @@ def test_rounds_taken_one_by_one_are_those_of_every_step(average, monkeypatch):
     algorithm = st.Algorithm(method, average=average)
     setting = {"batch_size": [2, 3, 5], "learning_rate": [0.1, 0.3, 0.2], "num_samples": [186, 900, 945]}
     found = st.excess_risk(PROBLEM, **setting, algorithm=algorithm).total
-    monkeypatch.setattr(crossing, "STEPPED_ROUNDS", 1000)
+    monkeypatch.setattr(crossing, "THRESHOLDS", Thresholds(rounds_by_steps=1000))
     np.testing.assert_allclose(found, st.excess_risk(PROBLEM, **setting, algorithm=algorithm).total, rtol=1e-12)

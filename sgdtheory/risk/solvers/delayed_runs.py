@@ -125,8 +125,9 @@ def _alike(
     longest = max(courses[place].num_steps for place in indices)
     if longest > THRESHOLDS.most_steps:
         raise ValueError(
-            f"algorithm must take at most {THRESHOLDS.most_steps:g} steps where gradients are {courses[0].algorithm.method.delay} "
-            f"steps late and γ, B or the average vary, got {longest:.3g}; take fewer samples or a larger batch_size"
+            f"algorithm must take at most {THRESHOLDS.most_steps:g} steps where gradients are "
+            f"{courses[0].algorithm.method.delay} steps late and γ, B or the average vary, got {longest:.3g}; "
+            f"take fewer samples or a larger batch_size"
         )
     size = _modes(problem, courses[indices[0]], longest, tolerance).eigenvalue.size
     room = max(1, int(NUMBERS_TOGETHER // (2 * size * courses[0].algorithm.method.vectors ** 2)))

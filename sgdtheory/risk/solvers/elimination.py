@@ -1,4 +1,4 @@
-"""Moments after many steps of methods with more than `THRESHOLDS.adjugate_unknowns` moments a mode: eliminated at every point."""
+"""Moments after many steps of methods with more than three moments a mode, which are eliminated at every point."""
 
 from typing import Any, cast
 

@@ -16,8 +16,8 @@ import numpy as np
 from sgdtheory.algorithms import StepMatrices
 from sgdtheory.risk.solvers.collocation import radau_nodes, tails
 from sgdtheory.risk.solvers.contour import Resolution
+from sgdtheory.risk.solvers.mode_reduction import slow_decay
 from sgdtheory.risk.solvers.spectrum import eigenvalues_of_steps, loads, radii, step_spectrum
-from sgdtheory.risk.solvers.thinning import slow_decay
 from sgdtheory.risk.systems.constant import Stage, make_stage
 from sgdtheory.risk.systems.runs import Segment
 

@@ -6,7 +6,7 @@ the panel's start and the answers of `panels.responses` to units of them and of 
     ΣM(t_n) = Σ_i E_i(t_n) M_i + Σ_j [Σ_i f_i F_ij(t_n)] (P + σ²)_j,    P_j = ℓ_j·ΣM(t_j),
 
 is solved for the p numbers P_j, and M_i at the end is E_i M_i + f_i Σ_j F_ij (P + σ²)_j. For these sums and ends the
-answers at some nodes in λ do for all modes (`thinning`).
+answers at some nodes in λ do for all modes (`mode_reduction`).
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 
 from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.collocation import Averaging, backward_differences, collocation_systems, responses
-from sgdtheory.risk.solvers.thinning import ReducedModes, reduce_modes
+from sgdtheory.risk.solvers.mode_reduction import ReducedModes, reduce_modes
 from sgdtheory.risk.systems.moments import Moments, pack, pairs, shown_weights, unpack
 from sgdtheory.risk.systems.runs import Coefficients
 
@@ -69,8 +69,8 @@ class PanelMap(NamedTuple):
     Attributes:
         nodes: (L, p + 1) step numbers.
         before: (L, p, p + 1) values one step before the p equations, from the values at the nodes.
-        thin: (L, m, K) weights of nodes in λ at the modes; None where these stand for themselves.
-        ease: (L, K) by which moments M are multiplied before x is made of them (`thinning.Thinned`).
+        node_weights: (L, m, K) weights of nodes in λ at the modes; None where these stand for themselves.
+        falloff: (L, K) by which moments M are multiplied before x is made of them (`mode_reduction.ReducedModes`).
         noise: (L, p, (p + 1) q) P + σ² from ΣM at the nodes without noise,
         noise_alone: (L, p) and from σ² = 1.
         own, cross, square: M, x and Σ S², the latter where something is averaged.
@@ -79,8 +79,8 @@ class PanelMap(NamedTuple):
 
     nodes: np.ndarray
     before: np.ndarray
-    thin: np.ndarray | None
-    ease: np.ndarray
+    node_weights: np.ndarray | None
+    falloff: np.ndarray
     noise: np.ndarray
     noise_alone: np.ndarray
     own: Map
@@ -111,7 +111,7 @@ def panel_maps(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averag
 
 
 def _passage(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averaging, result: ReducedModes) -> PanelMap:
-    answers, thin, ease, eased = result
+    answers, node_weights, falloff, inverse_falloff = result
     order = nodes.shape[1] - 1
     q = answers.own.shape[2]
     k = answers.cross.shape[2]
@@ -119,40 +119,42 @@ def _passage(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averagin
     before = np.eye(order + 1)[1:] - difference
     force = np.broadcast_to(modes.multiplicity * modes.eigenvalue**2, (nodes.shape[0], modes.eigenvalue.size))
     units = np.r_[:q, q + k : q + k + order]
-    own = _map(answers.own[units], answers.own[units, -1], force, thin)
+    own = _map(answers.own[units], answers.own[units, -1], force, node_weights)
     # P at the equations from ΣM at the nodes
     seen = (_seen(steps, nodes.shape[0])[:, :, None] * before[..., None]).reshape(nodes.shape[0], order, -1)
     felt = trained = None
     if modes.trained is not None:
         trained = np.broadcast_to(modes.trained, force.shape)
-        felt = _map(answers.own[units], answers.own[units, -1], force * trained, thin)
+        felt = _map(answers.own[units], answers.own[units, -1], force * trained, node_weights)
     coupling = np.linalg.inv(np.eye(order) - seen[:, :, q:] @ (felt or own).driven)
     cross = square = None
     if run.keeping is not None:
         answer = answers.cross.copy()
-        answer[units] *= eased
+        answer[units] *= inverse_falloff
         with_sum = np.einsum("dnilk,i->dnlk", answer, run.output)[:, :, None]
-        cross = _map(with_sum, answer[:, -1], force * ease, thin)
+        cross = _map(with_sum, answer[:, -1], force * falloff, node_weights)
         forgetting = run.keeping.forgetting[:, None, None, None, None]
         one = collocation_systems(np.repeat(forgetting * (2 - forgetting), order, axis=1), difference)
         gained = np.moveaxis(one.inverse[..., 0], 2, 0)
         square = Square(gained, -np.einsum("ljn,nl->lj", gained, one.first[:, 0, 0, :, 0]))
-    return PanelMap(nodes, before, thin, ease, coupling @ seen, coupling.sum(2), own, cross, square, felt, trained)
+    return PanelMap(
+        nodes, before, node_weights, falloff, coupling @ seen, coupling.sum(2), own, cross, square, felt, trained
+    )
 
 
-def _map(sums: np.ndarray, ends: np.ndarray, force: np.ndarray, thin: np.ndarray | None) -> Map:
+def _map(sums: np.ndarray, ends: np.ndarray, force: np.ndarray, node_weights: np.ndarray | None) -> Map:
     """From answers to z units at the start, then p of noise: sums (z + p, p + 1, r, L, m), ends (z + p, y, L, m)."""
     _, points, r, panels, size = sums.shape
     order = points - 1
     z = sums.shape[0] - order
     y = ends.shape[1]
-    sampled = force if thin is None else (thin @ force[..., None])[..., 0]
+    sampled = force if node_weights is None else (node_weights @ force[..., None])[..., 0]
     driven = np.einsum("jnrlm,lm->lnrj", sums[z:, 1:], sampled).reshape(panels, order * r, order)
     inside = sums[:z, 1:].transpose(3, 1, 2, 0, 4).reshape(panels, order * r, z * size)
     driven_ends = ends[z:].transpose(2, 1, 3, 0).reshape(panels, y * size, order)
     ends = ends[:z].transpose(2, 1, 0, 3)
-    if thin is not None:
-        ends = (ends.reshape(panels, y * z, size) @ thin).reshape(panels, y, z, -1)
+    if node_weights is not None:
+        ends = (ends.reshape(panels, y * z, size) @ node_weights).reshape(panels, y, z, -1)
     return Map(inside, driven, ends, driven_ends, force)
 
 
@@ -167,23 +169,23 @@ def propagate_panel(moments: Moments, panel: PanelMap, run: Averaging) -> tuple[
     """Moments of L runs, (2, L, …) each, at the ends of their panels, and along these."""
     k = run.output.size
     start = pack(moments.own)
-    sums = _free(panel.own, start, start.sum(-1), panel.thin)
+    sums = _free(panel.own, start, start.sum(-1), panel.node_weights)
     loss = sums
     if panel.felt is not None and panel.trained is not None:
         seen = start * panel.trained[:, None]
-        loss = _free(panel.felt, seen, seen.sum(-1), panel.thin)
+        loss = _free(panel.felt, seen, seen.sum(-1), panel.node_weights)
     noise = (panel.noise @ loss.reshape(*loss.shape[:2], -1, 1))[..., 0]
     noise[1] += panel.noise_alone
-    ended = _driven(panel.own, start, sums, noise, panel.thin)
+    ended = _driven(panel.own, start, sums, noise, panel.node_weights)
     iterate = sums @ shown_weights(run.output)
     vectors = sums[..., [place for place, (i, j) in enumerate(pairs(k)) if i == j]].swapaxes(2, 3)
     ends = unpack(ended, k)
     if run.keeping is None or panel.cross is None or panel.square is None:
         square = np.broadcast_to(moments.square[..., None], iterate.shape)
         return moments._replace(own=ends), AlongPanel(panel.nodes, iterate, np.zeros_like(iterate), square, vectors)
-    begin = np.concatenate([start * panel.ease[:, None], moments.cross], axis=2)
-    sums = _free(panel.cross, begin, (moments.cross.sum(-1) @ run.output)[..., None], panel.thin)
-    cross = _driven(panel.cross, begin, sums, noise, panel.thin)
+    begin = np.concatenate([start * panel.falloff[:, None], moments.cross], axis=2)
+    sums = _free(panel.cross, begin, (moments.cross.sum(-1) @ run.output)[..., None], panel.node_weights)
+    cross = _driven(panel.cross, begin, sums, noise, panel.node_weights)
     with_sum = sums[..., 0]
     rho = 1 - run.keeping.forgetting
     omega = run.keeping.weight
@@ -194,19 +196,21 @@ def propagate_panel(moments: Moments, panel: PanelMap, run: Averaging) -> tuple[
     return Moments(ends, cross, square[..., -1]), AlongPanel(panel.nodes, iterate, with_sum, square, vectors)
 
 
-def _free(maps: Map, start: np.ndarray, first: np.ndarray, thin: np.ndarray | None) -> np.ndarray:
+def _free(maps: Map, start: np.ndarray, first: np.ndarray, node_weights: np.ndarray | None) -> np.ndarray:
     """(2, L, p + 1, r) sums without noise, from the start (2, L, z, K) and what they are there, (2, L, r)."""
-    sample = start if thin is None else start @ thin.swapaxes(1, 2)
+    sample = start if node_weights is None else start @ node_weights.swapaxes(1, 2)
     inside = maps.inside @ sample.reshape(*start.shape[:2], -1, 1)
     return np.concatenate([first[:, :, None], inside.reshape(*first.shape[:2], -1, first.shape[2])], axis=2)
 
 
-def _driven(maps: Map, start: np.ndarray, sums: np.ndarray, noise: np.ndarray, thin: np.ndarray | None) -> np.ndarray:
+def _driven(
+    maps: Map, start: np.ndarray, sums: np.ndarray, noise: np.ndarray, node_weights: np.ndarray | None
+) -> np.ndarray:
     """(2, L, y, K) numbers at the end; what noise (2, L, p) adds to `sums` is added."""
     noise = noise[..., None]
     sums[:, :, 1:] += (maps.driven @ noise).reshape(*sums.shape[:2], -1, sums.shape[3])
     forced = (maps.driven_ends @ noise).reshape(*start.shape[:2], maps.ends.shape[1], -1)
-    forced = forced if thin is None else forced @ thin
+    forced = forced if node_weights is None else forced @ node_weights
     forced *= maps.force[:, None]
     if maps.ends.shape[1:3] == (1, 1):
         return forced + maps.ends[:, 0] * start

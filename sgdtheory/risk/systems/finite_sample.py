@@ -163,8 +163,9 @@ def _checked_rows(problem: FiniteSampleProblem) -> None:
     """Theory of Gaussian rows is none of others."""
     if problem.rows is not None:
         raise ValueError(
-            f"rows must have at most {THRESHOLDS.diagonal_sample} directions, and schedules at most {THRESHOLDS.sample_steps:g} steps, "
-            f"got {problem.num_samples} rows with {problem.rows.weight.size}; simulate them"
+            f"rows must have at most {THRESHOLDS.diagonal_sample} directions, and schedules at most "
+            f"{THRESHOLDS.sample_steps:g} steps, got {problem.num_samples} rows with {problem.rows.weight.size}; "
+            f"simulate them"
         )
 
 

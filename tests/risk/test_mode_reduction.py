@@ -6,7 +6,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms import Course, StepMatrices
 from sgdtheory.risk import course_risk, run_risks
-from sgdtheory.risk.solvers import thinning
+from sgdtheory.risk.solvers import mode_reduction
 from tests import together
 
 LAST = st.LastIterate()
@@ -17,14 +17,14 @@ AVERAGES = (LAST, st.TailAverage(0.5), st.ExponentialAverage(window=0.1))
 def count(monkeypatch):
     """How often panels are thinned, and how often they are not."""
     found = {True: 0, False: 0}
-    whole = thinning.thinned
+    whole = mode_reduction.reduce_modes
 
     def counted(*arguments):
         one = whole(*arguments)
         found[one is not None] += 1
         return one
 
-    monkeypatch.setattr("sgdtheory.risk.solvers.panel_maps.thinned", counted)
+    monkeypatch.setattr("sgdtheory.risk.solvers.panel_maps.reduce_modes", counted)
     return found
 
 
@@ -57,7 +57,7 @@ def test_all_modes_give_the_same_risk(method, average, monkeypatch):
     course = Course(algorithm, 16.0, 0.1, 1e9)
     few = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
     assert counts[True] > 0
-    monkeypatch.setattr("sgdtheory.risk.solvers.panel_maps.thinned", lambda *_: None)
+    monkeypatch.setattr("sgdtheory.risk.solvers.panel_maps.reduce_modes", lambda *_: None)
     every = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
     np.testing.assert_allclose(few, every, rtol=1e-11)
 
@@ -67,7 +67,7 @@ def test_weights_are_exact_for_rational_functions_with_that_determinant():
     random = np.random.default_rng(5)
     poles = np.concatenate([-(10.0 ** random.uniform(-8.5, -7.5, 4)), 1.0 + random.uniform(1, 3, 4)])
     scale = np.array([1e-8])
-    nodes = thinning.chosen(1.0, [scale], 4, 4)[0]
+    nodes = mode_reduction.interpolation_nodes(1.0, [scale], 4, 4)[0]
     eigenvalue = np.geomspace(1e-15, 1.0, 200)
 
     def determinant(values):
@@ -76,17 +76,19 @@ def test_weights_are_exact_for_rational_functions_with_that_determinant():
     def function(values):
         return 1 / (values - poles[0]) + 3e-3 / (values - poles[6])
 
-    found = thinning.weights(nodes[None], determinant(nodes)[None], eigenvalue)[0]
+    found = mode_reduction.interpolation_weights(nodes[None], determinant(nodes)[None], eigenvalue)[0]
     np.testing.assert_allclose(function(nodes) @ found, function(eigenvalue), rtol=1e-12)
-    np.testing.assert_allclose(thinning.weights(nodes[None], determinant(nodes)[None], nodes)[0], np.eye(9), atol=1e-12)
-    polynomial = thinning.weights(nodes[None], np.ones((1, 9)), eigenvalue)[0]
+    np.testing.assert_allclose(
+        mode_reduction.interpolation_weights(nodes[None], determinant(nodes)[None], nodes)[0], np.eye(9), atol=1e-12
+    )
+    polynomial = mode_reduction.interpolation_weights(nodes[None], np.ones((1, 9)), eigenvalue)[0]
     assert np.abs(function(nodes) @ polynomial / function(eigenvalue) - 1).max() > 0.1, "control: without poles"
 
 
 @pytest.mark.parametrize("pole", [1e-12, 1e-3, 10.0])
 def test_nodes_lose_no_digits(pole):
     """Σ|W| for the poles that they are made for."""
-    nodes = thinning.chosen(0.3, [np.array([pole]), np.array([2 * pole])], 5, 6)
+    nodes = mode_reduction.interpolation_nodes(0.3, [np.array([pole]), np.array([2 * pole])], 5, 6)
     assert nodes.shape == (1, 17)
     assert (np.diff(nodes) > 0).all()
     assert 0 < nodes.min() < nodes.max() < 0.3
@@ -94,7 +96,7 @@ def test_nodes_lose_no_digits(pole):
 
     def growth(nodes):
         determinant = ((nodes + pole) * (nodes + 2 * pole)) ** 5
-        return np.abs(thinning.weights(nodes, determinant, eigenvalue)).sum(1).max()
+        return np.abs(mode_reduction.interpolation_weights(nodes, determinant, eigenvalue)).sum(1).max()
 
     assert growth(nodes) < 10
     assert growth(np.linspace(0.01, 0.29, 17)[None]) > 50, "control: other nodes"
@@ -112,7 +114,7 @@ def test_nodes_lose_no_digits(pole):
 )
 def test_slow_decay(method, slope, beside_fixed):
     """γ λ/(1 − β)."""
-    found = thinning.slow_decay(panel(method))
+    found = mode_reduction.slow_decay(panel(method))
     np.testing.assert_allclose(found.slope, slope, rtol=1e-12)
     assert found.beside_fixed == beside_fixed
 
@@ -128,7 +130,7 @@ def test_the_pole_is_where_a_direction_grows_so(method):
     """1 + rate is an eigenvalue of A − λ b cᵀ, the largest."""
     for rate in (1e-6, 0.05):
         matrices = panel(method)
-        found = thinning._pole(matrices, np.full(2, rate))
+        found = mode_reduction._pole(matrices, np.full(2, rate))
         step = np.eye(matrices.b.shape[2]) - matrices.decay[0, 0]
         step = step + found[0] * np.outer(matrices.b[0, 0], matrices.c[0, 0])
         assert np.abs(np.linalg.eigvals(step) - 1 - rate).min() < 1e-9
@@ -144,6 +146,6 @@ def test_two_slow_vectors_have_poles_of_their_own(interpolation, steps, monkeypa
     few = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
     assert counts[True] > 0
     assert counts[False] == 0
-    monkeypatch.setattr("sgdtheory.risk.solvers.panel_maps.thinned", lambda *_: None)
+    monkeypatch.setattr("sgdtheory.risk.solvers.panel_maps.reduce_modes", lambda *_: None)
     every = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
     np.testing.assert_allclose(few, every, rtol=1e-11)

@@ -68,14 +68,14 @@ class ReducedModes(NamedTuple):
     Attributes:
         answers: of the nodes.
         weights: (L, m, K) of their answers at the modes; None where these stand for themselves.
-        ease: (L, K) 1/(1 + λ/μ) at the modes, by which M is multiplied before x is made of it.
-        eased: (L, m) 1 + λ/μ at the nodes, by which these answers are.
+        falloff: (L, K) 1/(1 + λ/μ) at the modes, by which M is multiplied before x is made of it.
+        inverse_falloff: (L, m) 1 + λ/μ at the nodes, by which these answers are.
     """
 
     answers: Responses
     weights: np.ndarray | None
-    ease: np.ndarray
-    eased: np.ndarray
+    falloff: np.ndarray
+    inverse_falloff: np.ndarray
 
 
 def reduce_modes(nodes: np.ndarray, steps: Coefficients, modes: np.ndarray, run: Averaging) -> ReducedModes | None:
@@ -90,20 +90,20 @@ def reduce_modes(nodes: np.ndarray, steps: Coefficients, modes: np.ndarray, run:
     degree = order + SPARE_DEGREES
     if slow.size <= order * len(poles) + degree:
         return None
-    result = chosen(float(modes[slow].max()), poles, order, degree)
+    result = interpolation_nodes(float(modes[slow].max()), poles, order, degree)
     sampled = np.concatenate([np.tile(modes[large], (panels, 1)), result], axis=1)
     answers = responses(nodes, steps, sampled, run)
-    eased = 1 + sampled / poles[0][:, None]
-    ease = 1 / (1 + modes / poles[0][:, None])
+    inverse_falloff = 1 + sampled / poles[0][:, None]
+    falloff = 1 / (1 + modes / poles[0][:, None])
     spread = np.zeros((panels, sampled.shape[1], modes.size))
-    spread[:, large.size :] = weights(result, answers.determinant[:, large.size :], modes)
+    spread[:, large.size :] = interpolation_weights(result, answers.determinant[:, large.size :], modes)
     spread[:, large.size :, large] = 0.0
     if not np.abs(spread).sum(1).max() < LEBESGUE:
         return None
-    spread *= eased[:, :, None]
-    spread *= ease[:, None]
+    spread *= inverse_falloff[:, :, None]
+    spread *= falloff[:, None]
     spread[:, np.arange(large.size), large] = 1.0
-    return ReducedModes(answers, spread, ease, eased)
+    return ReducedModes(answers, spread, falloff, inverse_falloff)
 
 
 def _poles(nodes: np.ndarray, matrices: StepMatrices, keeping: Keeping | None) -> list[np.ndarray]:
@@ -129,7 +129,7 @@ def _pole(matrices: StepMatrices, rate: np.ndarray) -> np.ndarray:
         return 1 / (c * response).sum(1)
 
 
-def chosen(top: float, poles: list[np.ndarray], order: int, degree: int) -> np.ndarray:
+def interpolation_nodes(top: float, poles: list[np.ndarray], order: int, degree: int) -> np.ndarray:
     """(L, m) nodes in (0, top] for functions with p poles near each −`poles`, (L,), and `degree` at infinity."""
     scales = [1 / (1 / pole + 1 / top) for pole in poles]  # of u = λ/(1 − λ/top), to which (0, top) is (0, ∞)
     powers = [order] * len(poles) + [degree + 1]
@@ -150,7 +150,7 @@ def chosen(top: float, poles: list[np.ndarray], order: int, degree: int) -> np.n
     return result / (1 + result / top)
 
 
-def weights(nodes: np.ndarray, determinant: np.ndarray, eigenvalue: np.ndarray) -> np.ndarray:
+def interpolation_weights(nodes: np.ndarray, determinant: np.ndarray, eigenvalue: np.ndarray) -> np.ndarray:
     """(L, m, K) W_m(λ) of nodes (L, m) with determinants (L, m)."""
     gaps = nodes[:, :, None] - nodes[:, None]
     gaps += np.eye(nodes.shape[1])
