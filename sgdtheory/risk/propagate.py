@@ -1,4 +1,4 @@
-"""Cross a segment of a run in closed form, on panels or step by step, whichever it allows."""
+"""Propagation of the moments through a segment: in closed form, on panels or step by step, whichever it allows."""
 
 import math
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from sgdtheory.risk.thresholds import THRESHOLDS
 
 
 def propagate(moments: Moments, segment: Segment, by_steps: bool = False) -> Propagated:
-    """Moments of S runs at the ends of segments; of runs that have left the range of a float nothing changes.
+    """Return the moments of S runs at the ends of segments; runs beyond the range of a float do not change.
 
     `by_steps`: every step is taken where there are closed forms and panels: few are sooner done so.
     """
@@ -42,7 +42,7 @@ def to_first_panel(moments: Moments, segment: Segment) -> tuple[Moments, Segment
 
 
 def _kinds(moments: Moments, segment: Segment, by_steps: bool = False) -> np.ndarray:
-    """(S,) names of `CROSSINGS`."""
+    """Return the names of `PROPAGATORS` that runs take, (S,)."""
     kinds = np.full(segment.low.size, "steps") if by_steps else kinds_of(segment)
     few = np.where(
         kinds == "rounds", THRESHOLDS.rounds_by_steps * segment.runs.algorithm.method.period, THRESHOLDS.few_steps
@@ -62,7 +62,7 @@ def _propagate_by(kinds: np.ndarray, moments: Moments, segment: Segment) -> Prop
 
 
 def _short(segment: Segment) -> np.ndarray:
-    """(S,) steps up to which a smooth segment is stepped through."""
+    """Return up to how many steps smooth segments are stepped through, (S,)."""
     if segment.runs.algorithm.method.step_dependence == "none":
         return np.full(segment.low.size, THRESHOLDS.short_smooth)
     oscillation = THRESHOLDS.short_oscillating * segment.setup.resolution.order**2
@@ -70,12 +70,12 @@ def _short(segment: Segment) -> np.ndarray:
 
 
 def _has_overflowed(moments: Moments) -> np.ndarray:
-    """(S,) whether all moments are beyond the range of a float."""
+    """Return (S,) whether all moments are beyond the range of a float."""
     return np.isinf(moments.own).all((0, 2, 3, 4))
 
 
 def propagate_constant(moments: Moments, segment: Segment) -> Propagated:
-    """Segments in closed form where it holds; else by steps."""
+    """Propagate constant segments in closed form where it holds, else step by step."""
     stage, settling, holds = _closed(moments, segment)
     near = _near(stage, segment, segment.steps)
     if segment.stops and holds.all():
@@ -91,7 +91,7 @@ def propagate_constant(moments: Moments, segment: Segment) -> Propagated:
 
 
 def _near(stage: Stage | PeriodStage, segment: Segment, number: np.ndarray) -> np.ndarray:
-    """(S,) 1 of runs near the stability threshold, 0 of others, after passing the stage so often; −1 in searches."""
+    """Return 1 for runs near the stability threshold, 0 for others, and −1 in searches, (S,)."""
     if segment.setup.stable:
         return np.full(number.size, -1)
     if (segment.steps <= THRESHOLDS.exact_steps).all():
@@ -100,9 +100,9 @@ def _near(stage: Stage | PeriodStage, segment: Segment, number: np.ndarray) -> n
 
 
 def constant_ends(moments: Moments, segment: Segment) -> tuple[Ends, np.ndarray] | None:
-    """`constant` of all runs in closed form and summed over the modes, which is sooner done; None where it is not.
+    """Return the sums over the modes at the ends of constant segments, if all of them have a closed form; else None.
 
-    And (S,) whether runs are near the threshold (`Crossed`).
+    It takes less time than the moments of all modes. The second array (S,) says whether runs are near the threshold.
     """
     if (
         (kinds_of(segment) != "constant").any()
@@ -115,9 +115,9 @@ def constant_ends(moments: Moments, segment: Segment) -> tuple[Ends, np.ndarray]
 
 
 def _closed(moments: Moments, segment: Segment) -> tuple[Stage, np.ndarray, np.ndarray]:
-    """The stage, after how many steps its closed form holds, and whether it is taken, (S,) each.
+    """Return the stage, after how many steps its closed form holds, and whether it is used, (S,) each.
 
-    Not where directions that oscillate do not come to rest within the segment.
+    It is not used where oscillations do not die out within the segment, or where small moments would lose digits.
     """
     here = segment.runs.coefficients(segment.low)
     contour = segment.setup.resolution.contour
@@ -129,7 +129,7 @@ def _closed(moments: Moments, segment: Segment) -> tuple[Stage, np.ndarray, np.n
 
 
 def propagate_rounds(moments: Moments, segment: Segment) -> Propagated:
-    """Segments of methods that repeat every H steps: whole rounds in closed form, or one by one where they are few.
+    """Propagate methods that repeat every H steps: whole rounds in closed form, or one by one where they are few.
 
     By steps what is left of rounds at both ends, and where directions grow so far that slow ones lose their digits.
     """
@@ -161,7 +161,7 @@ def propagate_rounds(moments: Moments, segment: Segment) -> Propagated:
 
 
 def _whole_rounds(stage: PeriodStage, moments: Moments, segment: Segment, settling: np.ndarray) -> Propagated:
-    """Cross whole rounds in closed form, then single steps, to the end and to every stop of a single run."""
+    """Propagate whole rounds in closed form, then single steps, to the end and to every stop of a single run."""
     period = segment.runs.algorithm.method.period
     rounds = np.floor(segment.steps / period)
     if not segment.stops:
@@ -181,10 +181,16 @@ def _whole_rounds(stage: PeriodStage, moments: Moments, segment: Segment, settli
 
 
 def _loses_digits(moments: Moments, segment: Segment, stage: Stage | PeriodStage, number: np.ndarray) -> np.ndarray:
-    """(S,) whether fast directions are so far up, beyond their edge, that the digits of slow ones beside them are lost.
+    """Return whether a closed form loses the digits of small modes that matter later in the run, (S,).
 
-    A closed form has those of the largest. Where nothing is left but what decays they keep theirs as they come
-    down, and at the end of a run that grows no others count. `number`: (S,) how often the stage is passed.
+    The contour sum is accurate relative to the largest mode, which may have grown far beyond the stability threshold.
+    Small modes keep their digits if everything decays long enough, and do not matter at the end of a run that grows.
+
+    Args:
+        moments: at the start of the segment.
+        segment: of S runs.
+        stage: of a step, or of a round.
+        number: (S,) how often the stage is repeated.
     """
     largest_kept = THRESHOLDS.largest_growth * max(float(segment.setup.modes.signal.sum()), 1.0)
     grown = np.einsum("dsiik->ds", moments.own).max(0) > largest_kept
@@ -196,7 +202,7 @@ def _loses_digits(moments: Moments, segment: Segment, stage: Stage | PeriodStage
 
 
 def _at_stops(stage: Stage, moments: Moments, segment: Segment, settled: float) -> Propagated:
-    """A single run with points on its way: those before it has settled by steps."""
+    """Return the points of a single run at its stops: before oscillations have died out step by step."""
     low = float(segment.low[0])
     early = [stop for stop in segment.stops if stop <= settled]
     first_round = (
@@ -209,7 +215,7 @@ def _at_stops(stage: Stage, moments: Moments, segment: Segment, settled: float) 
 
 
 def _joined_stops(there: MomentsAndSize, stops: list[float], points: list[Point], segment: Segment) -> Propagated:
-    """A single run that is there at these stops, side by side, after points that it has passed."""
+    """Return a single run from its states at the later stops, side by side, and the points before them."""
     output = segment.runs.output
     for place, stop in enumerate(stops):
         if stop in segment.stops:
@@ -219,7 +225,7 @@ def _joined_stops(there: MomentsAndSize, stops: list[float], points: list[Point]
 
 
 def _overflowed(moments: Moments, segment: Segment) -> Propagated:
-    """Moments stay, and what is summed of them is beyond the range of a float as well."""
+    """Return the moments as they are, beyond the range of a float, and sums of an average that are so as well."""
     if segment.keeping is not None:
         lost = (np.full_like(each, np.inf) for each in (moments.cross, moments.square))
         moments = Moments(moments.own, *lost)

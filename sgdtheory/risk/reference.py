@@ -14,7 +14,7 @@ def risk_by_recursion(
     num_steps: int,
     fourth_moment: tuple[float, float] = (1.0, 2.0),
 ) -> tuple[float, float]:
-    """Bias and variance by the O(nd) recursion on second moments (THEORY.md T2–T4, S2).
+    """Return bias and variance by the O(nd) recursion on second moments (THEORY.md T2–T4, S2).
 
     In units of risk (`r_i = λ_i m_i`), with c_i = λ_i E[η_i Σ_{τ<t} η_i(τ)] and, for whitened data z with
     `E[z_i² (zᵀu)²] = χ ‖u‖² + δ u_i²`, α_i = q_i² + (δ − 1) v_i (Gaussian data: χ = 1, δ = 2):
@@ -59,7 +59,7 @@ def risk_by_covariance(
     num_steps: int,
     paper: bool = False,
 ) -> tuple[float, float]:
-    """Bias and variance by propagating full d×d second moments, in any basis, from any initial error.
+    """Return bias and variance by propagating full d×d second moments, in any basis, from any initial error.
 
     With `M_t = E η_t η_tᵀ` and the cross moment `X_t = E η_t (Σ_{τ<t} η_τ)ᵀ`,
 

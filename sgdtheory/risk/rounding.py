@@ -103,7 +103,7 @@ def bounded(parts: np.ndarray, lost: np.ndarray) -> np.ndarray:
 
 
 def stated_rounding(parts: np.ndarray, lost: np.ndarray, begin: float) -> np.ndarray:
-    """Return relative errors (…) of risks of two parts (2, …) with bounds of their rounding errors.
+    """Return the relative errors (…) of risks of two parts (2, …) with bounds of their rounding errors.
 
     A risk of 0 has the error inf where signal and σ², `begin` together, are not 0: it is below the range of a float.
     """
@@ -115,5 +115,5 @@ def stated_rounding(parts: np.ndarray, lost: np.ndarray, begin: float) -> np.nda
 
 
 def worth_stating(error: np.ndarray) -> np.ndarray:
-    """Return relative errors of rounding, and 0 for those below `ROUNDED`."""
+    """Return the relative errors of rounding, and 0 for those below `ROUNDED`."""
     return np.where(error > ROUNDED, error, 0.0)

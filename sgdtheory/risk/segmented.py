@@ -191,7 +191,7 @@ def _run_to_ends(
 
 
 def _modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution) -> Modes:
-    """Return modes with which sums over directions hold along all of these runs: the longest run decides."""
+    """Return the modes with which sums over directions hold along all of these runs: the longest run decides."""
     course = max(courses, key=lambda course: course.num_steps * course.rate)
     samples = np.linspace(0, course.num_steps - 1, int(min(course.num_steps, PROBES)))
     rate = float(course.rates(np.floor(samples)).max(initial=0.0))

@@ -26,18 +26,25 @@ from sgdtheory.risk.systems.delayed import growth as late_growth
 from sgdtheory.risk.systems.finite_sample import sample_edge
 from sgdtheory.risk.systems.moments import Generators, generators
 
-NEWTON_TOLERANCE = 1e-15  # relative: a step of the edge's root this small, or downwards, is rounding
-MOST_NEWTON_STEPS = 100  # ten are enough
-RATES_AT_ONCE = 24  # so many of them together, and times modes
+# A relative step of the threshold's root that is this small is rounding: Newton's method has converged.
+NEWTON_TOLERANCE = 1e-15
+# Ten steps of Newton's method are enough in practice; more than this do not converge.
+MOST_NEWTON_STEPS = 100
+# So many learning rates are tried together, fewer where modes are many: see RATES_TIMES_MODES.
+RATES_AT_ONCE = 24
+# So many numbers, 3 MB, are in the maps that are tried together.
 RATES_TIMES_MODES = 400_000
-NEARER = 0.1  # of the square of the width of a bracket: how far from a line to look for the edge
-ROUNDED_BELOW_0 = 1e-9  # of the largest: a response this far below 0 is 0
+# Two learning rates are tried on both sides of where a straight line through the margins crosses 0, at a distance of
+# this share of the squared width of the bracket: it then narrows quadratically.
+NEARER = 0.1
+# A response that is below 0 by this share of the largest one is rounded, and is 0.
+ROUNDED_BELOW_0 = 1e-9
 
 TOLERANCES = {"xatol": 0.0, "xrtol": 4e-16, "fatol": 0.0, "frtol": 0.0}
 
 
 def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike, algorithm: Algorithm = DEFAULT) -> Any:
-    """Largest γ for which the second moments stay bounded as n → ∞ (THEORY.md T5, T20).
+    """Return the largest γ for which the second moments stay bounded as n → ∞ (THEORY.md T5, T20).
 
     Stable iff `γλ_1 < 2B/(B+1)` and `Σ_i γλ_i / (2B − (B+1)γλ_i) < 1`; the edge is the root of "= 1". With
     `ρ_i = λ_i/λ_1` and `γλ_1 = 2B/(B+1) · t/(1+t)` it is the root of `Σ ρ_i t/(1 + t(1 − ρ_i)) = B + 1`. Other methods:
@@ -81,7 +88,7 @@ def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike,
 
 
 def method_edge(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, stable: float = 0.0) -> np.ndarray:
-    """The stability edge of a method with constant coefficients, for any real B > 0.
+    """Return the stability edge of a method with constant coefficients, for any real B > 0.
 
     `stable`: a γ that is known to be stable with these B, which may spare a search of smaller ones; 0 where none is.
     """
@@ -96,7 +103,7 @@ def method_edge(problem: AbstractProblem, method: LinearMethod, batch: np.ndarra
 
 
 def _edges(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray) -> np.ndarray:
-    """(N,) of increasing B, by what `_margins` says of more and more closely spaced γ: the first at which it is 0."""
+    """Return the first γ at which `_margins` is 0, (N,) for increasing B, from more and more closely spaced γ."""
     largest = problem.largest_eigenvalue
     if largest == 0:
         return np.full(batch.size, np.inf)
@@ -125,7 +132,7 @@ def _edges(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray) ->
 def _brackets(
     problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rates: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(2, N) neighbours of increasing γ between which stability ends first, and margins there; the last if it does not.
+    """Return neighbours of increasing γ, (2, N), between which stability ends first, and the margins there.
 
     The first γ is stable with all B.
     """
@@ -139,7 +146,7 @@ def _brackets(
 def _refined(
     problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, ends: np.ndarray, margins: np.ndarray
 ) -> np.ndarray:
-    """Brackets (2, N) of width `EDGE_TOLERANCE`.
+    """Return brackets of the threshold, (2, N), of width `EDGE_TOLERANCE`.
 
     By two γ on both sides of where a straight line through the margins crosses 0, the nearer the narrower the bracket,
     so that it narrows quadratically; by a third of the bracket where that has failed.
@@ -164,12 +171,12 @@ def _refined(
 
 
 def _margins(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """(N, T) by how much B exceeds, relative, the smallest with which γ is stable: 0 at the edge."""
+    """Return (N, T) by how much B exceeds, relative, the smallest with which γ is stable: 0 at the edge."""
     return batch[:, None] * _least_inverses(problem, method, rates) - 1
 
 
 def _least_inverses(problem: AbstractProblem, method: LinearMethod, rates: np.ndarray) -> np.ndarray:
-    """(T,) 1/B of the smallest B with which learning rates are stable; 0 or less where none is.
+    """Return (T,) 1/B of the smallest B with which learning rates are stable; 0 or less where none is.
 
     The root of `Σ_i G_i/(B − G_i) = 1`, `G_i = B g_i`, as g_i ∝ 1/B. Beyond the edge of a direction alone its G is
     below 0, and 1/2G goes on as 1/B does on its way to it.
@@ -192,7 +199,7 @@ def _least_inverses(problem: AbstractProblem, method: LinearMethod, rates: np.nd
 
 
 def _gains(problem: AbstractProblem, method: LinearMethod, rates: np.ndarray) -> tuple[np.ndarray, np.ndarray, Modes]:
-    """(T, K) G_i, (T,) whether the mean comes to rest, and modes that resolve what decides about stability."""
+    """Return (T, K) G_i, (T,) whether the mean comes to rest, and modes that resolve what decides about stability."""
     if method.late:
         modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
         return *late_gains(rates[:, None] * modes.eigenvalue, method), modes
@@ -203,14 +210,14 @@ def _gains(problem: AbstractProblem, method: LinearMethod, rates: np.ndarray) ->
 def _maps(
     problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rates: np.ndarray
 ) -> tuple[Generators, Modes]:
-    """Maps of steps, without a mode's own part, and modes that resolve what decides about stability."""
+    """Return the maps of steps without a mode's own part, and modes that resolve what decides about stability."""
     matrices = method.matrices(rates, np.zeros(rates.size))
     modes = edge_modes(problem, method, float(rates[0]))
     return generators(matrices, batch, modes.eigenvalue, itself=False), modes
 
 
 def is_stable(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """(N,) whether second moments stay bounded with any real B > 0 and a constant γ, of steps that are all alike."""
+    """Return (N,) whether second moments stay bounded with a constant γ and any real B > 0; all steps are alike."""
     with np.errstate(all="ignore"):
         if method == SGD():
             modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
@@ -223,7 +230,7 @@ def is_stable(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray,
 
 
 def growths_beyond(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rate: np.ndarray) -> np.ndarray:
-    """(N,) rates per step at which second moments grow with B and a constant γ, 0 where they do not."""
+    """Return (N,) rates per step at which second moments grow with B and a constant γ, 0 where they do not."""
     if method.late:
         modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
         each = [late_growth(modes, method, *one) for one in zip(rate.tolist(), batch.tolist(), strict=True)]
@@ -238,7 +245,7 @@ def growths_beyond(problem: AbstractProblem, method: LinearMethod, batch: np.nda
 
 
 def stability_edge(problem: AbstractProblem, batch: np.ndarray) -> np.ndarray:
-    """`max_stable_learning_rate` for a checked problem and any real B > 0."""
+    """Return `max_stable_learning_rate` for a checked problem and any real B > 0."""
     if problem.largest_eigenvalue == 0:
         return np.full(batch.shape, np.inf)
     modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
@@ -262,7 +269,7 @@ def stability_edge(problem: AbstractProblem, batch: np.ndarray) -> np.ndarray:
 
 
 def _settles(modes: Modes, x: np.ndarray, batch: np.ndarray) -> np.ndarray:
-    """(P,) whether the second moments of SGD stay bounded, for (P, K) γλ and (P, 1) B (THEORY.md T5)."""
+    """Return (P,) whether the second moments of SGD stay bounded, for (P, K) γλ and (P, 1) B (THEORY.md T5)."""
     margin = 2 - x * ((batch + 1) / batch)  # (1 − α)/x
     loads = (modes.driving * x / np.where(margin > 0, margin, 1.0)).sum(1) / batch[:, 0]
     return (margin > 0).all(1) & (loads < 1)
@@ -294,7 +301,7 @@ def growth_rate(modes: Modes, x: np.ndarray, batch: np.ndarray) -> np.ndarray:
 
 
 def _largest_root(source: np.ndarray, gap: np.ndarray) -> np.ndarray:
-    """The root δ > 0 of `Σ_k source_k/(δ + gap_k) = 1`, row by row; gap ≥ 0. 0 where it is below e^−60."""
+    """Return the root δ > 0 of `Σ_k source_k/(δ + gap_k) = 1`, row by row; gap ≥ 0. 0 where it is below e^−60."""
     rows = np.arange(source.shape[0])
 
     def excess(log_delta: np.ndarray, row: np.ndarray) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""How systems are solved: step by step, by one contour integral, or on panels of collocation."""
+"""Solvers of systems: single steps, one contour integral, and panels of collocation."""

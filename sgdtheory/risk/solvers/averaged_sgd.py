@@ -31,7 +31,8 @@ from sgdtheory.risk.stability import growth_rate
 from sgdtheory.risk.systems.mean_path import one_minus_power
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-LARGEST_PLAIN = 1e40  # of nγλ: above, products of six such numbers leave the range of a float and are scaled
+# Above this value of nγλ products of six such numbers leave the range of a float and are scaled.
+LARGEST_PLAIN = 1e40
 
 
 def risk_parts(
@@ -43,7 +44,7 @@ def risk_parts(
     tolerance: float = 0.0,
     stable: bool = False,
 ) -> np.ndarray:
-    """Bias and variance for checked arguments of one shape, (2, …). B need not be whole: Δ is a polynomial in 1/B.
+    """Return bias and variance (2, …) for checked arguments of one shape; B need not be whole.
 
     Searches allow a relative error of 1e-8 or 1e-5, `tolerance`, for contours of half or a quarter as many points.
     `stable` says that no second moment grows by more than e in n steps, and spares the search for the rate of growth.
@@ -71,13 +72,13 @@ def risk_parts(
 
 
 def _portions(settings: np.ndarray, numbers: int) -> list[np.ndarray]:
-    """Settings, each of so many numbers, in portions that keep temporaries small."""
+    """Return settings, each of so many numbers, in portions that keep temporaries small."""
     width = max(1, PIECE // numbers)
     return [settings[start : start + width] for start in range(0, settings.size, width)]
 
 
 def _few_steps(modes: Modes, rate: np.ndarray, batch: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(E1) term by term for P settings, (P, 1) each. Returns bias and variance at σ² = 1, (P,) each."""
+    """Return (E1) term by term for P settings, (P, 1) each. Returns bias and variance at σ² = 1, (P,) each."""
     x = rate * modes.eigenvalue
     count = modes.multiplicity
     q = 1 - x
@@ -104,7 +105,7 @@ def _few_steps(modes: Modes, rate: np.ndarray, batch: np.ndarray, steps: np.ndar
 def _many_steps(
     modes: Modes, rate: np.ndarray, batch: np.ndarray, steps: np.ndarray, contour: Contour, stable: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(E2) and (E3) by contour integration. Arguments and returns as in `_few_steps`."""
+    """Return (E2) and (E3) by contour integration. Arguments and returns as in `_few_steps`."""
     x = rate * modes.eigenvalue
     n = steps[:, 0]
     growth = np.zeros(n.size) if stable else growth_rate(modes, x, batch)
@@ -116,7 +117,7 @@ def _many_steps(
 
 
 def _transforms(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """(E3) and (E2) at σ² = 1, divided by n³, at the points z = e^−p. x: (P, K), p: (P, C), others (P, 1).
+    """Return (E3) and (E2) at σ² = 1, divided by n³, at the points z = e^−p. x: (P, K), p: (P, C), others (P, 1).
 
     With `t = n(1/z − 1)`, X = nx, `V = nx²/B`, `A = X(2 − x(B+1)/B)` and `U = X(2 − x)`, so that nothing cancels,
 
@@ -137,7 +138,7 @@ def _transforms(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, p
 
 
 def _mode_sums(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, t: Any, portion: slice) -> np.ndarray:
-    """Sums over a portion of the modes, with multiplicities m and signal s, in the symbols of `_transforms`.
+    """Return the sums over a portion of the modes, with multiplicities m and signal s, in the symbols of `_transforms`.
 
         Σ s/(t + A),   Σ mV/(t + A),   Σ mV (2 − x + t/n)/((t + A)(t + X)),
         Σ sV (2 − x + t/n)/((t + A)(t + X)(t + U)).
@@ -191,7 +192,7 @@ def _mode_sums(modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, t:
 
 
 def _times(polynomial: tuple[np.ndarray, ...], slope: np.ndarray, constant: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Coefficients, highest first, of a polynomial times `slope · t̄ + constant`."""
+    """Return the coefficients, highest first, of a polynomial times `slope · t̄ + constant`."""
     raised = [slope * c for c in polynomial]
     kept = [constant * c for c in polynomial]
     return raised[0], *(a + b for a, b in zip(raised[1:], kept[:-1], strict=True)), kept[-1]
@@ -218,7 +219,7 @@ def _polynomials(
 def _negative_poles(
     modes: Modes, x: np.ndarray, batch: np.ndarray, n: np.ndarray, growth: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Residues of (E3) and (E2), divided by n², at z = 1/q_i < 0: directions that overshoot (x_i > 1)."""
+    """Return the residues of (E3) and (E2), divided by n², at z = 1/q_i < 0: directions that overshoot (x_i > 1)."""
     bias = np.zeros_like(n)
     variance = np.zeros_like(n)
     overshooting = x > 1
@@ -246,12 +247,12 @@ def _negative_poles(
 
 
 def _sum(terms: np.ndarray, measure: np.ndarray) -> np.ndarray:
-    """Sum over modes. Not `@`: on arrays of this size BLAS spends its time waking up threads."""
+    """Return the sum over modes. Not `@`: on arrays of this size BLAS spends its time waking up threads."""
     return np.einsum("rk,k->r", terms, measure)
 
 
 def _mean_risk(modes: Modes, x: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Risk of the mean of w̄: Σ_i s_i [(1 − q_i^n)/(n x_i)]². x: (P, K), steps: (P,). Returns (P,)."""
+    """Return the risk of the mean of w̄, Σ_i s_i [(1 − q_i^n)/(n x_i)]², (P,), for x (P, K) and steps (P,)."""
     scaled = steps[:, None] * x
     shrink = np.where(scaled > 0, one_minus_power(x, steps[:, None]) / np.where(scaled > 0, scaled, 1.0), 1.0)
     root, sign = np.sqrt(np.abs(modes.signal)), np.sign(modes.signal)  # squared last: less overflow

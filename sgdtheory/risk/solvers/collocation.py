@@ -21,7 +21,9 @@ from sgdtheory.risk.solvers.small_systems import inverses
 from sgdtheory.risk.systems.moments import Generators, Keeping, generators, pairs, shown_rows
 from sgdtheory.risk.systems.runs import Coefficients
 
-LONG_PANEL = 200.0  # steps: differences by derivatives
+# On panels with more steps differences are formed from derivatives: the difference of two interpolated values would
+# lose digits.
+LONG_PANEL = 200.0
 
 
 @lru_cache
@@ -54,7 +56,7 @@ def _slope_powers(order: int) -> np.ndarray:
 
 @lru_cache
 def _highest(order: int) -> np.ndarray:
-    """(2, p + 1) of the two highest Legendre coefficients of a polynomial, from its values at the nodes."""
+    """Return (2, p + 1) of the two highest Legendre coefficients of a polynomial, from its values at the nodes."""
     return np.linalg.inv(legendre.legvander(_nodes(order)[0], order))[-2:]
 
 
@@ -97,7 +99,7 @@ def panel_nodes(order: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 
 class Averaging(NamedTuple):
-    """Of L runs, each on a panel: o, and how they are averaged, if they are."""
+    """Output o of L runs, each on a panel, and how their iterates are averaged, if they are."""
 
     output: np.ndarray
     keeping: Keeping | None
@@ -117,14 +119,14 @@ class System(NamedTuple):
     determinant: np.ndarray
 
     def values(self, start: np.ndarray, forcing: np.ndarray | float = 0.0) -> np.ndarray:
-        """(d, p, q, L, K) at the nodes, for the start (d, q, L, K) and forcing (d, p, q, L, K)."""
+        """Return (d, p, q, L, K) at the nodes, for the start (d, q, L, K) and forcing (d, p, q, L, K)."""
         right = forcing - np.einsum("jablk,dblk->djalk", self.first, start)
         result = np.einsum("rslk,dslk->drlk", self.inverse, right.reshape(right.shape[0], -1, *right.shape[-2:]))
         return result.reshape(right.shape)
 
 
 def collocation_systems(decay: np.ndarray, difference: np.ndarray) -> System:
-    """Of L panels, from decay (L, p, q, q, K): `f(s) − (1 − decay) f(s − 1)` as matrices, inverted."""
+    """Return the solved systems `f(s) − (1 − decay) f(s − 1)` of L panels, from decay (L, p, q, q, K)."""
     panels, p, q, _, size = decay.shape
     before = np.eye(p + 1)[1:] - difference
     same = np.eye(q)[:, None, :, None, None] * np.moveaxis(difference, 0, -1)[:, None, :, None, :, None]
@@ -136,7 +138,7 @@ def collocation_systems(decay: np.ndarray, difference: np.ndarray) -> System:
 
 
 class Responses(NamedTuple):
-    """What modes answer on L panels to u units: of each of q moments M and of k of x at the start, and of noise.
+    """Answers of modes on L panels to u units: of the q moments M and the k of x at the start, and of noise.
 
     Attributes:
         own: (q + k + p, p + 1, q, L, K) M at the nodes; the noise is a unit of λ⁻²(P + σ²) at one of the p equations.
@@ -150,7 +152,7 @@ class Responses(NamedTuple):
 
 
 def responses(nodes: np.ndarray, steps: Coefficients, eigenvalue: np.ndarray, run: Averaging) -> Responses:
-    """On L panels with nodes (L, p + 1), whose L p equations are `steps`, at eigenvalues (L, K)."""
+    """Return the answers of modes on L panels with nodes (L, p + 1), whose L p equations are `steps`."""
     panels, order = nodes.shape[0], nodes.shape[1] - 1
     maps = generators(steps.matrices, steps.batch, np.repeat(eigenvalue, order, axis=0))
     maps = Generators(*(each.reshape(panels, order, *each.shape[1:]) for each in maps))
@@ -179,7 +181,7 @@ def responses(nodes: np.ndarray, steps: Coefficients, eigenvalue: np.ndarray, ru
 
 
 def _force(steps: Coefficients, panels: int) -> np.ndarray:
-    """(p, q, L) b bᵀ/B of the steps at the equations of L panels."""
+    """Return (p, q, L) b bᵀ/B of the steps at the equations of L panels."""
     b = steps.matrices.b
     packed = np.stack([b[:, i] * b[:, j] / steps.batch for i, j in pairs(b.shape[1])])
     return np.moveaxis(packed.reshape(packed.shape[0], panels, -1), 2, 0)

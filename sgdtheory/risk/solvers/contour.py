@@ -13,11 +13,16 @@ import numpy as np
 
 from sgdtheory.problems import AbstractProblem, Modes
 
-# below this a sum over directions is, to rounding, a polynomial in λ: what `problem.modes` is asked for
-CONTOUR_RESOLVED = 0.5  # nγλ: the sums at the points of the contour, which keep at least |np| ≥ 4 away from their poles
-LARGEST_REACH = 1e300  # of nγ: beyond it lies the end of the range of a float
-NEGLIGIBLE = 45.0  # e^−45 is below rounding error: residues smaller than this times the rest are left out
-PIECE = 48_000  # numbers in a temporary, 384 kB: by measurement
+# Below this value of nγλ a sum over directions on the contour is, to rounding, a polynomial in λ, because the points
+# keep a distance of at least 4 from the poles. `problem.modes` merges such directions.
+CONTOUR_RESOLVED = 0.5
+# A larger reach nγ lies at the end of the range of a float.
+LARGEST_REACH = 1e300
+# e^−45 is below the rounding unit: residues and oscillations that are smaller than this times the rest are left out.
+NEGLIGIBLE = 45.0
+# Temporaries of the closed form of averaged SGD have at most so many numbers, 384 kB, which stay in a core's cache
+# (benchmarks.algorithms).
+PIECE = 48_000
 
 
 class Contour(NamedTuple):
@@ -28,7 +33,7 @@ class Contour(NamedTuple):
 
 
 def _parabola(mu: float, h: float, num: int) -> Contour:
-    """The trapezoidal rule with step h in u.
+    """Return the trapezoidal rule with step h in u.
 
     It converges like e^{−2π/h} times (2π/h)^7 for the strongest pole that occurs, p^−4; what lies beyond the last point
     is of the order e^{−μ(uh)²}, and rounding is amplified by e^μ.
@@ -45,18 +50,18 @@ FAST_CONTOURS = {3e-9: _parabola(5.4, 0.19, 10), 2e-6: _parabola(4.5, 0.26, 6)}
 
 
 def contour_within(tolerance: float) -> Contour:
-    """The contour with the fewest points whose relative error is below a tolerance; `CONTOUR` if there is none."""
+    """Return the contour with the fewest points whose relative error is below a tolerance, else `CONTOUR`."""
     return next((each for error, each in reversed(FAST_CONTOURS.items()) if error <= tolerance), CONTOUR)
 
 
 def contour_modes(problem: AbstractProblem, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> Modes:
-    """The modes with which sums over directions hold on the contours of all these γ and n."""
+    """Return the modes with which sums over directions hold on the contours of all these γ and n."""
     reach = (steps * rate).max(initial=1.0)
     return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH), tolerance)
 
 
 class Resolution(NamedTuple):
-    """How finely smooth segments are followed.
+    """Resolution with which smooth segments are followed.
 
     Attributes:
         order: p, points on a panel.
@@ -93,5 +98,5 @@ RESOLUTIONS = {0.0: FINE, 1e-8: CLOSE, 1e-5: FAST}
 
 
 def resolution_within(tolerance: float) -> Resolution:
-    """The roughest one whose relative error is below a tolerance."""
+    """Return the roughest one whose relative error is below a tolerance."""
     return RESOLUTIONS[max(error for error in RESOLUTIONS if error <= tolerance)]

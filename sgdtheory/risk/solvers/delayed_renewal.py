@@ -26,11 +26,17 @@ from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.contour import QUIET_CONTOUR
 from sgdtheory.risk.systems.delayed import Points, Products, products, summed, summed_squares
 
-ORDER = 16  # points of a panel
-RIGHT = 1.5  # c: how far right of all poles, which amplifies rounding by e^c
+# So many Legendre polynomials follow the integrand on a panel of the line.
+ORDER = 16
+# The line lies c/n to the right of all poles, which amplifies rounding by e^c.
+RIGHT = 1.5
+# Panels are halved until their last polynomials hold less than this share of the largest contribution.
 TAIL = 1e-13
-SHORTEST = 1e-3  # panels, times c/n: poles are no nearer
-MOST_EXPONENT = 709.0  # e^709 is about the largest float
+# Panels shorter than this times c/n are not halved: poles are no nearer.
+SHORTEST = 1e-3
+# e^709 is about the largest float.
+MOST_EXPONENT = 709.0
+# Panels are halved at most so often.
 MOST_ROUNDS = 60
 
 _NODES, _WEIGHTS = legendre.leggauss(ORDER)
@@ -43,7 +49,7 @@ Transform = Callable[[np.ndarray], np.ndarray]  # (C,) p → (…, C) values
 def coefficients(
     transform: Transform, num_steps: float, growth: float, settled: bool, tail: float = TAIL
 ) -> np.ndarray:
-    """(…) coefficients of z^n, n ≥ 1, of real functions whose poles have Re p ≤ growth.
+    """Return (…) coefficients of z^n, n ≥ 1, of real functions whose poles have Re p ≤ growth.
 
     Args:
         transform: the functions, of p.
@@ -93,7 +99,8 @@ def _along_the_line(transform: Transform, num_steps: float, growth: float, most:
     return np.asarray(np.exp(RIGHT) / np.pi * np.real(total))
 
 
-NUMBERS_AT_ONCE = 30_000  # modes times points: complex, half a megabyte
+# A temporary has at most so many complex numbers, half a megabyte, which stay in a core's cache.
+NUMBERS_AT_ONCE = 30_000
 
 
 class Setting(NamedTuple):
@@ -117,7 +124,7 @@ class Setting(NamedTuple):
     tail: float = TAIL
 
     def coefficients(self, transform: Transform, number: float, growth: float) -> np.ndarray:
-        """Of z^number."""
+        """Return the coefficients of z^number."""
         return coefficients(transform, number, growth, self.settled, self.tail)
 
 
@@ -132,7 +139,7 @@ class _Sums(NamedTuple):
 
 
 def last_iterate(run: Setting) -> np.ndarray:
-    """(2,) bias and variance (σ² = 1) of w_n."""
+    """Return (2,) bias and variance (σ² = 1) of w_n."""
 
     def transform(p: np.ndarray) -> np.ndarray:
         return _risk(run, Points.at(p), _sums(run, p, averaged=False))
@@ -145,7 +152,7 @@ def last_iterate(run: Setting) -> np.ndarray:
 
 
 def average(run: Setting) -> np.ndarray:
-    """(2,) bias and variance (σ² = 1) of the mean of w_0 … w_{n−1}."""
+    """Return (2,) bias and variance (σ² = 1) of the mean of w_0 … w_{n−1}."""
 
     def transform(p: np.ndarray) -> np.ndarray:
         points = Points.at(p)
@@ -162,7 +169,7 @@ def average(run: Setting) -> np.ndarray:
 
 
 def mean_sums(run: Setting) -> np.ndarray:
-    """(K,) `Σ_{t<n} a_t = ψ(n + τ) − τ` of the mean path in each mode."""
+    """Return (K,) `Σ_{t<n} a_t = ψ(n + τ) − τ` of the mean path in each mode."""
     x = run.rate * run.modes.eigenvalue[:, None]
 
     def transform(p: np.ndarray) -> np.ndarray:
@@ -177,7 +184,7 @@ def _before(run: Setting, points: Points) -> np.ndarray:
 
 
 def _sums(run: Setting, p: np.ndarray, *, averaged: bool) -> _Sums:
-    """In portions whose temporaries stay in cache."""
+    """Return the sums over modes, in portions whose temporaries stay in cache."""
     size = max(1, NUMBERS_AT_ONCE // run.modes.eigenvalue.size)
     parts = [_sums_at(run, Points.at(p[low : low + size]), averaged) for low in range(0, p.size, size)]
     joined = [None if each[0] is None else np.concatenate(each) for each in zip(*parts, strict=True)]
@@ -204,7 +211,7 @@ def _sums_at(run: Setting, points: Points, averaged: bool) -> _Sums:
 
 
 def _risk(run: Setting, points: Points, sums: _Sums) -> np.ndarray:
-    """(2, C) R̂ of bias and of variance at σ² = 1."""
+    """Return (2, C) R̂ of bias and of variance at σ² = 1."""
     before = _before(run, points)
     driven = np.array([sums.signal + before * run.modes.signal.sum() * sums.noise, sums.noise / points.one_less_z])
     return driven / (1 - sums.load)

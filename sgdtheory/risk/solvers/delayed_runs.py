@@ -13,8 +13,11 @@ from sgdtheory.risk.systems.delayed import growth, settling
 from sgdtheory.risk.systems.moments import returned_risk
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-NUMBERS_TOGETHER = 1_000_000  # of moments of runs side by side
-ROUGHER = 1e-4  # of what a search allows: what is left on a panel
+# Runs are stepped side by side while their moments have at most so many numbers, 8 MB: with more, a step is limited
+# by memory.
+NUMBERS_TOGETHER = 1_000_000
+# Panels on the line of integration may leave this share of the relative error that a search allows.
+ROUGHER = 1e-4
 
 
 def is_delayed(algorithm: Algorithm) -> bool:
@@ -24,7 +27,7 @@ def is_delayed(algorithm: Algorithm) -> bool:
 
 
 def delayed_parts(problem: AbstractProblem, courses: Sequence[Course], tolerance: float = 0.0) -> np.ndarray:
-    """(2, S) bias and variance, in units of y², of what S runs of one algorithm return."""
+    """Return (2, S) bias and variance, in units of y², of what S runs of one algorithm return."""
     result = np.empty((2, len(courses)))
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         short = [place for place, course in enumerate(courses) if not _closed(course)]
@@ -42,7 +45,7 @@ def delayed_parts(problem: AbstractProblem, courses: Sequence[Course], tolerance
 
 
 def delayed_path(problem: AbstractProblem, course: Course, stops: np.ndarray) -> np.ndarray:
-    """(2, 2, P) bias and variance of the iterate and of the average at numbers of steps."""
+    """Return (2, 2, P) bias and variance of the iterate and of the average at numbers of steps."""
     result = np.empty((2, 2, stops.size))
     with np.errstate(all="ignore"):
         by_steps = stops <= (THRESHOLDS.delayed_by_steps if _closed(course) else np.inf)
@@ -57,14 +60,14 @@ def delayed_path(problem: AbstractProblem, course: Course, stops: np.ndarray) ->
 
 
 def delayed_last_of_modes(problem: AbstractProblem, course: Course) -> tuple[Modes, np.ndarray]:
-    """Modes, and (2, K) bias and variance at σ² = 1 of w_n in each of them, by every step."""
+    """Return modes, and (2, K) bias and variance at σ² = 1 of w_n in each of them, by every step."""
     _alike(problem, [course], [0], 0.0)  # refuses too many
     modes = _modes(problem, course, course.num_steps)
     return modes, last_of_modes(course, modes)
 
 
 def _in_units(parts: np.ndarray, problem: AbstractProblem) -> np.ndarray:
-    """Variance in units of y²; what rounding has left below 0 is 0."""
+    """Return the parts with the variance in units of y²; a part that rounding has left below 0 is 0."""
     units = np.array([[1.0], [problem.noise_variance]])
     with np.errstate(invalid="ignore"):  # of a run that diverged, without noise
         return np.where(units > 0, units * np.maximum(parts, 0.0), 0.0)
@@ -93,7 +96,7 @@ def _whole_mean(course: Course) -> bool:
 
 
 def _modes(problem: AbstractProblem, course: Course, num_steps: float, tolerance: float = 0.0) -> Modes:
-    """Modes with which sums over directions hold."""
+    """Return the modes with which sums over directions hold."""
     steps = np.floor(np.linspace(0, course.num_steps - 1, int(min(course.num_steps, 257))))
     reach = float(course.rates(steps).max(initial=0.0)) * num_steps
     return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH), tolerance)
@@ -102,7 +105,7 @@ def _modes(problem: AbstractProblem, course: Course, num_steps: float, tolerance
 def _in_closed_form(
     problem: AbstractProblem, course: Course, num_steps: float, averaged: bool, tolerance: float = 0.0
 ) -> np.ndarray:
-    """(2,) bias and variance at σ² = 1 of w_n, or of the mean of w_0 … w_{n−1}."""
+    """Return (2,) bias and variance at σ² = 1 of w_n, or of the mean of w_0 … w_{n−1}."""
     method: LinearMethod = course.algorithm.method
     delay = method.longest_delay
     modes = _modes(problem, course, num_steps, tolerance)
@@ -145,7 +148,7 @@ def _alike(
 def _along(
     problem: AbstractProblem, courses: Sequence[Course], stops: Sequence[float], tolerance: float = 0.0
 ) -> list[np.ndarray]:
-    """(2, 2, S) bias and variance at σ² = 1 of iterates and of what is returned, at each stop."""
+    """Return (2, 2, S) bias and variance at σ² = 1 of iterates and of what is returned, at each stop."""
     longest = max(courses, key=lambda course: course.num_steps * course.rate)
     modes = _modes(problem, longest, longest.num_steps, tolerance)
     result = []

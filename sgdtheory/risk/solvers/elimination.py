@@ -20,7 +20,7 @@ def _driven(seen: np.ndarray, noise: np.ndarray, points: Points) -> np.ndarray:
 
 
 def eliminated_moments(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> MomentsAndSize:
-    """Moments after n steps of some parts, (p,) of them with so much σ² each."""
+    """Return the moments after n steps of some parts, (p,) of them with so much σ² each."""
     maps = stage.maps
     k = stage.output.size
     z, y, weight, scale, n = points
@@ -61,7 +61,7 @@ def eliminated_moments(stage: Stage, moments: Moments, noise: np.ndarray, points
 def _averaged(
     stage: Stage, moments: Moments, portion: slice, solved: np.ndarray, driven: np.ndarray, points: Points
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of a portion of the modes: x after n steps, (k, p, S, K'), and its parts of oᵀx̂ and of what S² gains by x̂ and M̂.
+    """Return x of a portion of the modes after n steps, (k, p, S, K'), and its parts of oᵀx̂ and of the gain of S².
 
     (p, S, C) each.
     """
@@ -90,7 +90,7 @@ def _kept_slowly(stage: Stage, num_steps: np.ndarray) -> np.ndarray:
 
 
 def _portions(right: np.ndarray, num_points: int) -> list[slice]:
-    """Slices of the modes whose temporaries stay small; `num_points` of all settings."""
+    """Return the slices of the modes whose temporaries stay small; `num_points` of all settings."""
     q, sides, _, size = right.shape
     length = max(PIECE // (2 * q * sides * num_points), 8)
     return [slice(begin, begin + length) for begin in range(0, size, length)]

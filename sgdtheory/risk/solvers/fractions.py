@@ -1,4 +1,4 @@
-"""What moments are made of at the points of a contour: polynomials over determinants of small matrices, mode by mode.
+"""Polynomials over determinants of small matrices, mode by mode: the integrands of the contour.
 
 With t = n(1/z − 1), each inverse of `closed_form` is `1 − zT = (z/n)(t + n(1 − T))`, and by adjugate and determinant
 
@@ -15,7 +15,8 @@ import numpy as np
 
 from sgdtheory.risk.solvers.small_systems import adjugate, determinant
 
-LARGEST_SQUARED = 1e36  # n: beyond it |det|² may leave the range of a float, and complex numbers are inverted instead
+# Beyond so many steps |det|² may leave the range of a float, and complex numbers are inverted instead.
+LARGEST_SQUARED = 1e36
 
 
 class Fractions(NamedTuple):
@@ -26,7 +27,7 @@ class Fractions(NamedTuple):
 
 
 def fractions(matrix: np.ndarray, right: np.ndarray, t: np.ndarray, num_steps: np.ndarray) -> Fractions:
-    """`(t + matrix)⁻¹ right` at points t, (S, C), for matrices (q, q, S, K) and right (q, r, S, K).
+    """Return `(t + matrix)⁻¹ right` at points t, (S, C), for matrices (q, q, S, K) and right (q, r, S, K).
 
     Both in units of the size of the matrix, so that no product leaves the range of a float.
     """
@@ -43,7 +44,7 @@ def fractions(matrix: np.ndarray, right: np.ndarray, t: np.ndarray, num_steps: n
 
 
 def _inverse(coefficients: np.ndarray, t: np.ndarray, enormous: bool) -> np.ndarray:
-    """(2, S, K, C) real and imaginary parts of one over polynomials in t, (q + 1, S, K), highest power first."""
+    """Return (2, S, K, C) real and imaginary parts of one over polynomials in t, (q + 1, S, K), highest power first."""
     result = coefficients.transpose(1, 2, 0) @ parts(powers(t, coefficients.shape[0] - 1).transpose(1, 0, 2))
     if enormous:
         return parts(np.reciprocal(result[0] + 1j * result[1]))
@@ -56,7 +57,7 @@ def _inverse(coefficients: np.ndarray, t: np.ndarray, enormous: bool) -> np.ndar
 
 
 def powers(t: np.ndarray, degree: int) -> np.ndarray:
-    """(degree + 1, S, C) of t^degree … 1."""
+    """Return (degree + 1, S, C) of t^degree … 1."""
     result = np.ones((degree + 1, *t.shape), dtype=complex)
     for place in range(degree)[::-1]:
         np.multiply(result[place + 1], t, out=result[place])
@@ -64,12 +65,12 @@ def powers(t: np.ndarray, degree: int) -> np.ndarray:
 
 
 def parts(values: Any) -> np.ndarray:
-    """(2, …) real and imaginary parts."""
+    """Return (2, …) real and imaginary parts."""
     return np.stack([values.real, values.imag])
 
 
 def times(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Parts of the products of complex numbers, by their parts, (2, …)."""
+    """Return the parts of the products of complex numbers, by their parts, (2, …)."""
     result = left[0] * right
     result[0] -= left[1] * right[1]
     result[1] += left[1] * right[0]
@@ -77,7 +78,7 @@ def times(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Coefficients (L + M − 1, …) of the products of polynomials (L, …) and (M, …) in t."""
+    """Return the coefficients (L + M − 1, …) of the products of polynomials (L, …) and (M, …) in t."""
     shape = np.broadcast_shapes(left.shape[1:], right.shape[1:])
     result = np.zeros((left.shape[0] + right.shape[0] - 1, *shape))
     for i, j in np.ndindex(left.shape[0], right.shape[0]):
@@ -86,7 +87,7 @@ def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def summed(numerators: np.ndarray, inverse: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """(r, S, C) sums over modes of polynomials (M, r, S, K) in t, highest power first, times `inverse`."""
+    """Return (r, S, C) sums over modes of polynomials (M, r, S, K) in t, highest power first, times `inverse`."""
     degrees, sides, settings, _ = numerators.shape
     measures = numerators.transpose(2, 0, 1, 3).reshape(settings, degrees * sides, -1)
     real, imaginary = measures @ inverse

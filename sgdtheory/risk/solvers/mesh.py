@@ -1,4 +1,4 @@
-"""Where the panels of a smooth segment begin and end.
+"""Ends of the panels of a smooth segment.
 
 How fast moments turn where the coefficients of a method change with the step, as those of schedule-free SGD do.
 
@@ -21,29 +21,32 @@ from sgdtheory.risk.solvers.spectrum import eigenvalues_of_steps, loads, radii, 
 from sgdtheory.risk.systems.constant import Stage, make_stage
 from sgdtheory.risk.systems.runs import Segment
 
-PROBES_A_DOUBLING = 4  # of the steps since the last kink, at which directions are looked at
-MOST_DIRECTIONS = 32  # of a spectrum: neighbours turn alike
-SMALLEST = 1e-300  # |μ|: of what is gone at once
+# Directions are looked at so often for each doubling of the steps since the last kink: eigenvalues change like 1/t.
+PROBES_A_DOUBLING = 4
+# So many directions of a spectrum are looked at: neighbours oscillate alike.
+MOST_DIRECTIONS = 32
+# A smaller |μ| is that of a direction that is learnt in one step; its logarithm would be −inf.
+SMALLEST = 1e-300
 
 
 class Oscillation(NamedTuple):
-    """How far the moments of a run turn a step, in radians, weighed by what is left of them, at T steps, (T,)."""
+    """Angles in radians by which the moments of a run turn a step, weighted by their decay, at T steps, (T,)."""
 
     steps: np.ndarray
     rates: np.ndarray
 
     def at(self, step: float) -> float:
-        """At a step between."""
+        """Return the angle a step at a step between the known ones."""
         return float(np.interp(step, self.steps, self.rates))
 
     def slower(self, rate: float) -> float:
-        """The step from which moments turn no faster than this."""
+        """Return the step from which moments turn no faster than this."""
         fast = np.flatnonzero(self.rates > rate)
         return float(self.steps[min(fast[-1] + 1, self.steps.size - 1)]) if fast.size else float(self.steps[0])
 
 
 def oscillations(segment: Segment) -> list[Oscillation | None]:
-    """Of each run; None of methods that do not change with the step, whose directions come to rest."""
+    """Return the oscillation of each run; None for methods that do not change with the step, which come to rest."""
     if segment.runs.algorithm.method.step_dependence != "smooth":
         return [None] * segment.low.size
     every = segment.setup.modes.eigenvalue
@@ -52,7 +55,7 @@ def oscillations(segment: Segment) -> list[Oscillation | None]:
 
 
 def _oscillation(segment: Segment, eigenvalue: np.ndarray) -> Oscillation:
-    """Of a single run."""
+    """Return the oscillation of a single run."""
     since = max(float(segment.high[0] - segment.origin[0]), 1.0)
     number = int(PROBES_A_DOUBLING * np.log2(since)) + 2
     probes = segment.origin[0] + np.unique(np.floor(np.geomspace(1.0, since, number))) - 1
@@ -69,21 +72,31 @@ def _oscillation(segment: Segment, eigenvalue: np.ndarray) -> Oscillation:
     return Oscillation(probes, result.max(1))
 
 
-PANEL_VARIATION = 5.0  # of learning rate and batch size within a panel
-SHORTEST_PANEL = 16.0  # steps: shorter ones are taken
-OSCILLATION_RATIO = 2.0  # of a panel's ends where coefficients change like 1/t
-PANEL_DECAY = 1.0  # by which exponent all directions may have decayed within a panel
-PANEL_RISE = 4.0  # by which exponent the moments may grow within a panel, roughly followed
-STILL_WAY = 0.5  # exponents that the fastest directions may yet decay by until the end, so that a single panel does
-MOST_DECAY = 45.0  # exponents of decay that are followed: e^−45 of the initial risk is nothing
-MOST_GROWTH = 800.0  # exponents of growth: e^800 is beyond the range of a float
-GROWTH_PROBES = 17  # steps of a segment at which the rate of growth is computed, if there is any
+# Learning rate and batch size vary at most by this factor within a panel.
+PANEL_VARIATION = 5.0
+# Panels with fewer steps are stepped through: the steps take less time.
+SHORTEST_PANEL = 16.0
+# Where coefficients change like 1/t the ends of a panel have at most this ratio.
+OSCILLATION_RATIO = 2.0
+# Within a panel all directions together decay at most by e^−1: a polynomial does not follow an exponential for
+# longer.
+PANEL_DECAY = 1.0
+# Within a panel the moments grow at most by about e^4.
+PANEL_RISE = 4.0
+# If the fastest directions decay by less than e^−½ until the end, a single panel follows the rest of the run.
+STILL_WAY = 0.5
+# After a decay by e^−45 of the initial risk nothing is left to be followed.
+MOST_DECAY = 45.0
+# Growth by e^800 exceeds the range of a float: such a run diverges.
+MOST_GROWTH = 800.0
+# The rate of growth is computed at so many steps of a segment, and interpolated between them.
+GROWTH_PROBES = 17
 
 Panels = list[tuple[float, float]]  # first steps and ends of the panels of a run
 
 
 class Mesh(NamedTuple):
-    """What panels of a segment have to respect.
+    """Limits that the panels of a segment have to respect.
 
     Attributes:
         resolution: order and ratio.
@@ -108,7 +121,7 @@ class Mesh(NamedTuple):
     oscillation: Oscillation | None = None
 
     def panels(self, first: float) -> Iterator[tuple[float, float]]:
-        """From the step `first` to the last."""
+        """Yield the panels from the step `first` to the last."""
         low = first
         left = MOST_DECAY
         ratio = min(self.resolution.ratio, OSCILLATION_RATIO) if self.oscillation else self.resolution.ratio
@@ -131,7 +144,7 @@ class Mesh(NamedTuple):
             yield low, high
 
     def _still(self, low: float) -> bool:
-        """Whether so little moves until the end that polynomials follow it, as they do γ_t and B_t."""
+        """Return whether so little moves until the end that polynomials follow it, as they follow γ_t and B_t."""
         order = self.resolution.order
         values = self.size(low + (radau_nodes(order) + 1) / 2 * (self.last - 1 - low))
         largest = values.max(1, keepdims=True)
@@ -158,7 +171,7 @@ class Mesh(NamedTuple):
 
 
 def panels_of(segment: Segment, oscillations: list[Oscillation | None]) -> list[Panels | None]:
-    """Panels of each run, whose moments turn so; None for one that grows beyond all numbers."""
+    """Return the panels of each run, given its oscillation; None for a run that grows beyond the range of a float."""
     probes = np.floor(np.linspace(segment.low, np.maximum(segment.high - 1, segment.low), GROWTH_PROBES, axis=1))
     rates = segment.runs.rates_at(probes)
     slowest = _slowest(segment, rates.max(1))
@@ -190,7 +203,7 @@ def _slowest(segment: Segment, largest: np.ndarray) -> np.ndarray:
 
 
 def _fastest(segment: Segment) -> np.ndarray:
-    """(S,) rates per step and unit of γ at which what is learnt first decays, if γ is small.
+    """Return (S,) rates per step and unit of γ at which what is learnt first decays, if γ is small.
 
     Times the peak of γ they are powers of 2, no less than it is, so that runs of like rates have the same panels.
     """
@@ -204,7 +217,7 @@ def _fastest(segment: Segment) -> np.ndarray:
 
 
 def _growths(segment: Segment, probes: np.ndarray, rates: np.ndarray) -> list[Callable[[float], float] | None]:
-    """Rates of growth of the moments at the steps of a segment, roughly; None if they grow beyond all numbers.
+    """Return the approximate rates of growth of the moments at the steps of a segment; None for runs that overflow.
 
     Where the largest step does not make them grow, smaller ones do not. An empty segment has none.
     """
@@ -217,13 +230,13 @@ def _growths(segment: Segment, probes: np.ndarray, rates: np.ndarray) -> list[Ca
 
 
 def _grows(segment: Segment, steps: np.ndarray) -> np.ndarray:
-    """(S,) or (S, P) flat, whether the moments of each run would grow, if all steps were like this one of it."""
+    """Return (S,) or (S, P) flat, whether the moments of each run would grow, if all steps were like this one of it."""
     maps = segment.runs.maps(steps, segment.setup.modes)
     return (radii(maps.propagator_decay) > 1) | (loads(maps, segment.setup.modes.driving) >= 1)
 
 
 def _growth_between(segment: Segment, probes: np.ndarray) -> Callable[[float], float] | None:
-    """Of a single run, from its rates at some steps."""
+    """Return the rate of growth of a single run as a function of the step, interpolated between some steps."""
     stage: Stage = make_stage(segment.runs.coefficients(probes[None]), segment.setup.modes, segment.runs.output, None)
     growing = np.flatnonzero(_grows(segment, probes[None]))
     rates = np.zeros(probes.size)

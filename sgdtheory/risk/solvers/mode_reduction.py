@@ -20,11 +20,17 @@ from sgdtheory.risk.solvers.collocation import Averaging, Responses, responses
 from sgdtheory.risk.systems.moments import Keeping
 from sgdtheory.risk.systems.runs import Coefficients
 
-FAST_MODES = 0.1  # of the largest eigenvalue: larger ones, which may be next to the edge, stand for themselves
-SLOW = 1.2  # exponents by which a second vector decays on a panel whose products with the first have poles apart
-SPARE_DEGREES = 2  # of N(λ) and det X(λ) beyond 2p, one of them for what it is multiplied by
-HALVINGS = 10  # of an interval of log λ in which a node is sought: to 2%, as any nodes near them do
-LEBESGUE = 100.0  # Σ|W|, by which rounding errors grow: with more the interpolation is not used
+# Modes above this share of the largest eigenvalue stand for themselves, because they may be next to the stability
+# threshold.
+FAST_MODES = 0.1
+# A second vector that decays by less than this exponent on a panel has products with the first whose poles lie apart.
+SLOW = 1.2
+# The degrees of N(λ) and det X(λ) exceed 2p by at most this number, one of them for the factor 1 + λ/μ.
+SPARE_DEGREES = 2
+# A node is located by so many halvings of an interval of log λ, to 2%: any nodes near the zeros do.
+HALVINGS = 10
+# Rounding errors grow by Σ|W|: where that exceeds this bound all modes are solved instead.
+LEBESGUE = 100.0
 
 
 class Slow(NamedTuple):
@@ -51,7 +57,7 @@ def slow_decay(matrices: StepMatrices) -> Slow:
 
 
 def _minors(matrix: np.ndarray, size: int) -> np.ndarray:
-    """(L,) sums of the principal minors of this size."""
+    """Return (L,) sums of the principal minors of this size."""
     k = matrix.shape[-1]
     if size <= 1:
         return matrix.trace(axis1=1, axis2=2) if size else np.ones(matrix.shape[0])
@@ -60,7 +66,7 @@ def _minors(matrix: np.ndarray, size: int) -> np.ndarray:
 
 
 class ReducedModes(NamedTuple):
-    """What is asked of m nodes in λ on L panels instead of K modes.
+    """Answers of m nodes in λ on L panels, which stand for those of K modes.
 
     Answers fall as 1/λ where λ is large, those of x to M as 1/λ². Their digits are kept where what is interpolated does
     not fall: it is (1 + λ/μ) times the answers, and that again for x.
@@ -122,7 +128,7 @@ def _poles(nodes: np.ndarray, matrices: StepMatrices, keeping: Keeping | None) -
 
 
 def _pole(matrices: StepMatrices, rate: np.ndarray) -> np.ndarray:
-    """(L,) −λ at which A − λ b cᵀ grows by a factor of 1 + `rate` a step: `λ cᵀ(rate + 1 − A)⁻¹ b = −1`."""
+    """Return (L,) −λ at which A − λ b cᵀ grows by a factor of 1 + `rate` a step: `λ cᵀ(rate + 1 − A)⁻¹ b = −1`."""
     decay, b, c = (each.mean(1) for each in matrices)
     response = np.linalg.solve(decay + rate[:, None, None] * np.eye(b.shape[1]), b[..., None])[..., 0]
     with np.errstate(all="ignore"):
@@ -130,7 +136,7 @@ def _pole(matrices: StepMatrices, rate: np.ndarray) -> np.ndarray:
 
 
 def interpolation_nodes(top: float, poles: list[np.ndarray], order: int, degree: int) -> np.ndarray:
-    """(L, m) nodes in (0, top] for functions with p poles near each −`poles`, (L,), and `degree` at infinity."""
+    """Return (L, m) nodes in (0, top] for functions with p poles near each −`poles`, (L,), and `degree` at infinity."""
     scales = [1 / (1 / pole + 1 / top) for pole in poles]  # of u = λ/(1 − λ/top), to which (0, top) is (0, ∞)
     powers = [order] * len(poles) + [degree + 1]
     scales.append(np.full_like(scales[0], top))
@@ -151,7 +157,7 @@ def interpolation_nodes(top: float, poles: list[np.ndarray], order: int, degree:
 
 
 def interpolation_weights(nodes: np.ndarray, determinant: np.ndarray, eigenvalue: np.ndarray) -> np.ndarray:
-    """(L, m, K) W_m(λ) of nodes (L, m) with determinants (L, m)."""
+    """Return (L, m, K) W_m(λ) of nodes (L, m) with determinants (L, m)."""
     gaps = nodes[:, :, None] - nodes[:, None]
     gaps += np.eye(nodes.shape[1])
     log = np.log(np.abs(determinant)) - np.log(np.abs(gaps)).sum(2)

@@ -21,7 +21,7 @@ from sgdtheory.risk.systems.runs import Coefficients
 
 
 class AlongPanel(NamedTuple):
-    """What L panels say of the steps within them.
+    """Sums over the modes at the nodes of L panels.
 
     Attributes:
         nodes: (L, p + 1) step numbers, the first is the panel's start.
@@ -39,7 +39,7 @@ class AlongPanel(NamedTuple):
 
 
 class Map(NamedTuple):
-    """What r sums over modes and y numbers of each are on L panels, from z numbers of each mode at the start.
+    """Linear maps of L panels, from z numbers of each mode at the start to r sums over modes and y numbers of each.
 
     Attributes:
         inside: (L, p r, z m) the sums at the nodes but the first, from m modes or nodes in λ,
@@ -90,7 +90,7 @@ class PanelMap(NamedTuple):
     trained: np.ndarray | None = None
 
     def select(self, panels: slice) -> "PanelMap":
-        """Some of the panels."""
+        """Return the maps of some of the panels."""
         return PanelMap(*(_some(each, panels) for each in self))
 
 
@@ -101,7 +101,7 @@ def _some(values: np.ndarray | Map | Square | None, panels: slice) -> Any:
 
 
 def panel_maps(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averaging) -> PanelMap:
-    """L panels together, with nodes (L, p + 1), whose L p equations are `steps`."""
+    """Return the maps of L panels with nodes (L, p + 1), whose L p equations are `steps`."""
     result = reduce_modes(nodes, steps, modes.eigenvalue, run)
     if result is None:
         eigenvalue = np.broadcast_to(modes.eigenvalue, (nodes.shape[0], modes.eigenvalue.size))
@@ -143,7 +143,14 @@ def _passage(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averagin
 
 
 def _map(sums: np.ndarray, ends: np.ndarray, force: np.ndarray, node_weights: np.ndarray | None) -> Map:
-    """From answers to z units at the start, then p of noise: sums (z + p, p + 1, r, L, m), ends (z + p, y, L, m)."""
+    """Return the map from answers to z units at the start and to p units of noise.
+
+    Args:
+        sums: (z + p, p + 1, r, L, m) answers at the nodes.
+        ends: (z + p, y, L, m) answers at the end.
+        force: (L, K) f.
+        node_weights: (L, m, K) of nodes in λ at the modes; None where the modes stand for themselves.
+    """
     _, points, r, panels, size = sums.shape
     order = points - 1
     z = sums.shape[0] - order
@@ -159,14 +166,14 @@ def _map(sums: np.ndarray, ends: np.ndarray, force: np.ndarray, node_weights: np
 
 
 def _seen(steps: Coefficients, panels: int) -> np.ndarray:
-    """(L, p, q) ℓ of the steps at the equations of L panels: P = Σ ℓ·M."""
+    """Return (L, p, q) ℓ of the steps at the equations of L panels: P = Σ ℓ·M."""
     c = steps.matrices.c
     packed = np.stack([c[:, i] * c[:, j] * (1 if i == j else 2) for i, j in pairs(c.shape[1])], axis=1)
     return packed.reshape(panels, -1, packed.shape[1])
 
 
 def propagate_panel(moments: Moments, panel: PanelMap, run: Averaging) -> tuple[Moments, AlongPanel]:
-    """Moments of L runs, (2, L, …) each, at the ends of their panels, and along these."""
+    """Return the moments of L runs, (2, L, …) each, at the ends of their panels, and along these."""
     k = run.output.size
     start = pack(moments.own)
     sums = _free(panel.own, start, start.sum(-1), panel.node_weights)
@@ -197,7 +204,7 @@ def propagate_panel(moments: Moments, panel: PanelMap, run: Averaging) -> tuple[
 
 
 def _free(maps: Map, start: np.ndarray, first: np.ndarray, node_weights: np.ndarray | None) -> np.ndarray:
-    """(2, L, p + 1, r) sums without noise, from the start (2, L, z, K) and what they are there, (2, L, r)."""
+    """Return (2, L, p + 1, r) sums without noise, from the start (2, L, z, K) and what they are there, (2, L, r)."""
     sample = start if node_weights is None else start @ node_weights.swapaxes(1, 2)
     inside = maps.inside @ sample.reshape(*start.shape[:2], -1, 1)
     return np.concatenate([first[:, :, None], inside.reshape(*first.shape[:2], -1, first.shape[2])], axis=2)
@@ -206,7 +213,7 @@ def _free(maps: Map, start: np.ndarray, first: np.ndarray, node_weights: np.ndar
 def _driven(
     maps: Map, start: np.ndarray, sums: np.ndarray, noise: np.ndarray, node_weights: np.ndarray | None
 ) -> np.ndarray:
-    """(2, L, y, K) numbers at the end; what noise (2, L, p) adds to `sums` is added."""
+    """Return (2, L, y, K) numbers at the end; what noise (2, L, p) adds to `sums` is added."""
     noise = noise[..., None]
     sums[:, :, 1:] += (maps.driven @ noise).reshape(*sums.shape[:2], -1, sums.shape[3])
     forced = (maps.driven_ends @ noise).reshape(*start.shape[:2], maps.ends.shape[1], -1)

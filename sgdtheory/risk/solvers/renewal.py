@@ -31,13 +31,13 @@ NOISE = np.array([0.0, 1.0])  # σ² of the two parts, bias and variance
 
 
 def after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> MomentsAndSize:
-    """Moments of S settings after n ≥ 1 steps of the stage, (S,)."""
+    """Return the moments of S settings after n ≥ 1 steps of the stage, (S,)."""
     few = stage.maps.decay.shape[1] <= THRESHOLDS.adjugate_unknowns
     return in_portions(moments_at if few else eliminated_moments, stage, moments, num_steps)
 
 
 def ends_after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> Ends:
-    """`after`, summed over the modes."""
+    """Return `after`, summed over the modes."""
     if stage.maps.decay.shape[1] > THRESHOLDS.adjugate_unknowns:
         result = after(stage, moments, num_steps)
         return ends(result.moments, stage.output, result.size)
@@ -49,7 +49,7 @@ Evaluation = Callable[[Any, Moments, np.ndarray, Points], Any]
 
 
 def in_portions(evaluate: Evaluation, stage: Any, moments: Moments, num_steps: np.ndarray) -> Any:
-    """Settings in portions whose temporaries stay in a core's cache; of a `Stage`, or of rounds (`rounds`)."""
+    """Solve settings in portions whose temporaries stay in a core's cache, for steps (`Stage`) or rounds (`rounds`)."""
     size = max(1, NUMBERS_AT_ONCE // (stage.modes.eigenvalue.size * stage.contour.points.size))
     rate = stage.growths(num_steps)
     portions = []
@@ -70,7 +70,7 @@ def _rising(evaluate: Evaluation, stage: Stage, moments: Moments, num_steps: np.
 
 
 def _falling(evaluate: Evaluation, stage: Stage, moments: Moments, num_steps: np.ndarray, rate: np.ndarray) -> Any:
-    """What is there decays, and keeps its digits while it does; what σ² adds has its own pole at z = 1."""
+    """Solve decaying moments in two parts, so that they keep their digits; what σ² adds has its own pole at z = 1."""
     left = _at_rate(evaluate, stage, moments, 0 * NOISE, num_steps, rate)
     nothing = Moments(*(0 * each[1:] for each in moments))
     added = _at_rate(evaluate, stage, nothing, NOISE[1:], num_steps, 0 * rate)
@@ -82,7 +82,7 @@ def _falling(evaluate: Evaluation, stage: Stage, moments: Moments, num_steps: np
 def _at_rate(
     evaluate: Evaluation, stage: Any, moments: Moments, noise: np.ndarray, num_steps: np.ndarray, rate: np.ndarray
 ) -> Any:
-    """With the rate at which the moments of the iterate grow or, below 0, decay; the average may decay more slowly."""
+    """Solve with the rate at which the iterate's moments grow or, below 0, decay; an average may decay more slowly."""
     if stage.keeping is None:
         return _on_contours(evaluate, stage, moments, noise, num_steps, rate)
     with np.errstate(divide="ignore"):
@@ -101,7 +101,7 @@ def _at_rate(
 def _on_contours(
     evaluate: Evaluation, stage: Stage, moments: Moments, noise: np.ndarray, num_steps: np.ndarray, rate: np.ndarray
 ) -> Any:
-    """With the mirror image of the contour where directions overshoot."""
+    """Solve on the contour and, where directions overshoot, on its mirror image too."""
     mirrored = stage.spectrum.negative * num_steps > -NEGLIGIBLE
     portions = []
     for whether in (False, True):

@@ -11,22 +11,35 @@ from sgdtheory.risk.solvers.rounds import PeriodStage, load
 from sgdtheory.risk.solvers.spectrum import displacement
 from sgdtheory.risk.systems.periodic import period_of
 
-# below this a sum over directions is, to rounding, a polynomial in λ: what `problem.modes` is asked for
-EDGE_RESOLVED = 1e-2  # λ/λ_1: the sum of the stability edge, whose denominators are 1 to this accuracy
-EDGE_SEARCHED_FROM = 1e-3  # γλ_1, from which the edge of a method is looked for upwards
-LARGEST_EDGE = 1e9  # of γλ_1
-SMALLEST_EDGE = 1e-60  # of γλ_1: a method that is not stable there never is
-LARGEST_GAIN = 1e30  # times as far as SGD: what goes farther is unstable
-MANY_STEPS = 1e6  # after which a method moves at its final speed
-EDGE_TOLERANCE = 1e-12  # relative
-STRIDE = 1.25  # between the learning rates that are looked at first
-RATES_AT_ONCE = 6  # so many of them together
+# Below this value of λ/λ_1 the denominators of the sum that decides about stability are 1 to this accuracy:
+# `problem.modes` merges such directions.
+EDGE_RESOLVED = 1e-2
+# The threshold is searched upwards from this value of γλ_1, and downwards in steps of this factor if that is
+# unstable.
+EDGE_SEARCHED_FROM = 1e-3
+# A method that is stable at this value of γλ_1 has no threshold.
+LARGEST_EDGE = 1e9
+# A method that is not stable at this value of γλ_1 never is.
+SMALLEST_EDGE = 1e-60
+# A method that moves this many times as far as SGD is unstable; more would overflow.
+LARGEST_GAIN = 1e30
+# After so many steps a method moves at its final speed.
+MANY_STEPS = 1e6
+# Relative width of the bracket at which the search for the threshold ends.
+EDGE_TOLERANCE = 1e-12
+# Ratio of the learning rates that are tried first: a method that is unstable on a narrower interval only is taken for
+# stable.
+STRIDE = 1.25
+# So many learning rates are tried together: a period of each is built, which takes memory.
+RATES_AT_ONCE = 6
 TOLERANCES = {"xatol": EDGE_TOLERANCE, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}  # of log γ
-LARGEST_LOAD = 1e6  # of a learning rate next to the edge of a direction alone, or beyond it
+# Loads are cut at this value, next to the threshold of a single direction or beyond it, so that their logarithm is
+# finite.
+LARGEST_LOAD = 1e6
 
 
 def edge_modes(problem: AbstractProblem, method: LinearMethod, rate: float) -> Modes:
-    """Modes that resolve what decides about stability; beyond the edge a method may go any distance."""
+    """Return the modes that resolve what decides about stability; beyond the edge a method may go any distance."""
     gain = min(max(displacement(method, rate, MANY_STEPS) / (MANY_STEPS * rate), 1.0), LARGEST_GAIN)
     return problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue / gain**2)
 
@@ -34,7 +47,7 @@ def edge_modes(problem: AbstractProblem, method: LinearMethod, rate: float) -> M
 def edges_of_rounds(
     problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, stable: float = 0.0
 ) -> np.ndarray:
-    """(N,) of increasing batch sizes of all workers: the first γ at which a round leaves some moment as it is.
+    """Return (N,) of increasing batch sizes of all workers: the first γ at which a round leaves some moment as it is.
 
     Larger batches have no smaller edge: where learning rates are tried one after another, that of the smallest comes
     first. `stable`: learning rates known to be below it; 0 where none are.
@@ -68,7 +81,7 @@ def edges_of_rounds(
 def _brackets(
     log_loads: Callable[[np.ndarray, np.ndarray], np.ndarray], size: np.ndarray, low: float, most: float
 ) -> np.ndarray:
-    """(2, N) neighbours, log γ at equal strides upwards from `low`, between which stability ends first.
+    """Return (2, N) neighbours, log γ at equal strides upwards from `low`, between which stability ends first.
 
     The same two if it never does.
     """

@@ -21,15 +21,20 @@ from sgdtheory.risk.systems.constant import Points
 from sgdtheory.risk.systems.moments import Moments, MomentsAndSize, at_runs, pack, unpack
 from sgdtheory.risk.systems.periodic import Period
 
-NUMBERS_AT_ONCE = 200_000  # in a temporary, 3 MB
-ROUNDED = 1e-14  # of an eigenvalue
-RATE_ACCURACY = 1e-6  # of the rate of growth, in units of 1/n
+# A temporary has at most so many numbers, 3 MB.
+NUMBERS_AT_ONCE = 200_000
+# An eigenvalue may exceed its bound by this much through rounding.
+ROUNDED = 1e-14
+# The rate of growth is found to this accuracy, in units of 1/n.
+RATE_ACCURACY = 1e-6
 EPSILON = float(np.finfo(float).eps)
 # The smallest factor a round that contours follow: 1 − Φ, from which they are computed, is singular to rounding beside
 # smaller ones. After the 17 rounds of the shortest closed form 1e-204 is left, which no risk shows.
 LEAST_LEFT = 1e-12
-SMALLEST = 1e-300  # λ that is 0 to a division
-TINY = 1e-9  # a load that is as good as none
+# A smaller eigenvalue λ is 0 to a division.
+SMALLEST = 1e-300
+# A smaller load counts as this much, so that its inverse is finite.
+TINY = 1e-9
 
 
 class PeriodStage:
@@ -45,12 +50,12 @@ class PeriodStage:
         self.keeping = period.keeping
 
     def select(self, indices: np.ndarray) -> "PeriodStage":
-        """Of some of the settings."""
+        """Return the stage of some of the settings."""
         loads = None if self._loads is None else self._loads[indices]
         return PeriodStage(self.period.select(indices), self.stable, loads)
 
     def without_average(self) -> "PeriodStage":
-        """Of the iterate alone."""
+        """Return the stage without its average."""
         return PeriodStage(self.period.without_average(), self.stable, self._loads)
 
     @property
@@ -61,7 +66,7 @@ class PeriodStage:
         return self._loads
 
     def near_threshold(self, num_rounds: np.ndarray) -> np.ndarray:
-        """(S,) whether rounding of γ counts after so many rounds.
+        """Return (S,) whether rounding of γ counts after so many rounds.
 
         A direction may hardly move in a round though it does in every step, and others do (γλ = 2 and an even H).
         """
@@ -86,12 +91,12 @@ class PeriodStage:
 
 
 def after(stage: PeriodStage, moments: Moments, num_rounds: np.ndarray) -> MomentsAndSize:
-    """Moments of S settings after so many rounds, (S,) ≥ 1, from the beginning of one."""
+    """Return the moments of S settings after so many rounds, (S,) ≥ 1, from the beginning of one."""
     return in_portions(_moments_at, stage, moments, num_rounds)
 
 
 def propagate_round_by_round(period: Period, moments: Moments, num_rounds: np.ndarray) -> Moments:
-    """The same round by round, before what oscillates has died out: for (S,) numbers of rounds, some of them 0."""
+    """Take round after round, before oscillations have died out: (S,) numbers of rounds, some of them 0."""
     order = np.argsort(-num_rounds, kind="stable")
     period = period.select(order)
     here = at_runs(moments, order)
@@ -125,7 +130,7 @@ def load(period: Period, excess: float = AT_ONE) -> np.ndarray:
 
 
 def _coupled(period: Period, excess: float) -> np.ndarray:
-    """The same where no direction alone is beyond its own edge."""
+    """Return the same where no direction alone is beyond its own edge."""
     q = period.seen.shape[1]
     decay = period.decay[:q, :q]
     one = np.eye(q)[:, :, None, None]
@@ -138,12 +143,12 @@ def _coupled(period: Period, excess: float) -> np.ndarray:
 
 
 def own_excess(period: Period) -> np.ndarray:
-    """(S,) largest |eigenvalue| of a Φ_i of moments, less 1."""
+    """Return (S,) largest |eigenvalue| of a Φ_i of moments, less 1."""
     return own_excesses(period).max(1)
 
 
 def own_excesses(period: Period) -> np.ndarray:
-    """(S, K) the same of each direction."""
+    """Return (S, K) the same of each direction."""
     q = period.seen.shape[1]
     decay = np.moveaxis(period.decay[:q, :q], (0, 1), (2, 3))
     finite: Any = np.isfinite(decay).all((2, 3))
@@ -154,7 +159,7 @@ def own_excesses(period: Period) -> np.ndarray:
 
 
 def _largest_excess(period: Period, settles: bool, accuracy: float) -> float:
-    """Largest eigenvalue of a round, of one setting, less 1."""
+    """Return the largest eigenvalue of a round in one setting, less 1."""
     floor = float(own_excess(period)[0])
     low = floor if settles else max(floor, 0.0)
     high = 0.0 if settles else max(2 * floor, 1e-6)
@@ -162,7 +167,7 @@ def _largest_excess(period: Period, settles: bool, accuracy: float) -> float:
         high *= 4
 
     def below(excess: float) -> float:
-        """About a line: the load falls like one over the distance from the floor."""
+        """Return about a linear function of the excess: the load falls like one over the distance from the floor."""
         return 1 / max(float(_coupled(period, excess)[0]), TINY) - 1
 
     begin = low + 1e-15 * (high - low)
@@ -174,7 +179,7 @@ def _largest_excess(period: Period, settles: bool, accuracy: float) -> float:
 
 
 def _moments_at(stage: PeriodStage, moments: Moments, noise: np.ndarray, points: Points) -> MomentsAndSize:
-    """Moments after so many rounds of some parts, (p,) of them with so much σ² each."""
+    """Return the moments after so many rounds of some parts, (p,) of them with so much σ² each."""
     parts = [
         _of_one(
             stage.period.select(np.array([place])),
@@ -188,7 +193,7 @@ def _moments_at(stage: PeriodStage, moments: Moments, noise: np.ndarray, points:
 
 
 def _of_one(period: Period, moments: Moments, noise: np.ndarray, points: Points) -> MomentsAndSize:
-    """Of one setting: moments (p, k, k, K), (p, k, K), (p,) and their size (p, 3); points (C,) each."""
+    """Return the moments of one setting, (p, k, k, K), (p, k, K) and (p,), and their size (p, 3), from points (C,)."""
     z, y, weight, scale, n = points
     q, nodes = period.seen.shape[1], period.seen.shape[0]
     start = np.concatenate([pack(moments.own)[:, period.own], moments.cross[:, period.cross]], axis=1)
@@ -223,7 +228,7 @@ def _of_one(period: Period, moments: Moments, noise: np.ndarray, points: Points)
 
 
 def _portions(period: Period, num_points: int) -> list[slice]:
-    """Slices of the modes whose temporaries stay small."""
+    """Return the slices of the modes whose temporaries stay small."""
     q = period.seen.shape[1]
     length = max(NUMBERS_AT_ONCE // (num_points * q * period.seen.shape[0]), 8)
     size = period.modes.eigenvalue.size
@@ -231,7 +236,7 @@ def _portions(period: Period, num_points: int) -> list[slice]:
 
 
 def _inverse(period: Period, portion: slice, points: Points) -> np.ndarray:
-    """(Q, Q, K', C) (1 − ζΦ)⁻¹/n."""
+    """Return (Q, Q, K', C) (1 − ζΦ)⁻¹/n."""
     decay = points.num_steps * period.decay[..., portion]
     identity = np.broadcast_to(np.eye(len(decay))[:, :, None, None], decay.shape)
     return resolvent(decay, points.y[None], points.z[None], identity)[:, :, 0]

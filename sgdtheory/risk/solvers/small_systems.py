@@ -52,7 +52,7 @@ def _eliminated(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def resolvent(matrix: np.ndarray, y: np.ndarray, z: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solutions (q, r, S, K, C) of (y + z·matrix) x = right, for matrices (q, q, S, K) and right (q, r, S, K).
+    """Solve (y + z·matrix) x = right, (q, r, S, K, C), for matrices (q, q, S, K) and right (q, r, S, K).
 
     At C points y, z, (S, C) each. For q ≤ 3 by adjugate and determinant: polynomials in y and z whose coefficients are
     the same at all points, so that a product of matrices does the work of an elimination at every point.
@@ -79,7 +79,7 @@ def adjugate(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def determinant(matrix: np.ndarray) -> np.ndarray:
-    """Coefficients (q + 1, …) of `det(y + z·matrix)` as a polynomial in y and z, y^q first; q ≤ 3."""
+    """Return the coefficients (q + 1, …) of `det(y + z·matrix)` as a polynomial in y and z, y^q first; q ≤ 3."""
     q = matrix.shape[0]
     trace: Any = matrix.trace()
     result = [np.ones_like(trace), trace]
@@ -92,7 +92,7 @@ def determinant(matrix: np.ndarray) -> np.ndarray:
 
 
 def _others(matrix: np.ndarray) -> np.ndarray:
-    """trace − matrix, (q, q, …); its diagonal is the sum of the other entries, so that no small entry is lost."""
+    """Return trace − matrix, (q, q, …); its diagonal sums the other entries, so that no small entry is lost."""
     result = -matrix
     for i in range(matrix.shape[0]):
         result[i, i] = sum(matrix[j, j] for j in range(matrix.shape[0]) if j != i)
@@ -100,7 +100,7 @@ def _others(matrix: np.ndarray) -> np.ndarray:
 
 
 def _cofactors(matrix: np.ndarray) -> np.ndarray:
-    """Of matrices (3, 3, …)."""
+    """Return the cofactors of matrices (3, 3, …)."""
     first = [1, 2, 0]
     second = [2, 0, 1]
     straight = matrix[first][:, first] * matrix[second][:, second]
@@ -108,30 +108,30 @@ def _cofactors(matrix: np.ndarray) -> np.ndarray:
 
 
 def homogeneous(coefficients: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Polynomials Σ_m c_m y^{M−m} z^m at (S, C) points, (…, S, K, C), for coefficients (M + 1, …, S, K)."""
+    """Return the polynomials Σ_m c_m y^{M−m} z^m at (S, C) points, (…, S, K, C), for coefficients (M + 1, …, S, K)."""
     values = np.moveaxis(coefficients, 0, -1) @ as_real(powers(coefficients.shape[0] - 1, y, z))
     return values.view(complex)  # real times complex, as real numbers
 
 
 def powers(degree: int, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """(S, M + 1, C) of y^{M−m} z^m, m = 0 … M, at (S, C) points."""
+    """Return (S, M + 1, C) of y^{M−m} z^m, m = 0 … M, at (S, C) points."""
     return np.stack([y ** (degree - m) * z**m for m in range(degree + 1)], axis=1)
 
 
 def as_real(values: np.ndarray) -> np.ndarray:
-    """Complex numbers (…, C) as real ones (…, 2C), which real matrices multiply sooner."""
+    """Return the complex numbers (…, C) as real ones (…, 2C), which real matrices multiply sooner."""
     return np.ascontiguousarray(values, dtype=complex).view(float)
 
 
 class Inverses(NamedTuple):
-    """Of matrices (p, p, K), and their determinants (K,)."""
+    """Inverses of matrices (p, p, K), and their determinants (K,)."""
 
     inverse: np.ndarray
     determinant: np.ndarray
 
 
 def inverses(matrices: np.ndarray) -> Inverses:
-    """Inverses of matrices (p, p, K), in place (Gauss–Jordan; the matrices of a collocation need no pivoting)."""
+    """Invert matrices (p, p, K) in place, by Gauss–Jordan; the matrices of a collocation need no pivoting."""
     scratch = np.empty_like(matrices)
     determinants = np.ones(matrices.shape[2:])
     for j in range(matrices.shape[0]):

@@ -13,12 +13,15 @@ from sgdtheory.risk.systems.moments import Moments, at_runs, pairs
 from sgdtheory.risk.systems.runs import Point, Propagated, Segment, joined
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-SETTLING_PROBES = 5  # steps of a segment at which it is asked how long that takes
-PREPARED_TOGETHER = 5e5  # numbers in the systems and weights of panels that are prepared at once: they stay in cache
+# The time after which oscillations have died out is computed at so many steps of a segment.
+SETTLING_PROBES = 5
+# Panels are prepared together while their systems and weights have at most so many numbers, 4 MB, which stay in
+# cache.
+PREPARED_TOGETHER = 5e5
 
 
 def propagate_smooth(moments: Moments, segment: Segment) -> Propagated:
-    """Moments of S runs at the ends of smooth segments."""
+    """Return the moments of S runs at the ends of smooth segments."""
     oscillation = oscillations(segment)
     begin = _first_panels(segment, oscillation)
     started = propagate_by_steps(moments, segment.between(segment.low, begin))
@@ -27,7 +30,7 @@ def propagate_smooth(moments: Moments, segment: Segment) -> Propagated:
 
 
 def first_panels(segment: Segment) -> np.ndarray:
-    """(S,) steps at which panels begin: steps before them are taken one by one."""
+    """Return (S,) steps at which panels begin: steps before them are taken one by one."""
     return _first_panels(segment, oscillations(segment))
 
 
@@ -62,7 +65,7 @@ def _first_panels(segment: Segment, oscillation: list[Oscillation | None]) -> np
 
 
 def _on_panels(moments: Moments, segment: Segment, oscillation: list[Oscillation | None]) -> Propagated:
-    """Panel after panel, one of every run at a time: runs with fewer begin later, so that all end together."""
+    """Propagate panel after panel, one of every run at a time: runs with fewer panels begin later."""
     meshes = panels_of(segment, oscillation)
     state = at_runs(moments, np.arange(len(meshes)))
     points = []
@@ -86,14 +89,14 @@ def _on_panels(moments: Moments, segment: Segment, oscillation: list[Oscillation
 
 
 def _numbers(segment: Segment) -> int:
-    """What a panel is made of: systems of equations of some 3p eigenvalues, and their weights at the modes."""
+    """Return how many numbers a panel has: systems for some 3p eigenvalues, and their weights at the modes."""
     order = segment.setup.resolution.order
     equations = order * len(pairs(segment.runs.output.size))
     return 3 * order * (equations**2 + segment.setup.modes.eigenvalue.size)
 
 
 def _rounds(segment: Segment, meshes: list[Panels]) -> list[tuple[np.ndarray, Segment]]:
-    """The runs that cross a panel in each round, and these panels."""
+    """Return the runs that cross a panel in each round, and these panels."""
     most = max(map(len, meshes))
     result = []
     for number in range(most):
@@ -105,12 +108,12 @@ def _rounds(segment: Segment, meshes: list[Panels]) -> list[tuple[np.ndarray, Se
 
 
 def _long(segment: Segment) -> np.ndarray:
-    """Places of the runs whose panels are panels; shorter ones are stepped through."""
+    """Return the indices of the runs whose panels are long enough for collocation; shorter ones are stepped through."""
     return np.flatnonzero(segment.steps > max(SHORTEST_PANEL, segment.setup.resolution.order))
 
 
 def _prepared_together(segment: Segment, rounds: list[tuple[np.ndarray, Segment]]) -> list[PanelMap | None]:
-    """The long panels of these rounds; None of a round that has none."""
+    """Return the long panels of these rounds; None of a round that has none."""
     long = [_long(part) for _, part in rounds]
     indices, low, high = (
         np.concatenate(each)
@@ -127,14 +130,14 @@ def _prepared_together(segment: Segment, rounds: list[tuple[np.ndarray, Segment]
 
 
 def _prepared(segment: Segment) -> PanelMap:
-    """One panel of each run."""
+    """Return the map of one panel of each run."""
     nodes = panel_nodes(segment.setup.resolution.order, segment.low, segment.high)
     here = segment.runs.coefficients(nodes[:, 1:] - 1)
     return panel_maps(nodes, here, segment.setup.modes, Averaging(segment.runs.output, segment.keeping))
 
 
 def _one_each(moments: Moments, segment: Segment, ready: PanelMap | None) -> Propagated:
-    """One panel of each run, short or long; the long ones are prepared."""
+    """Propagate one panel of each run: the long ones by their maps, the short ones step by step."""
     long = _long(segment)
     if ready and long.size == segment.low.size:
         return _propagate_panels(moments, segment, ready)
@@ -148,7 +151,7 @@ def _one_each(moments: Moments, segment: Segment, ready: PanelMap | None) -> Pro
 
 
 def _propagate_panels(moments: Moments, segment: Segment, ready: PanelMap) -> Propagated:
-    """Long panels, in halves where the polynomials of the whole do not follow the moments."""
+    """Propagate long panels, in halves where the polynomials of the whole do not follow the moments."""
     ended, along = propagate_panel(moments, ready, Averaging(segment.runs.output, segment.keeping))
     unresolved = _unresolved(segment, along)
     resolved = np.flatnonzero(~unresolved)
@@ -169,7 +172,7 @@ def _propagate_panels(moments: Moments, segment: Segment, ready: PanelMap) -> Pr
 
 
 def _unresolved(segment: Segment, along: AlongPanel) -> np.ndarray:
-    """(L,) whether the polynomials on L panels do not follow the moments."""
+    """Return (L,) whether the polynomials on L panels do not follow the moments."""
     setup = segment.setup
     values = np.concatenate([along.vectors, along.square[:, :, None]], axis=2)
     nothing = np.exp(-NEGLIGIBLE) * (setup.modes.signal.sum() + setup.noise_variance)  # what may be lost of a risk
@@ -178,7 +181,7 @@ def _unresolved(segment: Segment, along: AlongPanel) -> np.ndarray:
 
 
 def _inside(along: AlongPanel, step: float) -> Point:
-    """Values of a single panel at its nodes and between them."""
+    """Return the values of a single panel at its nodes and between them."""
     nodes = along.nodes[0]
     gaps = nodes - nodes[:, None] + np.eye(nodes.size)
     weights = 1 / (gaps / (nodes[-1] - nodes[0])).prod(1)

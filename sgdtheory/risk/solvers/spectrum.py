@@ -17,11 +17,14 @@ from sgdtheory.risk.solvers.contour import LARGEST_REACH, NEGLIGIBLE
 from sgdtheory.risk.solvers.small_systems import solve
 from sgdtheory.risk.systems.moments import Generators
 
-# of the logarithm of where a root lies between its bounds, and of Σ g/(1 − g)
+# Tolerances of the logarithm of a root's position between its bounds.
+
 ROOT_TOLERANCES = {"xatol": 1e-13, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
 
-AT_ONE = 1e-60  # instead of 0: a state that never changes, such as w*, is no division by 0
-VANISHING = 1e-20  # (λ/λ_1)², below which a direction may be too slow for rounding
+# This excess of 1/z over 1 stands for 0, so that a state that never changes, such as w*, is no division by 0.
+AT_ONE = 1e-60
+# A direction with a smaller (λ/λ_1)² may be too slow for rounding to see that it moves.
+VANISHING = 1e-20
 
 
 # With loads below 1 less this much, risks change by at most some 1000 times as much as γ: rounding of γ does not count.
@@ -32,7 +35,7 @@ NEARLY_TURNING = 1e-2
 
 
 class StepSpectrum(NamedTuple):
-    """What the eigenvalues μ of all A_i of T steps say, (T,) each.
+    """Properties of the eigenvalues μ of all A_i of T steps, (T,) each.
 
     Attributes:
         radius: largest |μ|.
@@ -47,11 +50,11 @@ class StepSpectrum(NamedTuple):
     negative: Any
 
     def select(self, indices: np.ndarray) -> "StepSpectrum":
-        """Of some of the steps."""
+        """Return the spectrum of some of the steps."""
         return StepSpectrum(*(each[indices] for each in self))
 
     def at(self, place: int) -> "StepSpectrum":
-        """Of one of the steps, numbers."""
+        """Return the spectrum of one of the steps, as numbers."""
         return StepSpectrum(*(float(each[place]) for each in self))
 
 
@@ -63,7 +66,7 @@ def near_threshold(loads: np.ndarray, spectrum: StepSpectrum, number: np.ndarray
 
 
 def step_spectrum(slow: np.ndarray) -> StepSpectrum:
-    """Of `1 − A_i`, (T, k, k, K)."""
+    """Return the spectrum of steps from `1 − A_i`, (T, k, k, K)."""
     sigma: Any = eigenvalues_of_steps(slow)  # of 1 − A_i
     mu = 1 - sigma
     size = np.abs(mu)
@@ -80,13 +83,13 @@ def step_spectrum(slow: np.ndarray) -> StepSpectrum:
 
 
 def eigenvalues_of_steps(slow: np.ndarray) -> Any:
-    """(k, T, K) eigenvalues of `1 − A_i` of T steps, (T, k, k, K)."""
+    """Return (k, T, K) eigenvalues of `1 − A_i` of T steps, (T, k, k, K)."""
     steps, k, _, size = slow.shape
     return _eigenvalues(slow.transpose(1, 2, 0, 3).reshape(k, k, steps * size)).reshape(k, steps, size)
 
 
 def _eigenvalues(slow: np.ndarray) -> Any:
-    """(k, K) complex; those next to 0 to full relative accuracy for k ≤ 2."""
+    """Return (k, K) complex; those next to 0 to full relative accuracy for k ≤ 2."""
     if slow.shape[0] == 1:
         return slow[0].astype(complex)
     if slow.shape[0] > 2:
@@ -99,7 +102,7 @@ def _eigenvalues(slow: np.ndarray) -> Any:
 
 
 def radii(slow: np.ndarray) -> np.ndarray:
-    """Largest |μ| of each of T steps, (T,), from `1 − A_i`, (T, k, k, K)."""
+    """Return the largest |μ| of each of T steps, (T,), from `1 − A_i`, (T, k, k, K)."""
     return np.abs(1 - eigenvalues_of_steps(slow)).max(axis=(0, 2))
 
 
@@ -115,7 +118,7 @@ def loads(maps: Generators, multiplicity: np.ndarray, excess: np.ndarray | float
 
 
 def own_responses(maps: Generators, excess: np.ndarray | float = AT_ONE) -> Any:
-    """(T, K) g_i of T steps at 1/z = 1 + excess; below 0 beyond the edge of a direction alone."""
+    """Return (T, K) g_i of T steps at 1/z = 1 + excess; below 0 beyond the edge of a direction alone."""
     one = np.eye(maps.decay.shape[1])[:, :, None, None]
     decay = maps.decay.transpose(1, 2, 0, 3) + np.reshape(excess, (-1, 1)) * one
     responses = solve(decay, maps.drive.transpose(1, 0, 2)[:, None])[:, 0]  # of M, (q, T, K)
@@ -164,7 +167,7 @@ def growths(
 
 
 def _largest_excess(maps: Generators, multiplicity: np.ndarray, floor: np.ndarray, settles: np.ndarray) -> np.ndarray:
-    """(T,) largest eigenvalues less 1, of maps that settle or grow."""
+    """Return (T,) largest eigenvalues less 1, of maps that settle or grow."""
     low = np.where(settles, floor, np.maximum(floor, 0.0))
     high = np.where(settles, 0.0, np.maximum(2 * floor, 1e-6))
 
@@ -191,7 +194,7 @@ def _largest_excess(maps: Generators, multiplicity: np.ndarray, floor: np.ndarra
 
 
 def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:
-    """How far n steps with gradient 1 move the point where gradients are taken, at most."""
+    """Return the largest distance by which n steps with gradient 1 move the point where gradients are taken."""
     if method.gain is not None:
         return rate * num_steps * method.gain
     matrices = method.matrices(np.array([rate]), np.zeros(1))

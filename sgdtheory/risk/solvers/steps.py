@@ -21,7 +21,7 @@ COMPILER_OPTIONS = {"xla_backend_optimization_level": 1}
 
 
 def compiled_loop(run: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of arrays, of any structure, compiled for each shape once; it gives arrays of NumPy.
+    """Return a function of arrays, of any structure, compiled for each shape once; it gives arrays of NumPy.
 
     Small numbers go round thousands of times: an accelerator would wait for each step, so none is used.
     """
@@ -37,7 +37,7 @@ def compiled_loop(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _processor() -> Any:
-    """A processor's device; None, JAX's own choice, where JAX was told to know of none."""
+    """Return a processor's device; None, JAX's own choice, where JAX was told to know of none."""
     import jax
 
     try:
@@ -46,15 +46,20 @@ def _processor() -> Any:
         return None
 
 
-STEPS_AT_ONCE = 4096  # steps whose coefficients are held
-LANES = 1, 4, 16  # settings in a compiled loop: few shapes are compiled
-WIDTH = 32  # of whose multiples the number of modes is one
-FEW_AT_ONCE = 512  # where there are no more
-NUMBERS_AT_ONCE = 20_000  # steps times settings times modes whose maps are held, in a core's cache
+# The coefficients of so many steps are held at once, and a compiled loop has room for them.
+STEPS_AT_ONCE = 4096
+# A compiled loop has room for one of these numbers of settings, so that few shapes are compiled.
+LANES = 1, 4, 16
+# A compiled loop has room for a multiple of so many modes, for the same reason.
+WIDTH = 32
+# Runs with fewer steps are compiled for this number, so that short runs do not fill a long table.
+FEW_AT_ONCE = 512
+# Maps of so many steps times settings times modes are held at once: they stay in a core's cache.
+NUMBERS_AT_ONCE = 20_000
 
 
 def propagate_by_steps(moments: Moments, segment: Segment) -> Propagated:
-    """Every step of a segment, of those runs that have some.
+    """Take every step of a segment, in those runs that have some.
 
     Raises:
         ValueError: more than `THRESHOLDS.most_steps`.
@@ -78,7 +83,7 @@ def propagate_by_steps(moments: Moments, segment: Segment) -> Propagated:
 
 
 def size_of_steps(begin: Moments, ended: Moments, segment: Segment) -> np.ndarray:
-    """(2, S, 3) size of the sums of moments, as `Ends` has it, that steps have led to.
+    """Return (2, S, 3) size of the sums of moments, as `Ends` has it, that steps have led to.
 
     Where the iterate swings about 0 its sum S is next to nothing, of terms that are as large as the iterate.
     """
@@ -103,7 +108,7 @@ def _all_steps(moments: Moments, segment: Segment) -> Moments:
 
 
 def _alike(state: Moments, segment: Segment) -> Moments:
-    """Steps that are all alike, in each of S runs: what they do is worked out once."""
+    """Take steps that are all alike in each of S runs: their maps are made once."""
     counts = segment.steps.astype(int)
     modes = segment.setup.modes
     output = tuple(segment.runs.output.tolist())
@@ -123,7 +128,7 @@ def _alike(state: Moments, segment: Segment) -> Moments:
 
 
 def _one_by_one(state: Moments, segment: Segment) -> Moments:
-    """Steps that differ, in portions whose coefficients are held at once."""
+    """Take steps that differ, in portions whose coefficients are held at once."""
     lengths = segment.steps
     output = tuple(segment.runs.output.tolist())
     averaged = segment.keeping is not None
@@ -149,7 +154,7 @@ def _advanced(
     averaged: bool,
     compiled: bool,
 ) -> Moments:
-    """State of S settings after `counts` steps each, (S,) not increasing; compiled, some at a time, or not."""
+    """Return the state of S settings after `counts` steps each, (S,) not increasing, by a compiled loop or in NumPy."""
     if not compiled:
 
         def maps_of(begin: int, end: int, running: int) -> Iterator[StepMaps]:
@@ -168,7 +173,7 @@ def _advanced(
 
 
 def _lanes(counts: np.ndarray) -> list[slice]:
-    """Settings that go through a compiled loop together."""
+    """Return the settings that go through a compiled loop together."""
     return [slice(begin, begin + LANES[-1]) for begin in range(0, counts.size, LANES[-1])]
 
 
@@ -196,13 +201,13 @@ def _plain(
 
 
 def _settings(state: Any, which: slice) -> Moments:
-    """Some of the settings."""
+    """Return some of the settings."""
     own = tuple(each[:, which] for each in state.own)
     return Moments(own, tuple(each[:, which] for each in state.cross), state.square[:, which])
 
 
 def _joined(parts: list[Moments]) -> Moments:
-    """The inverse of `_settings`."""
+    """Return the inverse of `_settings`."""
     if len(parts) == 1:
         return parts[0]
 
@@ -217,7 +222,7 @@ def _joined(parts: list[Moments]) -> Moments:
 def _compiled(
     state: Any, steps: Steps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
 ) -> Moments:
-    """The same in one loop of JAX, in float64."""
+    """Return the same in one loop of JAX, in float64."""
     number = len(steps.batch)
     room = STEPS_AT_ONCE if number > FEW_AT_ONCE else FEW_AT_ONCE
     filled = Filled.of(counts.size, modes)
@@ -233,7 +238,8 @@ def _compiled(
 def _compiled_alike(
     state: Any, maps: StepMaps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
 ) -> Moments:
-    """The same of steps that are all alike."""
+    """Take steps that are all alike in one loop of JAX."""
+
     filled = Filled.of(counts.size, modes)
     counts = np.pad(counts, (0, filled.lanes - counts.size))
     return filled.run(_loop_alike(output, averaged), state, filled.wide(maps), modes, counts)
@@ -249,12 +255,12 @@ class Filled(NamedTuple):
 
     @classmethod
     def of(cls, settings: int, modes: Modes) -> "Filled":
-        """So many settings, and these modes, on the next of the lanes and of the multiples of the width."""
+        """Return sizes for so many settings and these modes: the next lane and the next multiple of the width."""
         size = modes.eigenvalue.size
         return cls(settings, next(each for each in LANES if each >= settings), size, -(-size // WIDTH) * WIDTH)
 
     def wide(self, values: Any) -> Any:
-        """Arrays (…, S, K) or (…, S, 1), in any structure."""
+        """Return arrays (…, S, K) or (…, S, 1) in any structure, filled up with zeros."""
         import jax
 
         def filled(each: np.ndarray) -> np.ndarray:
@@ -280,7 +286,7 @@ class Filled(NamedTuple):
 
 @lru_cache
 def _loop(output: tuple[float, ...], averaged: bool) -> Any:
-    """The compiled loop over a chunk of steps."""
+    """Return the compiled loop over a chunk of steps."""
     import jax
     import jax.numpy as jnp
 
@@ -298,7 +304,7 @@ def _loop(output: tuple[float, ...], averaged: bool) -> Any:
 
 @lru_cache
 def _loop_alike(output: tuple[float, ...], averaged: bool) -> Any:
-    """The compiled loop over steps that are all alike, in each setting as many as are asked for."""
+    """Return the compiled loop over steps that are all alike, in each setting as many as are asked for."""
     import jax
     import jax.numpy as jnp
 

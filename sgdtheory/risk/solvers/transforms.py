@@ -29,11 +29,12 @@ from sgdtheory.risk.systems.moments import (
     unpack,
 )
 
-NUMBERS_AT_ONCE = 120_000  # modes times points times settings, by measurement: their parts are 2 MB
+# So many modes times points times settings are solved at once: their parts are 2 MB (benchmarks.algorithms).
+NUMBERS_AT_ONCE = 120_000
 
 
 class _Solved(NamedTuple):
-    """Of a portion of the modes: what parts that begin with something and, last, the drive n w become, r sides in all.
+    """Answers of a portion of the modes to r sides: the parts that begin with something and, last, the drive n w.
 
     Attributes:
         portion: which modes.
@@ -72,7 +73,7 @@ class _Transforms(NamedTuple):
 
 
 def ends_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> Ends:
-    """Sums over the modes after n steps, of some parts with so much σ² each, (p,)."""
+    """Return the sums over the modes after n steps, of some parts with so much σ² each, (p,)."""
     row = stage.output[None]
     solved = (_solved(stage, moments, points, portion, row) for portion in _portions(stage, points))
     sums = _total([_sums(stage, each, points, np.ones(1)) for each in solved])
@@ -88,7 +89,7 @@ def ends_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -
 
 
 def moments_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> MomentsAndSize:
-    """Moments after n steps, of some parts with so much σ² each, (p,)."""
+    """Return the moments after n steps, of some parts with so much σ² each, (p,)."""
     k = stage.output.size
     solved = [_solved(stage, moments, points, portion, np.eye(k)) for portion in _portions(stage, points)]
     sums = _total([_sums(stage, each, points, stage.output) for each in solved])
@@ -107,18 +108,18 @@ def moments_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points
 
 
 def _portions(stage: Stage, points: Points) -> list[slice]:
-    """Slices of the modes whose temporaries stay small."""
+    """Return the slices of the modes whose temporaries stay small."""
     length = max(NUMBERS_AT_ONCE // points.z.size, 8)
     return [slice(nonzero, nonzero + length) for nonzero in range(0, stage.modes.eigenvalue.size, length)]
 
 
 def _nonzero_parts(moments: Moments) -> np.ndarray:
-    """Parts that begin with something: with label noise alone, the variance of a run begins with nothing."""
+    """Return the parts that begin with something: with label noise alone, the variance of a run begins with nothing."""
     return np.flatnonzero(moments.own.any((1, 2, 3, 4)) | moments.cross.any((1, 2, 3)))
 
 
 def _solved(stage: Stage, moments: Moments, points: Points, portion: slice, rows: np.ndarray) -> _Solved:
-    """A portion of the modes; with an average, the products of its vectors with some rows R, (a, k)."""
+    """Return a portion of the modes; with an average, the products of its vectors with some rows R, (a, k)."""
     n = points.num_steps
     nonzero = _nonzero_parts(moments)
     start = pack(moments.own[nonzero][..., portion]).transpose(2, 0, 1, 3)  # (q, r − 1, S, K')
@@ -145,7 +146,7 @@ def _solved(stage: Stage, moments: Moments, points: Points, portion: slice, rows
 
 
 def _sums(stage: Stage, solved: _Solved, points: Points, output: np.ndarray) -> _Sums:
-    """Over a portion of the modes; `output`: of the rows (a,) of what crosses."""
+    """Return the sums over a portion of the modes; `output` weighs the rows (a,) of the cross moments."""
     weights = shown_weights(stage.output)
     shown = np.einsum("q,mqrsk->mrsk", weights, solved.own.numerators)
     shown_sums = summed(shown, solved.own.inverse, points.t)
@@ -174,7 +175,7 @@ def _transforms(stage: Stage, sums: _Sums, moments: Moments, noise: np.ndarray, 
     nonzero = _nonzero_parts(moments)
 
     def of_parts(values: np.ndarray) -> np.ndarray:
-        """(p, S, C) of all parts, 0 of those that begin with nothing."""
+        """Return (p, S, C) of all parts, 0 of those that begin with nothing."""
         result = np.zeros((noise.size, *values.shape[1:]), dtype=complex)
         result[nonzero] = values
         return result
@@ -193,7 +194,7 @@ def _transforms(stage: Stage, sums: _Sums, moments: Moments, noise: np.ndarray, 
 
 
 def _coefficient(values: np.ndarray, points: Points) -> np.ndarray:
-    """(p, S) n-th coefficients of n/z times values, (p, S, C)."""
+    """Return (p, S) n-th coefficients of n/z times values, (p, S, C)."""
     return points.scale * (points.kernel * values).sum(-1).real
 
 
@@ -205,7 +206,7 @@ def sizes(points: Points, *transforms: np.ndarray | None) -> np.ndarray:
 
 
 def _square(stage: Stage, moments: Moments, result: _Transforms, points: Points) -> np.ndarray:
-    """(p, S) S² after n steps."""
+    """Return (p, S) S² after n steps."""
     keeping = cast(Keeping, stage.keeping)
     return _coefficient(result.square, points) + keeping.remembered(moments.square, points.num_steps)
 
@@ -216,7 +217,7 @@ def _unforced(stage: Stage, moments: Moments, points: Points) -> np.ndarray:
 
 
 def _own(solved: _Solved, moments: Moments, result: _Transforms, points: Points) -> np.ndarray:
-    """(q, p, S, K') M after n steps over the scale; of k = 1 what is driven alone."""
+    """Return (q, p, S, K') M after n steps over the scale; of k = 1 what is driven alone."""
     numerators, inverse = solved.own
     own = at_steps(numerators[:, :, -1:], inverse, points.kernel * result.driven, points.t)
     if len(numerators) > 1:
@@ -225,7 +226,7 @@ def _own(solved: _Solved, moments: Moments, result: _Transforms, points: Points)
 
 
 def _cross(solved: _Solved, moments: Moments, result: _Transforms, points: Points) -> np.ndarray:
-    """(k, p, S, K') x after n steps over the scale."""
+    """Return (k, p, S, K') x after n steps over the scale."""
     from_start, from_iterate = (cast(Fractions, each) for each in (solved.from_start, solved.from_iterate))
     t = points.t
     cross = at_steps(from_iterate.numerators[:, :, -1:], from_iterate.inverse, points.kernel * result.driven, t)

@@ -1,1 +1,1 @@
-"""What a problem, a method and a batch size become: moments, their maps, and how a run is divided into segments."""
+"""Systems that problem, method and batch size become: moments, their maps, and the segments of a run."""

@@ -10,9 +10,11 @@ from sgdtheory.risk.solvers.spectrum import StepSpectrum, growths, loads, near_t
 from sgdtheory.risk.systems.moments import Generators, Keeping, generators
 from sgdtheory.risk.systems.runs import Coefficients
 
-# e^−115 is 1e-50: then ten orders of magnitude less is left of the start than of any risk that is vouched for.
+# Without noise, oscillations have died out at e^−115 = 1e-50 of the start: ten orders of magnitude below any risk whose
+# error is stated.
 NOTHING_LEFT = 115.0
-LARGEST_EXPONENT = 709.0  # e^709 is about the largest float
+# e^709 is about the largest float.
+LARGEST_EXPONENT = 709.0
 
 
 class Stage(NamedTuple):
@@ -31,7 +33,7 @@ class Stage(NamedTuple):
     load: np.ndarray
 
     def select(self, indices: np.ndarray) -> "Stage":
-        """Of some of the settings."""
+        """Return the stage of some of the settings."""
         return self._replace(
             maps=self.maps.select(indices),
             alone=self.alone.select(indices),
@@ -41,15 +43,15 @@ class Stage(NamedTuple):
         )
 
     def without_average(self) -> "Stage":
-        """Of the iterate alone."""
+        """Return the stage without its average."""
         return self._replace(keeping=None)
 
     def near_threshold(self, num_steps: np.ndarray) -> np.ndarray:
-        """(S,) whether rounding of γ counts after so many steps."""
+        """Return (S,) whether rounding of γ counts after so many steps."""
         return near_threshold(self.load, self.spectrum, num_steps)
 
     def growths(self, num_steps: np.ndarray) -> np.ndarray:
-        """(S,) rates at which the moments grow or, below 0, decay, where n steps tell them from 0."""
+        """Return (S,) rates at which the moments grow or, below 0, decay, where n steps tell them from 0."""
         return growths(self.alone, self.modes.driving, self.spectrum.slowest, num_steps, self.load)
 
 
@@ -61,7 +63,7 @@ def make_stage(
     contour: Contour = QUIET_CONTOUR,
     stable: bool = False,
 ) -> Stage:
-    """A stage with the coefficients of one step in each setting; `stable`: no moments are known to grow."""
+    """Return a stage with the coefficients of one step in each setting; `stable`: no moments are known to grow."""
     if keeping is not None and np.any(keeping.forgetting > 0) or keeping is None and output.size > 1:
         contour = QUIET_CONTOUR  # what decays needs all digits of the integrand
     alone = generators(here.matrices, here.batch, modes.eigenvalue, itself=False)
@@ -71,7 +73,7 @@ def make_stage(
 
 
 def settling_steps(spectrum: StepSpectrum, keeping: Keeping | None, noiseless: bool = False) -> np.ndarray:
-    """(S,) steps after which complex poles have died out.
+    """Return (S,) steps after which complex poles have died out.
 
     Beside label noise, e^−45 of the start is nothing. Without noise (`noiseless`) the risk itself may be as small: then
     beside what decays most slowly, or to e^−115 of the start.
@@ -111,7 +113,7 @@ class Points(NamedTuple):
 
 
 def contour_points(contour: Contour, num_steps: np.ndarray, rate: np.ndarray, mirrored: bool) -> Points:
-    """On the parabola that is moved by the rate of growth and, where directions overshoot, on its mirror image too."""
+    """Return the points of the parabola, moved by the rate of growth, and of its mirror image if asked for."""
     p = rate[:, None] + contour.points / num_steps[:, None]
     z = np.exp(-p)
     y = -num_steps[:, None] * np.expm1(-p)

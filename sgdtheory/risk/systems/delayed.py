@@ -27,12 +27,14 @@ from sgdtheory.algorithms import LinearMethod
 from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.contour import NEGLIGIBLE
 
-FEW_DELAYS = 16  # steps: up to here multiples of an angle are taken one by one
-SMALL_ANGLE = 1e-7  # θ: below, sin nθ/sin θ is n
+# Up to this delay multiples of an angle are taken one by one: sines of complex angles cost more.
+FEW_DELAYS = 16
+# For smaller angles θ, sin nθ/sin θ is n to rounding.
+SMALL_ANGLE = 1e-7
 
 
 class Points(NamedTuple):
-    """Where generating functions are evaluated, (C,) each: z = e^−p, 1 − z and y = e^{−p/2}, 1 − y."""
+    """Points at which generating functions are evaluated, (C,) each: z = e^−p, 1 − z and y = e^{−p/2}, 1 − y."""
 
     z: Any
     one_less_z: Any
@@ -41,12 +43,12 @@ class Points(NamedTuple):
 
     @classmethod
     def at(cls, p: Any) -> "Points":
-        """Of logarithms p, with all digits of the differences from 1."""
+        """Return the points with logarithms p, with all digits of the differences from 1."""
         return cls(np.exp(-p), -np.expm1(-p), np.exp(-p / 2), -np.expm1(-p / 2))
 
 
 class Products(NamedTuple):
-    """Of directions (…, 1) at points (C,): `Σ φ(j)² z^j`, and what its lag τ takes of it.
+    """Lagged products of directions (…, 1) at points (C,): `Σ φ(j)² z^j`, and the share of lag τ.
 
     Attributes:
         square: C_0.
@@ -62,7 +64,7 @@ class Products(NamedTuple):
 
 
 def products(x: Any, delay: int, points: Points) -> Products:
-    """`C_0 = 1/(1 − z − x²z^{τ+1} + 2x z^{1+τ/2} ρ)`, formed from small quantities."""
+    """Return `C_0 = 1/(1 − z − x²z^{τ+1} + 2x z^{1+τ/2} ρ)`, formed from small quantities."""
     z, one_less_z, y, one_less_y = points
     pull = x * y ** (delay + 1)
     last, before = _chebyshev((pull - one_less_y) * (pull + one_less_y) / y, delay)
@@ -89,14 +91,14 @@ def _chebyshev(bend: Any, n: int) -> tuple[Any, Any]:
 
 
 def _ratio_of_sines(angle: Any, n: int) -> Any:
-    """sin nθ/sin θ."""
+    """Return sin nθ/sin θ."""
     small = np.abs(angle) < SMALL_ANGLE
     angle = np.where(small, 1.0, angle)
     return np.where(small, n, np.sin(n * angle) / np.sin(angle))
 
 
 def summed(x: Any, delay: int, points: Points) -> Any:
-    """`Σ_m ψ(m) z^m`."""
+    """Return `Σ_m ψ(m) z^m`."""
     z, one_less_z, _, _ = points
     return z / (one_less_z * (one_less_z + x * z ** (delay + 1)))
 
@@ -116,12 +118,12 @@ def summed_squares(x: Any, delay: int, points: Points, result: Products) -> Any:
 
 
 def largest_stable(delay: int) -> float:
-    """`γλ < 2 sin(π/(2(2τ + 1)))`: below, the mean of `w ← w − γλ w_{−τ}` comes to rest."""
+    """Return `γλ < 2 sin(π/(2(2τ + 1)))`: below, the mean of `w ← w − γλ w_{−τ}` comes to rest."""
     return 2 * float(np.sin(np.pi / (2 * (2 * delay + 1))))
 
 
 def steady_response(x: Any, delay: int) -> Any:
-    """`Σ_j (x φ(j))²`, x times the steady `E[η_t η_{t−τ}]/E η²` inverted: at z = 1 the angle is `2 arcsin(x/2)`.
+    """Return `Σ_j (x φ(j))²`, x times the steady `E[η_t η_{t−τ}]/E η²` inverted: at z = 1 the angle is `2 arcsin(x/2)`.
 
     Below 0 or not finite beyond the edge.
     """
@@ -131,10 +133,14 @@ def steady_response(x: Any, delay: int) -> Any:
     return x / (2 * lagged - x)
 
 
-MARGIN = 1.5  # times as long as the mean path's oscillations last: noise may keep them longer
-NEARLY = 0.01  # of what a search allows
-NEAREST = 1e-14  # to the end of the range: where a rate of growth is looked for
-NUMBERS_AT_ONCE = 2_000_000  # in the systems of a random delay
+# Oscillations are taken to last this many times as long as those of the mean path: noise may keep them longer.
+MARGIN = 1.5
+# In searches, oscillations have died out when they are this share of the error that is allowed.
+NEARLY = 0.01
+# The search for the rate of growth begins this close to the rate of a single direction.
+NEAREST = 1e-14
+# The systems of a random delay have at most so many numbers at once, 16 MB.
+NUMBERS_AT_ONCE = 2_000_000
 
 
 def gains(x: np.ndarray, method: LinearMethod) -> tuple[np.ndarray, np.ndarray]:
@@ -149,7 +155,7 @@ def gains(x: np.ndarray, method: LinearMethod) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _responses(x: np.ndarray, law: Sequence[float], z: float) -> tuple[np.ndarray, np.ndarray]:
-    """G and H of (T, K) x at a real z, from the k equations of the lagged products."""
+    """Return G and H of (T, K) x at a real z, from the k equations of the lagged products."""
     p = np.array(law)
     k = p.size
     shape = x.shape
@@ -179,7 +185,7 @@ def _responses(x: np.ndarray, law: Sequence[float], z: float) -> tuple[np.ndarra
 
 
 def _means_stable(x: np.ndarray, law: Sequence[float]) -> np.ndarray:
-    """(T, K) whether all roots of `μ^{τ+1} − μ^τ + x Σ p_j μ^{τ−j}` are within the circle (Schur, Cohn)."""
+    """Return (T, K) whether all roots of `μ^{τ+1} − μ^τ + x Σ p_j μ^{τ−j}` are within the circle (Schur, Cohn)."""
     k = len(law)
     polynomial = np.zeros((k + 1, *x.shape))
     polynomial[0] = 1.0
@@ -195,7 +201,7 @@ def _means_stable(x: np.ndarray, law: Sequence[float]) -> np.ndarray:
 
 
 def growth(modes: Modes, method: LinearMethod, rate: float, batch: float) -> float:
-    """Rate a step at which second moments grow with a constant γ; below 0, at which they decay without noise."""
+    """Return the rate a step at which second moments grow with a constant γ or, below 0, decay without noise."""
     x = rate * modes.eigenvalue
     floor = max(_fall(float(x.max()), method.delays), _fall(float(x.min()), method.delays))
 
@@ -213,7 +219,7 @@ def growth(modes: Modes, method: LinearMethod, rate: float, batch: float) -> flo
 
 
 def _fall(x: float, law: Sequence[float]) -> float:
-    """2 log of the largest |μ| of the mean."""
+    """Return 2 log of the largest |μ| of the mean."""
     return 2 * math.log(max(float(np.abs(_roots(x, law)).max()), 1e-300))
 
 
@@ -223,7 +229,7 @@ def _roots(x: float, law: Sequence[float]) -> Any:
 
 
 def _load(modes: Modes, x: np.ndarray, method: LinearMethod, batch: float, p: float) -> float:
-    """Σ_i (G/B)/(1 − (1 + 1/B) G + H) at z = e^−p; inf where a direction alone grows faster."""
+    """Return Σ_i (G/B)/(1 − (1 + 1/B) G + H) at z = e^−p; inf where a direction alone grows faster."""
     z = math.exp(-p)
     if method.random:
         answer, mixed = _responses(x, method.delays, z)
@@ -238,7 +244,7 @@ def _load(modes: Modes, x: np.ndarray, method: LinearMethod, batch: float, p: fl
 
 
 def settling(x: float, delay: int, averaged: bool, tolerance: float = 0.0) -> float:
-    """Steps after which what oscillates has died out, of directions up to x, for a fixed delay; or nearly so."""
+    """Return the number of steps after which oscillations of directions up to x have died out, for a fixed delay."""
     critical = delay**delay / (delay + 1) ** (delay + 1) if delay else math.inf
     law = (*[0.0] * delay, 1.0)
     others = _oscillating(min(x, 0.999 * critical), law)  # beside what is learnt, which hardly decays
@@ -249,7 +255,7 @@ def settling(x: float, delay: int, averaged: bool, tolerance: float = 0.0) -> fl
 
 
 def _oscillating(x: float, law: Sequence[float]) -> float:
-    """log of the largest |μ| of those that are not real and positive."""
+    """Return log of the largest |μ| among those that are not real and positive."""
     roots = _roots(x, law)
     real = (np.abs(roots.imag) < 1e-9 * np.abs(roots)) & (roots.real > 0)
     return math.log(max(float(np.abs(roots[~real]).max(initial=0.0)), 1e-300))

@@ -35,18 +35,23 @@ from sgdtheory.risk.systems.row_moments import (
 )
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-# relative errors of what scatters around the mean path, times √N and 1 − nearness of the edge, of nine in ten settings
+# Relative errors of the scatter around the mean path, times √N and 1 − nearness to the stability threshold: nine in ten
+# random settings had smaller ones. The first is for moments of the rows, the second for the training problem.
 DIAGONAL_ERROR = 1.0
 ENGINE_ERROR = 1.7
-NEAREST = 0.05  # to the edge, for these
-ROUNDING = 64 * np.finfo(float).eps  # of (w_0 − ŵ)², times λ_1: above the worst that was seen, some 45; no calibration
+# The stated error assumes a distance of at least this to the stability threshold, relative.
+NEAREST = 0.05
+# Rounding error of a risk over λ_1 (w_0 − ŵ)²: above the worst that was measured, 45 rounding units.
+ROUNDING = 64 * np.finfo(float).eps
+# A smaller relative error of rounding is stated as 0.
 NEGLIGIBLE_ROUNDING = 1e-10
-LONG = 1e6  # steps after which a method moves at its final speed
+# After so many steps a method moves at its final speed.
+LONG = 1e6
 
 
 @lru_cache(maxsize=8)
 def drivers_of(problem: FiniteSampleProblem, oscillation: bool = False) -> Drivers:
-    """What is known of the sample, or of its mean; `turning`: where responses oscillate.
+    """Return the spectrum of the sample, or of its mean; `turning` if responses oscillate.
 
     Raises:
         ValueError: a sample too large to be drawn; no theory of this mean.
@@ -64,28 +69,28 @@ def _drivers(problem: FiniteSampleProblem, algorithm: Algorithm) -> Drivers:
 
 @lru_cache(maxsize=8)
 def row_moments(problem: FiniteSampleProblem) -> RowMoments:
-    """Of the rows of a drawn sample."""
+    """Return the fourth moments of the rows of a drawn sample."""
     drivers = drivers_of(problem)
     assert isinstance(drivers, RowSample), "means have no rows"
     return RowMoments(drivers)
 
 
 def is_one_pass(problem: FiniteSampleProblem, course: Course) -> bool:
-    """Whether no row is seen twice, and the mean over samples is asked for: that is the plain problem."""
+    """Return whether no row is seen twice and the mean over samples is asked for: that is the plain problem."""
     if problem.replacement or problem.seed is not None:
         return False
     return float(course.samples(np.array([course.num_steps]))[0]) <= problem.num_samples
 
 
 def as_one_pass(problem: AbstractProblem, samples: np.ndarray) -> AbstractProblem:
-    """The plain problem where so many samples make no second pass; the problem itself where they do."""
+    """Return the plain problem where so many samples make no second pass; the problem itself where they do."""
     if not isinstance(problem, FiniteSampleProblem) or problem.replacement or problem.seed is not None:
         return problem
     return problem.problem if samples.size and samples.max() <= problem.num_samples else problem
 
 
 def settings_of(courses: Sequence[Course]) -> np.ndarray:
-    """(3, S) B, γ and n."""
+    """Return (3, S) B, γ and n."""
     return np.array([(each.batch, each.rate, each.num_steps) for each in courses]).T
 
 
@@ -120,7 +125,7 @@ def checked_for_samples(problem: FiniteSampleProblem, algorithm: Algorithm) -> N
 
 
 def _by_moments(problem: FiniteSampleProblem, course: Course, stops: np.ndarray) -> Seen:
-    """From the rows' own fourth moments."""
+    """Return the risks of a run from the rows' own fourth moments."""
     rows = row_moments(problem)
     response = np.array(responses(course, rows.weight, stops))
     with np.errstate(all="ignore"):  # overflow is a result
@@ -160,7 +165,7 @@ def sample_risks(
 
 
 def _checked_rows(problem: FiniteSampleProblem) -> None:
-    """Theory of Gaussian rows is none of others."""
+    """Refuse rows that are not Gaussian where only the theory of Gaussian rows is known."""
     if problem.rows is not None:
         raise ValueError(
             f"rows must have at most {THRESHOLDS.diagonal_sample} directions, and schedules at most "
@@ -191,7 +196,7 @@ def _ends_alone(
 def _alone(
     problem: FiniteSampleProblem, drivers: Drivers, course: Course, stops: np.ndarray, estimate: bool = True
 ) -> Seen:
-    """Where the engine has no part in it."""
+    """Return the risks of a run that does not need the solvers of plain problems."""
     return _by_moments(problem, course, stops) if problem.replacement else reshuffled(drivers, course, stops, estimate)
 
 
@@ -199,7 +204,7 @@ def _alone(
 def sample_path(
     problem: FiniteSampleProblem, course: Course, stops: np.ndarray, solve: Callable[..., tuple[np.ndarray, np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Bias and variance of iterate and average at the stops, (2, 2, K), and their relative errors (2, K).
+    """Return bias and variance of iterate and average at the stops, (2, 2, K), and their relative errors (2, K).
 
     Args:
         problem: a finite sample.
@@ -227,7 +232,7 @@ def sample_path(
 
 
 def stated_error(problem: FiniteSampleProblem, drivers: Drivers, course: Course, parts: np.ndarray) -> float:
-    """Relative error of the sum of (2,) parts: nine of ten random settings had a smaller one (THEORY.md T42).
+    """Return the relative error of the sum of parts (2,): nine of ten random settings had a smaller one (T42).
 
     This is for batches drawn with replacement; `reshuffled` states its own errors. What scatters depends on the fourth
     moments of the rows, of which theory knows the mean: of N rows to some 1/√N, and that the more so the nearer the
@@ -251,7 +256,7 @@ def stated_error(problem: FiniteSampleProblem, drivers: Drivers, course: Course,
 
 
 def _rounding(drivers: Drivers, total: float) -> float:
-    """Relative error of moments about ŵ, which may be far from w_0 and w*: 0 where it is below 1e-10."""
+    """Return the relative error of moments about ŵ, which may be far from w_0 and w*: 0 where it is below 1e-10."""
     if not (isinstance(drivers, RowSample) and 0 < total < np.inf):
         return 0.0
     lost = ROUNDING * float(drivers.scale.max() ** 2 * (drivers.away @ drivers.away)) / total
@@ -259,7 +264,7 @@ def _rounding(drivers: Drivers, total: float) -> float:
 
 
 def nearness(drivers: Drivers, course: Course) -> float:
-    """From 0 to 1 at the stability edge: `Σ_i γλ_i/(2B − (B + 1)γλ_i)` of the training problem, at the peak γ and B."""
+    """Return `Σ_i γλ_i/(2B − (B + 1)γλ_i)` of the training problem, from 0 to 1 at the edge, at the peak γ and B."""
     training = TrainingProblem(drivers)
     batch = float(training.batch(np.array(max(course.batch, 1.0))))
     rate = displacement(course.algorithm.method, course.rate, LONG) / LONG
@@ -274,7 +279,7 @@ def nearness(drivers: Drivers, course: Course) -> float:
 def sample_edge(
     problem: FiniteSampleProblem, algorithm: Algorithm, batch: np.ndarray, edge: Callable[..., np.ndarray]
 ) -> np.ndarray:
-    """The largest γ with which second moments stay bounded on these rows, for B ≥ 1 of any shape.
+    """Return the largest γ with which second moments stay bounded on these rows, for B ≥ 1 of any shape.
 
     Args:
         problem: a finite sample.

@@ -17,21 +17,24 @@ import numpy as np
 from sgdtheory.algorithms import Algorithm, Course, StepMatrices, steps_of_shape
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-APART = 1e-9  # eigenvalues of a step are taken to be no closer than this
-COEFFICIENTS_AT_ONCE = 50_000  # learning rates times steps whose coefficients are held
-SAME = 1e-7  # n times the difference of ρ and μ: below, they are the same
+# Two eigenvalues of a step are taken to be at least this far apart, which changes mean paths by about 1e-6.
+APART = 1e-9
+# Coefficients of so many learning rates times steps are held at once.
+COEFFICIENTS_AT_ONCE = 50_000
+# If n times the difference of ρ and μ is smaller, the two are the same.
+SAME = 1e-7
 
 
 def mean_risk(
     algorithm: Algorithm, eigenvalue: np.ndarray, signal: np.ndarray, rate: np.ndarray, num_steps: float
 ) -> np.ndarray:
-    """(G,) `Σ_i s_i f_i(γ)²` for G learning rates, of directions (L,), after n steps; to some 1e-6."""
+    """Return (G,) `Σ_i s_i f_i(γ)²` for G learning rates, of directions (L,), after n steps; to some 1e-6."""
     with np.errstate(all="ignore"):  # beyond the edge
         return mean_paths(algorithm, eigenvalue, rate, num_steps) ** 2 @ signal
 
 
 def mean_paths(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
-    """(G, L) `f_i(γ)`, the mean error of what n steps return in direction i over that of w_0; to some 1e-6.
+    """Return (G, L) `f_i(γ)`, the mean error of what n steps return in direction i over that of w_0; to some 1e-6.
 
     Args:
         algorithm: what is run.
@@ -47,7 +50,7 @@ def mean_paths(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, n
 
 
 def _in_closed_form(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
-    """(G, L) `a oᵀE u_n + c E S_n`, of steps that are all alike, from the eigenvalues μ of `A − λ b cᵀ`.
+    """Return (G, L) `a oᵀE u_n + c E S_n`, of steps that are all alike, from the eigenvalues μ of `A − λ b cᵀ`.
 
     `oᵀE u_t = Σ p_j μ_j^t`, and of each the sum is `μ^f (ρ^m − μ^m)/(ρ − μ)` after m = n − f steps of the average.
     """
@@ -88,7 +91,7 @@ def _in_closed_form(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarr
 
 
 def _power(values: np.ndarray, exponent: float) -> np.ndarray:
-    """values^m, m whole: by squaring, several times as fast for complex numbers as through logarithms."""
+    """Return values^m for whole m by squaring: several times as fast for complex numbers as through logarithms."""
     left = int(exponent)
     square = values
     result = np.ones_like(values)
@@ -101,7 +104,7 @@ def _power(values: np.ndarray, exponent: float) -> np.ndarray:
 
 
 def _by_rounds(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
-    """The same of steps that repeat every H: powers of the matrices of (u, S) of a step and of a round."""
+    """Return the same of steps that repeat every H: powers of the matrices of (u, S) of a step and of a round."""
     method = algorithm.method
     average = algorithm.average
     period = method.period
@@ -135,7 +138,7 @@ def _by_rounds(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, n
 
 
 def _by_steps(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
-    """The same, step by step."""
+    """Return the same, step by step."""
     method = algorithm.method
     average = algorithm.average
     first = average.first(num_steps)
@@ -156,7 +159,7 @@ def _by_steps(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, nu
 def _walk(
     algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float
 ) -> Iterator[list[np.ndarray]]:
-    """The k vectors, (L, G) each, at the start and after every step."""
+    """Return the k vectors, (L, G) each, at the start and after every step."""
     state: list[Any] = [np.full((eigenvalue.size, rate.size), float(each)) for each in algorithm.method.start]
     yield state
     together = max(1, COEFFICIENTS_AT_ONCE // rate.size)
@@ -180,7 +183,7 @@ def mean_risks_along(
 
 
 def _late(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_steps: float) -> np.ndarray:
-    """`_by_steps` of delayed gradients, with the last τ + 1 iterates in a ring."""
+    """Return `_by_steps` of delayed gradients, with the last τ + 1 iterates in a ring."""
     average = algorithm.average
     law = [(j, share) for j, share in enumerate(algorithm.method.delays) if share > 0]
     k = algorithm.method.vectors
@@ -202,7 +205,7 @@ def _late(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarray, num_st
 
 
 def _coefficients(algorithm: Algorithm, rate: np.ndarray, steps: np.ndarray, num_steps: float) -> tuple[Any, Any, Any]:
-    """I − A, b and c of T steps, (k, k), (k,) and (k,) of (T, G) each; None stands for 0."""
+    """Return I − A, b and c of T steps, (k, k), (k,) and (k,) of (T, G) each; None stands for 0."""
     factors = algorithm.schedule.factors(steps, num_steps) * np.ones(steps.size)
     rates = np.multiply.outer(factors, rate)
     decay, b, c = algorithm.method.matrices(rates.ravel(), np.repeat(steps, rate.size))
@@ -218,7 +221,7 @@ def _coefficients(algorithm: Algorithm, rate: np.ndarray, steps: np.ndarray, num
 
 
 def _combined(weights: Any, vectors: list[Any], place: int | None = None) -> Any:
-    """Σ_j weights_j vectors_j: k is 2 as a rule, and products of small matrices take longer. `place`: of weights."""
+    """Return Σ_j weights_j vectors_j term by term, which is faster than products of small matrices."""
     pairs = zip(weights, vectors, strict=True)
     if place is None:
         terms = [weight * vector for weight, vector in pairs if weight]
@@ -227,8 +230,10 @@ def _combined(weights: Any, vectors: list[Any], place: int | None = None) -> Any
     return reduce(operator.add, terms) if terms else 0.0
 
 
-NUMBERS_AT_ONCE = 200_000  # steps times eigenvalues that are multiplied up at once
-PROBES = 5  # steps of a segment at which it is asked whether they are all alike
+# So many steps times eigenvalues are multiplied at once.
+NUMBERS_AT_ONCE = 200_000
+# At so many steps of a segment it is asked whether all of its learning rates are equal.
+PROBES = 5
 
 
 class Responses(NamedTuple):
@@ -278,7 +283,7 @@ def responses(course: Course, weight: np.ndarray, stops: np.ndarray) -> Response
 
 
 def _moved(course: Course, weight: np.ndarray, held: Held, low: float, high: float) -> Held:
-    """After the steps low … high − 1, none of which is a kink but the first."""
+    """Return the state after the steps low … high − 1, none of which is a kink but the first."""
     if high <= low:
         return held
     if _alike(course, low, high):
@@ -295,7 +300,7 @@ def _moved(course: Course, weight: np.ndarray, held: Held, low: float, high: flo
 
 
 def _alike(course: Course, low: float, high: float) -> bool:
-    """Whether all these steps have the same coefficients."""
+    """Return whether all these steps have the same coefficients."""
     algorithm = course.algorithm
     if algorithm.method.step_dependence != "none":
         return False
@@ -305,7 +310,7 @@ def _alike(course: Course, low: float, high: float) -> bool:
 
 
 def _keeping(course: Course, low: float) -> tuple[float, float]:
-    """ρ and ω of the average's sum."""
+    """Return ρ and ω of the average's sum at a step."""
     if low < course.first_averaged:
         return 1.0, 0.0
     average = course.algorithm.average
@@ -313,7 +318,7 @@ def _keeping(course: Course, low: float) -> tuple[float, float]:
 
 
 def _plain(one: StepMatrices, weight: np.ndarray, held: Held, steps: float) -> Held:
-    """Of one vector and a plain sum: `q^m` and `(1 − q^m)/(1 − q)`, to all digits."""
+    """Propagate one vector and a plain sum: `q^m` and `(1 − q^m)/(1 − q)`, to all digits."""
     pull = one.b[0, 0] * one.c[0, 0] * weight + one.decay[0, 0, 0]
     fallen = np.where(pull >= 0, one_minus_power(np.maximum(pull, 0.0), steps), 1 - (1 - pull) ** steps)
     summed = np.where(pull == 0, steps, fallen / np.where(pull == 0, 1.0, pull))
@@ -322,7 +327,7 @@ def _plain(one: StepMatrices, weight: np.ndarray, held: Held, steps: float) -> H
 
 
 def _augmented(course: Course, one: StepMatrices, weight: np.ndarray, low: float) -> np.ndarray:
-    """(J, k + 1, k + 1) a step of the state and the sum together."""
+    """Return (J, k + 1, k + 1) a step of the state and the sum together."""
     k = one.b.shape[1]
     rho, omega = _keeping(course, low)
     result = np.zeros((weight.size, k + 1, k + 1))
@@ -333,7 +338,7 @@ def _augmented(course: Course, one: StepMatrices, weight: np.ndarray, low: float
 
 
 def _powered(course: Course, one: StepMatrices, weight: np.ndarray, held: Held, low: float, steps: float) -> Held:
-    """By squaring."""
+    """Propagate steps that are all alike by repeated squaring of their matrix."""
     square = _augmented(course, one, weight, low)
     values = np.concatenate([held.state, held.total[:, None]], axis=1)[..., None]
     left = int(steps)
@@ -347,7 +352,7 @@ def _powered(course: Course, one: StepMatrices, weight: np.ndarray, held: Held, 
 
 
 def _by_product(course: Course, weight: np.ndarray, held: Held, low: float, high: float) -> Held:
-    """Of one vector: products of `1 − decay − γ_t λ`, many steps at once."""
+    """Propagate one vector by products of `1 − decay − γ_t λ`, many steps at once."""
     rho, omega = _keeping(course, low)
     output = float(course.algorithm.method.output[0])
     state, total = held.state[:, 0], held.total
@@ -368,7 +373,7 @@ def _by_product(course: Course, weight: np.ndarray, held: Held, low: float, high
 
 
 def _one_by_one(course: Course, weight: np.ndarray, held: Held, low: float, high: float) -> Held:
-    """One by one."""
+    """Propagate steps one by one."""
     rho, omega = _keeping(course, low)
     output = np.asarray(course.algorithm.method.output, dtype=float)
     state, total = held
@@ -383,7 +388,7 @@ def _one_by_one(course: Course, weight: np.ndarray, held: Held, low: float, high
 
 
 def one_minus_power(x: np.ndarray, m: Any) -> np.ndarray:
-    """1 − (1 − x)^m for x ≥ 0 and whole m ≥ 0, to full relative accuracy; elementwise."""
+    """Return 1 − (1 − x)^m for x ≥ 0 and whole m ≥ 0 to full relative accuracy, elementwise."""
     small = x < 0.5
     log_q = np.where(small, np.log1p(-np.where(small, x, 0.0)), np.log(np.abs(x - 1)))
     log_power = np.where(m > 0, m * log_q, 0.0)

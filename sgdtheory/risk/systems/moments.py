@@ -23,7 +23,7 @@ from sgdtheory.problems import Modes
 
 
 class Moments(NamedTuple):
-    """Of S runs on K modes, for bias and variance (first axis): M (2, S, k, k, K), x (2, S, k, K), Σ S² (2, S).
+    """Moments of S runs on K modes, for bias and variance (first axis): M (2, S, k, k, K), x (2, S, k, K), Σ S² (2, S).
 
     The variance is in units of σ².
     """
@@ -34,28 +34,28 @@ class Moments(NamedTuple):
 
 
 class Keeping(NamedTuple):
-    """How an average is kept: 1 − ρ and ω, (S,) of S runs."""
+    """Constants of the averages of S runs: 1 − ρ and ω, (S,) each."""
 
     forgetting: Any
     weight: Any
 
     def select(self, indices: np.ndarray) -> "Keeping":
-        """Of some of the runs."""
+        """Return the constants of some of the runs."""
         return Keeping(*(each[indices] for each in self))
 
     def remembered(self, square: np.ndarray, num_steps: np.ndarray) -> np.ndarray:
-        """ρ^{2n} S²(0): on a contour it would leave its rounding, before it decayed, in what is left after."""
+        """Return ρ^{2n} S²(0), which on a contour would leave the rounding of S²(0) in what is left after n steps."""
         with np.errstate(divide="ignore"):
             return square * np.exp(2 * num_steps * np.log1p(-self.forgetting))
 
 
 def at_runs(moments: Moments, indices: np.ndarray) -> Moments:
-    """Moments of some of the runs, copies."""
+    """Return the moments of some of the runs, copies."""
     return Moments(*(each[:, indices] for each in moments))
 
 
 def together(portions: Sequence[tuple[np.ndarray, Any]]) -> Any:
-    """Moments, or their sums, of some of the runs each, as those of all."""
+    """Return moments, or their sums, of some of the runs each, as those of all."""
     if len(portions) == 1:
         return portions[0][1]
     order = np.argsort(np.concatenate([indices for indices, _ in portions]))
@@ -65,7 +65,7 @@ def together(portions: Sequence[tuple[np.ndarray, Any]]) -> Any:
 
 
 def start(method: LinearMethod, modes: Modes, settings: int) -> Moments:
-    """Moments of the start of S runs: the signal alone, no average yet."""
+    """Return the moments at the start of S runs: the signal alone, no average yet."""
     k = len(method.start)
     size = modes.eigenvalue.size
     own = np.zeros((2, settings, k, k, size))
@@ -79,7 +79,7 @@ ROUNDING = 4 * float(np.finfo(float).eps)
 
 
 class Ends(NamedTuple):
-    """What a risk is made of, summed over the modes of S runs, (2, S) each: Σ oᵀM o, Σ oᵀx and Σ S².
+    """Sums over the modes of S runs that make up a risk, (2, S) each: Σ oᵀM o, Σ oᵀx and Σ S².
 
     And `size`, (2, S, 3), of each of the three the sum of |terms| that were added up to it: its rounding error is some
     units in the last place of these, not of the sum.
@@ -106,7 +106,7 @@ class MomentsAndSize(NamedTuple):
 
 
 def ends(moments: Moments, output: np.ndarray, size: Any = 0.0) -> Ends:
-    """Of S runs, or (2,) each of one, whose moments have sums of that size."""
+    """Return the sums of moments of S runs, or (2,) each of one run, whose sums have that size."""
     iterate = np.einsum("...ijk,i,j->...", moments.own, output, output)
     cross = np.einsum("...ik,i->...", moments.cross, output)
     result = np.zeros((*iterate.shape, 3))
@@ -117,7 +117,7 @@ def ends(moments: Moments, output: np.ndarray, size: Any = 0.0) -> Ends:
 
 
 def returned_risk(sums: Ends, shares: Sequence[Returned]) -> np.ndarray:
-    """`Σ λ E(a oᵀu + c S)² = a² Σ oᵀM o + 2ac Σ oᵀx + c² Σ S²` of S runs, (2, S), each with its own a and c.
+    """Return `Σ λ E(a oᵀu + c S)² = a² Σ oᵀM o + 2ac Σ oᵀx + c² Σ S²` of S runs, (2, S), each with its own a and c.
 
     What is not returned may have left the range of a float.
     """
@@ -125,19 +125,19 @@ def returned_risk(sums: Ends, shares: Sequence[Returned]) -> np.ndarray:
 
 
 def returned_size(sums: Ends, shares: Sequence[Returned]) -> np.ndarray:
-    """(2, S) sum of |terms| that were added up to `returned_risk`."""
+    """Return (2, S) sum of |terms| that were added up to `returned_risk`."""
     return np.abs(_returned(np.abs(shares), np.moveaxis(sums.size, -1, 0)))
 
 
 def _returned(shares: Any, sums: Sequence[np.ndarray]) -> np.ndarray:
-    """a², 2ac and c² times three sums, (2, S) each."""
+    """Return a², 2ac and c² times three sums, (2, S) each."""
     a, c = np.array(shares, dtype=float).T
     parts = zip((a**2, 2 * a * c, c**2), sums, strict=True)
     return sum((np.where(weight != 0, weight * part, 0.0) for weight, part in parts), np.zeros_like(sums[0]))
 
 
 class Steps(NamedTuple):
-    """What a step does in each of S settings; of T steps, with T in front.
+    """Coefficients of a step in each of S settings; tables of T steps have T in front.
 
     Attributes:
         decay, b, c: (S, k, k), (S, k), (S, k) I − A, b and c; or (S, k, r) b and c of r independent noises.
@@ -166,22 +166,22 @@ class Generators(NamedTuple):
     propagator_decay: np.ndarray
 
     def select(self, indices: np.ndarray) -> "Generators":
-        """Of some of the steps."""
+        """Return the maps of some of the steps."""
         return Generators(*(each[indices] for each in self))
 
 
 def pairs(k: int) -> list[tuple[int, int]]:
-    """(i, j) of the packed moments."""
+    """Return (i, j) of the packed moments."""
     return list(combinations_with_replacement(range(k), 2))
 
 
 def pack(own: np.ndarray) -> np.ndarray:
-    """(…, q, K) from (…, k, k, K)."""
+    """Return (…, q, K) from (…, k, k, K)."""
     return np.stack([own[..., i, j, :] for i, j in pairs(own.shape[-2])], axis=-2)
 
 
 def unpack(packed: np.ndarray, k: int) -> np.ndarray:
-    """(…, k, k, K) from (…, q, K)."""
+    """Return (…, k, k, K) from (…, q, K)."""
     own = np.empty((*packed.shape[:-2], k, k, packed.shape[-1]), packed.dtype)
     for place, (i, j) in enumerate(pairs(k)):
         own[..., i, j, :] = own[..., j, i, :] = packed[..., place, :]
@@ -189,18 +189,18 @@ def unpack(packed: np.ndarray, k: int) -> np.ndarray:
 
 
 def shown_rows(output: np.ndarray) -> np.ndarray:
-    """(k, q) with rows · packed = M o."""
+    """Return (k, q) with rows · packed = M o."""
     k = output.size
     return np.einsum("ijq,j->iq", unpack(np.eye(k * (k + 1) // 2), k), output)
 
 
 def shown_weights(output: np.ndarray) -> np.ndarray:
-    """(q,) with Σ weights · packed = oᵀM o."""
+    """Return (q,) with Σ weights · packed = oᵀM o."""
     return np.array([output[i] * output[j] * (1 if i == j else 2) for i, j in pairs(output.size)])
 
 
 def generators(matrices: StepMatrices, batch: np.ndarray, eigenvalue: np.ndarray, *, itself: bool = True) -> Generators:
-    """The maps of T steps at eigenvalues (K,) or (T, K); differences from 1 are formed from small quantities.
+    """Return the maps of T steps at eigenvalues (K,) or (T, K); differences from 1 are formed from small quantities.
 
     `itself` counts a mode's own part of the bracket, cᵀM_i c, in `1 − T`; without it `1 − A ⊗ A` is left.
     """
@@ -229,7 +229,7 @@ def generators(matrices: StepMatrices, batch: np.ndarray, eigenvalue: np.ndarray
 
 
 def _entry(slow: np.ndarray, i: int, j: int, r: int, s: int) -> Any:
-    """Entry (i, j) of `D E + E Dᵀ − D E Dᵀ` for E = e_r e_sᵀ."""
+    """Return the entry (i, j) of `D E + E Dᵀ − D E Dᵀ` for E = e_r e_sᵀ."""
     first = slow[:, i, r] if j == s else 0.0
     second = slow[:, j, s] if i == r else 0.0
     return first + second - slow[:, i, r] * slow[:, j, s]

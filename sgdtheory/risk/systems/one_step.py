@@ -17,7 +17,7 @@ from sgdtheory.risk.systems.moments import Moments, Steps, pairs, unpack
 
 
 class StepMaps(NamedTuple):
-    """What a step does to K modes in each of S settings; of T steps, with T in front.
+    """Maps of K modes for a step in each of S settings; tables of T steps have T in front.
 
     Attributes:
         transfer: [a][b], (S, K) T; None where A M Aᵀ is sooner done: in a loop that makes its maps at every step.
@@ -35,11 +35,11 @@ class StepMaps(NamedTuple):
     weight: Any
 
     def select(self, settings: slice) -> "StepMaps":
-        """Of some of the settings."""
+        """Return the maps of some of the settings."""
         return StepMaps(*(_some(each, settings) for each in self))
 
     def each(self) -> Iterator["StepMaps"]:
-        """Of T steps one after the other."""
+        """Yield the maps of T steps one after the other."""
         return map(StepMaps, *(_each(values) for values in self))
 
 
@@ -56,7 +56,7 @@ def _each(values: Any) -> Iterable[Any]:
 
 
 def step_maps(steps: Steps, eigenvalue: Any, compiled: bool = False) -> StepMaps:
-    """The maps of steps; what is 0 in all of them is left out where they are known, not `compiled`."""
+    """Return the maps of steps; what is 0 in all of them is left out where they are known, not `compiled`."""
     decay, b, c, batch, forgetting, weight = steps
     k = decay.shape[-1]
     one = np.eye(k)
@@ -100,7 +100,7 @@ def step_maps(steps: Steps, eigenvalue: Any, compiled: bool = False) -> StepMaps
 def step(
     moments: Moments, maps: StepMaps, modes: Modes, output: tuple[float, ...], averaged: bool, xp: Any = np
 ) -> Moments:
-    """One step of S settings at once.
+    """Take one step of S settings at once.
 
     Args:
         moments: own[a] and cross[i], (2, S, K) each, in tuples; square (2, S).
@@ -129,7 +129,7 @@ def step(
 
 
 def _congruent(own: Any, A: Any) -> list[Any]:
-    """A M Aᵀ, packed."""
+    """Return a M Aᵀ, packed."""
     k = len(A)
     M = _square(own, k)
     AM = [[_total(_times(A[i][r], M[r][j]) for r in range(k)) for j in range(k)] for i in range(k)]
@@ -137,13 +137,13 @@ def _congruent(own: Any, A: Any) -> list[Any]:
 
 
 def _square(packed: Any, k: int) -> list[list[Any]]:
-    """[i][j] of what is packed."""
+    """Return the entries [i][j] of a packed matrix."""
     place = {pair: number for number, pair in enumerate(pairs(k))}
     return [[packed[place[min(i, j), max(i, j)]] for j in range(k)] for i in range(k)]
 
 
 def _averaged(moments: Moments, maps: StepMaps, output: tuple[float, ...], xp: Any) -> tuple[Any, Any]:
-    """x and Σ S² after a step."""
+    """Return x and Σ S² after a step."""
     own, cross, square = moments
     k = len(output)
     rho = maps.keep
@@ -161,19 +161,19 @@ def _times(factor: Any, values: Any) -> Any:
 
 
 def _total(terms: Iterable[Any]) -> Any:
-    """Their sum without those that are None; None if all are."""
+    """Return the sum of the terms that are not None; None if all are."""
     counted = [term for term in terms if term is not None]
     return reduce(lambda left, right: left + right, counted) if counted else None
 
 
 def nested(moments: Moments) -> Moments:
-    """Moments of S settings, (2, S, …) each, as `step` takes them."""
+    """Return the moments of S settings, (2, S, …) each, as `step` takes them."""
     k = moments.cross.shape[2]
     own = tuple(moments.own[:, :, i, j] for i, j in pairs(k))
     return Moments(own, tuple(moments.cross[:, :, i] for i in range(k)), moments.square)
 
 
 def stacked(moments: Moments) -> Moments:
-    """The inverse of `nested`."""
+    """Return the inverse of `nested`."""
     own = unpack(np.stack(list(map(np.asarray, moments.own)), 2), len(moments.cross))
     return Moments(own, np.stack(list(map(np.asarray, moments.cross)), 2), np.asarray(moments.square))

@@ -1,4 +1,4 @@
-"""What a whole period of steps does, of methods that repeat every H steps, as one step that m noises drive (T40).
+"""Periods of methods that repeat every H steps, each as one step that is driven by m noises (T40).
 
 Where a round begins, direction i holds y_i: what there is of M_i and x_i, as Δ and d are 0. With `h_s = P_s + σ²` of
 step s of the round,
@@ -23,18 +23,21 @@ from sgdtheory.risk.solvers.spectrum import StepSpectrum, step_spectrum
 from sgdtheory.risk.systems.moments import Generators, Keeping, generators, pairs, shown_rows, shown_weights
 from sgdtheory.risk.systems.runs import Segment
 
-EVERY_STEP = 24  # of a round, that are told apart,
-STEPS_A_DOUBLING = 16  # and so many of those from each step to twice as far: 5e-15 relative at most on six problems; 12
-# would leave 2e-11
-FORGOTTEN = 30.0  # e^−30: what oscillates with less is smooth
+# The losses of so many steps of a round are unknowns of their own.
+EVERY_STEP = 24
+# Of the later steps, so many from each step to twice as far are unknowns, and the others are interpolated: the error
+# was at most 5e-15 on six problems, and 2e-11 with 12.
+STEPS_A_DOUBLING = 16
+# Oscillations that have decayed by e^−30 do not keep the loss from being smooth in log s.
+FORGOTTEN = 30.0
 
 
 class Period(NamedTuple):
-    """What a period does in S settings to K modes, Q numbers of each, q of them moments of the iterate.
+    """Maps of a period in S settings on K modes, Q numbers of each, q of them moments of the iterate.
 
     Attributes:
         modes: the K modes.
-        own, cross: places of the packed moments and of the x that are not 0 where a period begins.
+        own, cross: indices of the packed moments and of the x that are not 0 where a period begins.
         decay: (Q, Q, S, K) 1 − Φ, which has the digits of directions that hardly move in a round.
         kept: (Q, Q, S, K) Φ, which has the digits of directions of which a round leaves next to nothing.
         drive: (Q, m, S, K) W, multiplicities included.
@@ -66,7 +69,7 @@ class Period(NamedTuple):
     contour: Contour
 
     def select(self, indices: np.ndarray) -> "Period":
-        """Of some of the settings."""
+        """Return the period of some of the settings."""
         return self._replace(
             decay=self.decay[:, :, indices],
             kept=self.kept[:, :, indices],
@@ -82,7 +85,7 @@ class Period(NamedTuple):
         )
 
     def without_average(self) -> "Period":
-        """Of the moments of the iterate alone."""
+        """Return the period of the moments of the iterate alone."""
         q = self.seen.shape[1]
         iterate = self._replace(cross=[], keeping=None)
         few = {"decay": self.decay[:q, :q], "kept": self.kept[:q, :q], "gained": self.gained[:q]}
@@ -97,12 +100,12 @@ class _Step(NamedTuple):
     drive: np.ndarray
 
     def after(self, first: Any, gone: np.ndarray) -> np.ndarray:
-        """What has changed of (r, …, S, K) after the step, of what was `first` at the start of the period."""
+        """Return the change of (r, …, S, K) numbers after the step, which were `first` where the period began."""
         return gone - np.einsum("ijsk,jcsk->icsk", self.decay, first + gone)
 
 
 def make_period(segment: Segment) -> Period:
-    """Of S runs in a segment with constant learning rate and batch size."""
+    """Return the period of S runs in a segment with constant learning rate and batch size."""
     batch = segment.runs.coefficients(segment.low).batch
     rate = segment.runs.rates_at(segment.low)
     contour = segment.setup.resolution.contour
@@ -118,7 +121,7 @@ def period_of(
     keeping: Keeping | None = None,
     contour: Contour = QUIET_CONTOUR,
 ) -> Period:
-    """Of a method that repeats, with batch sizes of all workers and learning rates, (S,) each."""
+    """Return the period of a method that repeats, with batch sizes of all workers and learning rates, (S,) each."""
     numbers = 0, method.period - 1
     plain, last = (
         generators(method.matrices(rate, np.full(rate.size, float(number))), batch, modes.eigenvalue)
@@ -138,7 +141,7 @@ def of_maps(
     keeping: Keeping | None,
     contour: Contour,
 ) -> Period:
-    """Of maps in S settings, a direction's own part included, of all steps but the last and of the last."""
+    """Return the period from the maps of all steps but the last and of the last, a direction's own part included."""
     own, cross = _in_use(plain, last, output)
     counted = own + [len(pairs(output.size)) + place for place in cross if keeping is not None]
     begin = [place for place, number in enumerate(counted) if not _cleared(number, output.size, cleared)]
@@ -210,13 +213,13 @@ def _in_use(plain: Generators, last: Generators, output: np.ndarray) -> tuple[li
 
 
 def _cleared(number: int, k: int, cleared: list[int]) -> bool:
-    """Whether the packed moment or, after these, the x of this number is 0 where a period begins."""
+    """Return whether this packed moment or, after these, this x is 0 where a period begins."""
     every = [*pairs(k), *((place,) for place in range(k))]
     return not set(every[number]).isdisjoint(cleared)
 
 
 def _step(maps: Generators, output: np.ndarray, keeping: Keeping | None, counted: list[int]) -> _Step:
-    """Of the numbers that are counted, among all q + k."""
+    """Return the step of the numbers that are counted, among all q + k."""
     decay = np.moveaxis(maps.decay, 0, 2)
     q = decay.shape[0]
     drive = np.moveaxis(maps.drive, 0, 1)[[place for place in counted if place < q]]
@@ -234,7 +237,7 @@ def _step(maps: Generators, output: np.ndarray, keeping: Keeping | None, counted
 
 
 def _gains(output: np.ndarray, keeping: Keeping | None, settings: int) -> np.ndarray:
-    """(r, S) what S² gains of M and x in a step."""
+    """Return (r, S) what S² gains of M and x in a step."""
     q = output.size * (output.size + 1) // 2
     if keeping is None:
         return np.zeros((q, settings))
@@ -257,7 +260,7 @@ def _driven(
     nodes: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """W of all r numbers (r, m, S, K), K (S, m, m) and e (S, m)."""
+    """Return W of all r numbers (r, m, S, K), K (S, m, m) and e (S, m)."""
     period = len(weights)
     r = ordinary.decay.shape[0]
     q = ordinary.drive.shape[0]
@@ -284,7 +287,7 @@ def _before(responses: np.ndarray) -> np.ndarray:
 
 
 def _slow(plain: Generators, last: Generators, period: int, cleared: list[int]) -> np.ndarray:
-    """(S, k', k', K) 1 − A of a whole period, by squaring: `1 − AB = (1 − A) + (1 − B) − (1 − A)(1 − B)`."""
+    """Return (S, k', k', K) 1 − A of a whole period, by squaring: `1 − AB = (1 − A) + (1 − B) − (1 − A)(1 − B)`."""
 
     def composed(one: np.ndarray, other: np.ndarray) -> np.ndarray:
         return one + other - np.einsum("sijk,sjlk->silk", one, other)
@@ -302,7 +305,7 @@ def _slow(plain: Generators, last: Generators, period: int, cleared: list[int]) 
 
 
 def _singles(plain: Generators) -> int:
-    """Steps from the start of a round after which what oscillates is forgotten."""
+    """Return the steps from the start of a round after which what oscillates is forgotten."""
     spectrum = step_spectrum(plain.propagator_decay)
     log_size = float(np.maximum(spectrum.complex, spectrum.negative).max())
     if log_size >= 0:
@@ -311,7 +314,7 @@ def _singles(plain: Generators) -> int:
 
 
 def told_apart(period: int, singles: int) -> tuple[np.ndarray, np.ndarray]:
-    """(m,) steps at which P is asked for, and (H, m) weights of these in P at every step.
+    """Return (m,) steps at which P is asked for, and (H, m) weights of these in P at every step.
 
     All of the first `singles`; then, from each step to twice as far, those next to Chebyshev's points.
     """
@@ -338,7 +341,7 @@ def told_apart(period: int, singles: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _interpolation(steps: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """(T, m) weights of values at m nodes in the polynomial through them at T steps (barycentric)."""
+    """Return (T, m) weights of values at m nodes in the polynomial through them at T steps (barycentric)."""
     gaps = (nodes[:, None] - nodes) / np.ptp(steps) * 4 + np.eye(nodes.size)
     factor = 1 / gaps.prod(1)
     away = steps[:, None] - nodes

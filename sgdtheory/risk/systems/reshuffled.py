@@ -33,13 +33,16 @@ import numpy as np
 from numpy.fft import irfft, rfft
 from scipy.linalg import hankel
 
-MOST_STEPS = 1024  # of an epoch: the cost grows like their square
-DIMENSIONS = 48  # of the space that the series of all nodes span; some 25 to rounding
-NEGLIGIBLE = 1e-10  # of the largest eigenvalue of the epoch's memory
+# An epoch has at most so many steps: the cost grows like their square.
+MOST_STEPS = 1024
+# The series of all nodes span a space of about 25 dimensions to rounding; so many are used.
+DIMENSIONS = 48
+# Smaller eigenvalues of the epoch's memory, relative to the largest, are left out.
+NEGLIGIBLE = 1e-10
 
 
 class Sample(NamedTuple):
-    """What of N rows the order of the steps acts on, at J nodes of the spectrum of Ĥ = XᵀX/N.
+    """Spectrum of N rows on which the order of the steps acts, at J nodes of the spectrum of Ĥ = XᵀX/N.
 
     Attributes:
         weight: (J,) w > 0.
@@ -79,7 +82,7 @@ class Passes(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """What a row's own step leaves, over an epoch of T steps; a last node, w = 0, stands for what no step can fit.
+    """Effects of a row's own step over an epoch of T steps; a last node, w = 0, stands for what no step can fit.
 
     Attributes:
         number, batch, rate: N, B and γ.
@@ -108,7 +111,7 @@ class Memory(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """What n steps of an epoch do; S is the sum of its iterates, w_n left out.
+    """Maps of n steps of an epoch; S is the sum of its iterates without w_n.
 
     Attributes:
         mean, mean_sum: (J + 1,) of the error at the end, and of S, over that at the start.
@@ -123,7 +126,7 @@ class Epoch(NamedTuple):
 
 
 def epoch_steps(num_samples: float, batch: float) -> int:
-    """⌊N/B⌋: rows that do not fill a batch are left out of that epoch; 1 if B ≥ N."""
+    """Return ⌊N/B⌋, at least 1: rows that do not fill a batch are left out of that epoch."""
     return max(int(num_samples // batch), 1)
 
 
@@ -194,7 +197,7 @@ class _State(NamedTuple):
 
 
 def _after(state: _State, part: Epoch) -> _State:
-    """The order of an epoch is independent of those before it."""
+    """Return the order of an epoch is independent of those before it."""
     return _State(
         part.mean * state.mean,
         state.mean_sum + part.mean_sum * state.mean,
@@ -210,7 +213,7 @@ def _read(state: _State, n: int) -> Passes:
 
 
 def epoch_memory(sample: Sample, batch: float, rate: float, length: int, own: float) -> Memory:
-    """Of `length` steps, at most N/B."""
+    """Return the memory of `length` steps, at most N/B."""
     number = sample.num_samples
     share = batch / number
     weight = np.append(sample.weight, 0.0)
@@ -234,7 +237,7 @@ def epoch_memory(sample: Sample, batch: float, rate: float, length: int, own: fl
 def left_of_a_step(
     weight: np.ndarray, count: np.ndarray, batch: float, rate: float, number: float, length: int
 ) -> np.ndarray:
-    """(length,) κ(r): the share of its own residual that a row has taken away, r steps after its own.
+    """Return (length,) κ(r): the share of its own residual that a row has taken away, r steps after its own.
 
     `κ = (γ/B) tr ĤG + (1/M) κ * κ`: a row's own step is no part of what acts on it later. In the mean over samples it
     is `(γ/B) tr H(1 − γH)^r`, as for fresh rows.
@@ -268,7 +271,7 @@ def _responses(
 
 
 def epoch(memory: Memory, steps: int, *, averaged: bool = True) -> Epoch:
-    """The first n steps of an epoch; without sums of iterates it takes a third of the time."""
+    """Return the first n steps of an epoch; without sums of iterates it takes a third of the time."""
     cut = memory._replace(unread=memory.unread[:, :steps], waves=memory.waves[:, :steps], echo=memory.echo[:, :steps])
     end = _leg(cut, cut.unread)
     total = Leg(_summed(end.plain), _summed(end.waved))
@@ -306,14 +309,14 @@ def epoch(memory: Memory, steps: int, *, averaged: bool = True) -> Epoch:
 
 
 class Leg(NamedTuple):
-    """What a shock does later to what is asked for: (J + 1, T), and (W, J + 1, T) times z u_r."""
+    """Later effects of a shock on the quantity that is asked for: (J + 1, T), and (W, J + 1, T) times z u_r."""
 
     plain: np.ndarray
     waved: np.ndarray
 
 
 def _leg(memory: Memory, plain: np.ndarray) -> Leg:
-    """Products with waves are taken in a basis of the series of all nodes."""
+    """Return a leg, whose products with waves are taken in a basis of the series of all nodes."""
     nodes, basis = _basis(plain)
     return Leg(plain, np.stack([nodes @ _later(_times(basis, wave)) for wave in memory.waves]))
 
@@ -326,17 +329,17 @@ def _basis(series: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _summed(series: np.ndarray) -> np.ndarray:
-    """Of the iterates after the shock, the last left out."""
+    """Return the sum over the iterates after the shock, without the last."""
     return _later(np.cumsum(series, axis=-1))
 
 
 def _at_equal_times(memory: Memory, one: Leg, other: Leg) -> np.ndarray:
-    """(J + 1, T) coefficients of x^t y^t of `f(x) g(y)/(1 + T)`."""
+    """Return (J + 1, T) coefficients of x^t y^t of `f(x) g(y)/(1 + T)`."""
     return one.plain * other.plain - np.einsum("r,rjt,rjt->jt", memory.strength, one.waved, other.waved)
 
 
 def _pairs(memory: Memory, one: Leg, other: Leg) -> np.ndarray:
-    """(J + 1, J + 1) coefficients of (xy)^{n−1} of `f_i(x) g_i(y) F_l(x) F_l(y)/(1 + T)`."""
+    """Return (J + 1, J + 1) coefficients of (xy)^{n−1} of `f_i(x) g_i(y) F_l(x) F_l(y)/(1 + T)`."""
     # Nodes of equal weight are alike: the mean over samples has each node twice, and so a quarter of the products.
     first, everywhere = np.unique(memory.weight, return_index=True, return_inverse=True)[1:]
     nodes, basis = _basis(memory.unread[first])
@@ -348,19 +351,19 @@ def _pairs(memory: Memory, one: Leg, other: Leg) -> np.ndarray:
 
 
 def _later(series: np.ndarray) -> np.ndarray:
-    """Times z."""
+    """Return the series times z."""
     return np.concatenate([np.zeros_like(series[..., :1]), series[..., :-1]], axis=-1)
 
 
 def _times(series: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Their product, to as many coefficients."""
+    """Return the product of two series to as many coefficients."""
     length = series.shape[-1]
     size = 1 << (2 * length - 1).bit_length()
     return irfft(rfft(series, size) * rfft(other, size), size)[..., :length]
 
 
 def _inverse(series: np.ndarray) -> np.ndarray:
-    """`1/(1 − p)` of series p that begin at z."""
+    """Return `1/(1 − p)` of series p that begin at z."""
     result = np.zeros_like(series)
     result[..., 0] = 1.0
     for t in range(1, series.shape[-1]):

@@ -35,7 +35,7 @@ GRID = 40  # Points in time of a sum over steps, whose terms are smooth in the l
 
 
 class Seen(NamedTuple):
-    """Of iterate and average of a run after K numbers of steps.
+    """Responses and risks of iterate and average of a run after K numbers of steps.
 
     Attributes:
         response: (2, K, J) f.
@@ -50,19 +50,19 @@ class Seen(NamedTuple):
     error: np.ndarray
 
     def parts(self, drivers: Drivers) -> np.ndarray:
-        """(2, 2, K) risk of the mean path and of what scatters, of iterate and average."""
+        """Return (2, 2, K) risk of the mean path and of what scatters, of iterate and average."""
         rows = zip(self.response, self.total - self.of_mean, strict=True)
         return np.array([as_parts(drivers.mean_risk(each), scattered) for each, scattered in rows])
 
 
 def as_parts(mean: np.ndarray, scattered: np.ndarray) -> np.ndarray:
-    """(2, S); what is beyond the range of a float is inf."""
+    """Return (2, S); what is beyond the range of a float is inf."""
     parts = np.array([mean, np.maximum(scattered, 0.0)])
     return np.where(np.isfinite(mean + scattered), parts, np.inf)
 
 
 def reshuffled(drivers: Drivers, course: Course, stops: np.ndarray, estimate: bool = True) -> Seen:
-    """Of epochs in a new order each.
+    """Return the risks of epochs in a new order each.
 
     Args:
         drivers: of the sample, or of the mean over samples.
@@ -88,7 +88,7 @@ def reshuffled(drivers: Drivers, course: Course, stops: np.ndarray, estimate: bo
 
 
 def _runs(drivers: Drivers, course: Course, stops: np.ndarray, rate: float, own: float | None) -> Seen:
-    """At a learning rate, with the rows' own fourth moments or given ones."""
+    """Return the risks at a learning rate, with the rows' own fourth moments or given ones."""
     sample = Sample(
         drivers.weight, drivers.count, drivers.excess, drivers.least_loss, drivers.num_samples, drivers.fourth
     )
@@ -104,7 +104,7 @@ def _runs(drivers: Drivers, course: Course, stops: np.ndarray, rate: float, own:
 
 
 def _errors(drivers: Drivers, course: Course, stops: np.ndarray, result: Seen, runs: Callable[..., Seen]) -> np.ndarray:
-    """(2, K) stated relative errors."""
+    """Return (2, K) stated relative errors."""
     parts = result.parts(drivers)
     total = parts.sum(1)
     leading = runs(course.rate, 0.0).parts(drivers)
@@ -125,7 +125,7 @@ def _errors(drivers: Drivers, course: Course, stops: np.ndarray, result: Seen, r
 def _of_one_sample(
     drivers: RowSample, course: Course, stops: np.ndarray, response: np.ndarray, parts: np.ndarray
 ) -> np.ndarray:
-    """(2, K) E²: what correlations of different eigenvectors, which theory leaves out, change."""
+    """Return (2, K) E²: what correlations of different eigenvectors, which theory leaves out, change."""
     number = drivers.num_samples
     batch = min(course.batch, number)
     trace = float(drivers.weight.sum())

@@ -31,7 +31,7 @@ ROOT = np.sqrt(2.0)
 
 
 def takes_moments(sample: object, course: Course) -> bool:
-    """Whether a run's second moments are computed from those of the rows."""
+    """Return whether a run's second moments are computed from those of the rows."""
     if not isinstance(sample, RowSample) or sample.weight.size > THRESHOLDS.diagonal_sample:
         return False
     algorithm = course.algorithm
@@ -48,7 +48,7 @@ class State(NamedTuple):
 
 
 class RowMoments:
-    """Of the rows of a sample: what does not depend on γ and B.
+    """Fourth moments of the rows of a sample, which do not depend on γ and B.
 
     Attributes:
         whole: whether all pairs of directions are there, or only each with itself.
@@ -84,11 +84,11 @@ class RowMoments:
         self.risk = half.T @ half if self.whole else sample.test
 
     def pack(self, matrix: np.ndarray) -> np.ndarray:
-        """(p,) from a symmetric matrix (J, J), or from its diagonal."""
+        """Return (p,) from a symmetric matrix (J, J), or from its diagonal."""
         return matrix[self.upper] * self.factor if self.whole else matrix
 
     def unpack(self, packed: np.ndarray) -> np.ndarray:
-        """The inverse of `pack`; of several, (p, C), with C last."""
+        """Return the inverse of `pack`; of several, (p, C), with C last."""
         if not self.whole:
             return packed
         scaled = (packed.T / self.factor).T
@@ -98,7 +98,7 @@ class RowMoments:
         return result
 
     def rowwise(self, values: np.ndarray) -> np.ndarray:
-        """(J, …) numbers of the directions, to multiply X from the left."""
+        """Return (J, …) numbers of the directions, to multiply X from the left."""
         return values[:, None] if self.whole else values
 
     @cached_property
@@ -107,24 +107,24 @@ class RowMoments:
         return self.pack(self.risk)
 
     def squared(self, mean: np.ndarray) -> np.ndarray:
-        """(…, p) of E Δ E Δᵀ."""
+        """Return (…, p) of E Δ E Δᵀ."""
         return mean[..., self.upper[0]] * mean[..., self.upper[1]] * self.factor
 
     def of_mean(self, response: np.ndarray) -> np.ndarray:
-        """(…) its risk, of responses (…, J)."""
+        """Return (…) its risk, of responses (…, J)."""
         return self.squared(response * self.start) @ self.shown
 
     def begin(self) -> State:
-        """w_0."""
+        """Return the state at w_0."""
         return State(self.squared(self.start), self.start, np.zeros_like(self.risk), 0.0)
 
     def diagonal(self, rate: float, batch: float) -> np.ndarray:
-        """(p,) of 𝒯 without the fourth moments."""
+        """Return (p,) of 𝒯 without the fourth moments."""
         first, second = self.weight[self.upper[0]], self.weight[self.upper[1]]
         return 1 - rate * (first + second) + rate**2 * (1 - 1 / batch) * first * second
 
     def edge(self, batch: float) -> float:
-        """The largest γ with which no moment grows: `𝒯 = 1 − γL + γ²K` has no eigenvalue above 1 iff `γK ≼ L`."""
+        """Return the largest γ with which no moment grows: `𝒯 = 1 − γL + γ²K` has none above 1 iff `γK ≼ L`."""
         first, second = self.weight[self.upper[0]], self.weight[self.upper[1]]
         root = np.sqrt(first + second)
         steep = self.fourth / batch
@@ -133,7 +133,7 @@ class RowMoments:
 
 
 def second_risks(rows: RowMoments, course: Course, stops: np.ndarray) -> np.ndarray:
-    """(2, K) `E (v − ŵ)ᵀ H (v − ŵ)` in the directions of Ĥ, v the iterate and what the average returns.
+    """Return (2, K) `E (v − ŵ)ᵀ H (v − ŵ)` in the directions of Ĥ, v the iterate and what the average returns.
 
     Args:
         rows: of the sample.
@@ -177,7 +177,7 @@ def _moved(
     ends: tuple[float, float],
     keeping: Keeping | None,
 ) -> State:
-    """After the steps from one number to another."""
+    """Return the state after the steps from one number to another."""
     if ends[1] <= ends[0]:
         return state
     if stage is None or ends[1] - ends[0] <= THRESHOLDS.few_steps:
@@ -191,7 +191,7 @@ def _constants(course: Course) -> tuple[float, float]:
 
 
 def _stepped(rows: RowMoments, course: Course, state: State, low: float, high: float, keeping: Keeping | None) -> State:
-    """Every step."""
+    """Take every step."""
     second, mean, cross, square = state
     numbers = np.arange(low, high)
     for rate, batch in zip(course.rates(numbers), course.batches(numbers), strict=True):
@@ -220,7 +220,7 @@ class Stage:
         self.noise = self.vectors.T @ rows.noise
 
     def after(self, state: State, steps: float, keeping: Keeping | None) -> State:
-        """State after n steps."""
+        """Return the state after n steps."""
         begin = self.vectors.T @ state.second
         driven = self.skew * state.mean
         second = self.values**steps * begin
@@ -230,7 +230,7 @@ class Stage:
         return ended if keeping is None else self._averaged(state, ended, steps, keeping)
 
     def _averaged(self, state: State, ended: State, steps: float, keeping: Keeping) -> State:
-        """With an average: coefficients of generating functions, whose poles are real."""
+        """Return the state with an average, from coefficients of generating functions, whose poles are real."""
         rows = self.rows
         rho, omega = 1 - keeping.forgetting, keeping.weight
         growth = max(float(np.log(np.abs(self.values).max())), 0.0)
@@ -254,7 +254,7 @@ class Stage:
 
 
 def divided(one: np.ndarray, other: np.ndarray, steps: float) -> np.ndarray:
-    """`Σ_s a^{n−1−s} b^s = (a^n − b^n)/(a − b)` of real a and b, to all digits that they have."""
+    """Return `Σ_s a^{n−1−s} b^s = (a^n − b^n)/(a − b)` of real a and b, to all digits that they have."""
     one, other = np.broadcast_arrays(one, other)
     larger = np.where(np.abs(one) >= np.abs(other), one, other)
     smaller = np.where(np.abs(one) >= np.abs(other), other, one)

@@ -24,16 +24,14 @@ from sgdtheory.risk.systems.moments import (
 )
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-CONSTANT_KINDS = {
-    "none": "constant",
-    "period": "rounds",
-}  # of a method → how a segment is crossed where γ and B stand still
-
-NO_STEP = Steps(decay=0.0, b=0.0, c=0.0, batch=1.0, forgetting=0.0, weight=0.0)  # of runs that have ended
+# How the step of a method depends on its number → how a segment with constant γ and B is propagated.
+CONSTANT_KINDS = {"none": "constant", "period": "rounds"}
+# The step of runs that have ended: their moments stay.
+NO_STEP = Steps(decay=0.0, b=0.0, c=0.0, batch=1.0, forgetting=0.0, weight=0.0)
 
 
 class Coefficients(NamedTuple):
-    """Of T steps: I − A, b, c, and batch sizes of all workers (T,)."""
+    """Coefficients of T steps: I − A, b, c, and batch sizes of all workers (T,)."""
 
     matrices: StepMatrices
     batch: np.ndarray
@@ -57,7 +55,7 @@ class Runs:
 
     @classmethod
     def of(cls, courses: Sequence[Course]) -> "Runs":
-        """These courses."""
+        """Return these runs side by side."""
         shape = courses[0].algorithm.batch_schedule
         rate, batch, length = np.array([(course.rate, course.batch, course.num_steps) for course in courses]).T
         if shape.flat:
@@ -68,13 +66,13 @@ class Runs:
         return cls(tuple(courses), rate, batch, length)
 
     def select(self, indices: np.ndarray) -> "Runs":
-        """Some of them."""
+        """Return some of the runs."""
         courses = tuple(self.courses[place] for place in indices)
         return Runs(courses, self.rate[indices], self.batch[indices], self.length[indices])
 
     @property
     def algorithm(self) -> Algorithm:
-        """Which all of them run."""
+        """The algorithm of all runs."""
         return self.courses[0].algorithm
 
     @cached_property
@@ -93,12 +91,12 @@ class Runs:
         return np.array([course.first_averaged for course in self.courses])
 
     def rates_at(self, steps: np.ndarray) -> np.ndarray:
-        """γ at these steps of each run, (S,) or (S, P)."""
+        """Return γ at these steps of each run, (S,) or (S, P)."""
         peak, length = (np.reshape(each, (-1, *[1] * (steps.ndim - 1))) for each in (self.rate, self.length))
         return peak * self.algorithm.schedule.factors(steps, length)
 
     def batches_at(self, steps: np.ndarray) -> np.ndarray:
-        """B at these steps, (S, P); where it takes several values among those of a run, not rounded."""
+        """Return B at these steps, (S, P); where it takes several values among those of a run, not rounded."""
         result = np.empty((len(self.courses), steps.size // len(self.courses)))
         if self.constant_batch:
             result[:] = self.batch[:, None]
@@ -110,19 +108,19 @@ class Runs:
         return result
 
     def coefficients(self, steps: np.ndarray) -> Coefficients:
-        """Of these steps, (S,) or (S, P): S P of them."""
+        """Return the coefficients of these steps, (S,) or (S, P): S P of them."""
         rates = self.rates_at(steps)
         method = self.algorithm.method
         batches = method.workers * self.batches_at(steps)
         return Coefficients(method.matrices(rates.ravel(), steps.ravel()), batches.ravel())
 
     def maps(self, steps: np.ndarray, modes: Modes) -> Generators:
-        """Maps of these steps, (S,) or (S, P), without a mode's own part."""
+        """Return the maps of these steps, (S,) or (S, P), without a mode's own part."""
         here = self.coefficients(steps)
         return generators(here.matrices, here.batch, modes.eigenvalue, itself=False)
 
     def size(self, place: int) -> Callable[[np.ndarray], np.ndarray]:
-        """What decides about the length of panels: γ_t and, where it varies, B_t."""
+        """Return the function that decides about the length of panels: γ_t and, where it varies, B_t."""
         course = self.courses[place]
 
         def size(step: np.ndarray) -> np.ndarray:
@@ -132,14 +130,14 @@ class Runs:
         return size
 
     def keeping(self) -> Keeping:
-        """How each keeps its average."""
+        """Return the constants of the average of each run."""
         average = self.algorithm.average
         kept = [(average.forgetting(course.num_steps), average.weight(course.num_steps)) for course in self.courses]
         return Keeping(*np.array(kept, dtype=float).T)
 
 
 class Setup(NamedTuple):
-    """What all runs share, whichever algorithm they are of.
+    """Quantities that all runs share, whichever algorithm they are of.
 
     Attributes:
         modes: K modes of the problem.
@@ -180,13 +178,13 @@ class Segment:
     begins: bool = False
 
     def select(self, indices: np.ndarray) -> "Segment":
-        """Of some of the runs."""
+        """Return the segment of some of the runs."""
         keeping = self.keeping and self.keeping.select(indices)
         ends = self.low[indices], self.high[indices], self.origin[indices]
         return Segment(self.setup, self.runs.select(indices), *ends, keeping, self.stops)
 
     def between(self, low: np.ndarray, high: np.ndarray) -> "Segment":
-        """A part of it."""
+        """Return a part of it."""
         stops = tuple(stop for stop in self.stops if low[0] < stop <= high[0])
         return Segment(self.setup, self.runs, low, high, self.origin, self.keeping, stops)
 
@@ -196,12 +194,12 @@ class Segment:
         return self.high - self.low
 
     def step(self) -> Steps:
-        """What each step does, (S, …), of an algorithm whose steps are all alike."""
+        """Return the coefficients of each step, (S, …), of an algorithm whose steps are all alike."""
         here = self.runs.coefficients(self.low)
         return Steps(*here.matrices, here.batch, *self._kept())
 
     def table(self, first: np.ndarray, counts: np.ndarray) -> Steps:
-        """What the steps from the first on do, (T, S, …), T the largest of the counts (S,); nothing after them."""
+        """Return the coefficients of the steps from the first on, (T, S, …), T the largest of the counts (S,)."""
         numbers = np.arange(counts.max())
         rows = zip(self.runs.courses, first.tolist(), counts.tolist(), strict=True)
         each = [_rows(course, begin + np.arange(count)) for course, begin, count in rows]
@@ -218,13 +216,13 @@ class Segment:
 
 
 def _rows(course: Course, numbers: np.ndarray) -> tuple[np.ndarray, ...]:
-    """I − A, b, c and the batch sizes of all workers, of T steps of a run."""
+    """Return I − A, b, c and the batch sizes of all workers, of T steps of a run."""
     batches = course.algorithm.method.workers * course.batches(numbers)
     return *course.matrices(numbers), np.asarray(batches, dtype=float)
 
 
 def _side_by_side(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
-    """(T, S, …) from S arrays of T or fewer rows."""
+    """Return (T, S, …) from S arrays of T or fewer rows."""
     result = np.zeros((length, len(rows), *rows[0].shape[1:]))
     for place, row in enumerate(rows):
         result[: len(row), place] = row
@@ -232,7 +230,7 @@ def _side_by_side(rows: Sequence[np.ndarray], length: int) -> np.ndarray:
 
 
 def with_started_average(moments: Moments, segment: Segment) -> Moments:
-    """Moments before the segment; where the average begins, with an empty sum or with the iterate."""
+    """Return the moments before the segment; where the average begins, with an empty sum or with the iterate."""
     if not (segment.begins and segment.runs.algorithm.average.starts_at_iterate()):
         return moments
     cross = np.einsum("...ijk,j->...ik", moments.own, segment.runs.output)
@@ -240,7 +238,7 @@ def with_started_average(moments: Moments, segment: Segment) -> Moments:
 
 
 class Point(NamedTuple):
-    """What is known after a number of steps: Σ oᵀM o, Σ oᵀx and Σ S², (2,) each, bias and variance at σ² = 1.
+    """Sums after a number of steps: Σ oᵀM o, Σ oᵀx and Σ S², (2,) each, bias and variance at σ² = 1.
 
     And their `size`, (2, 3), as `Ends` has it.
     """
@@ -253,7 +251,7 @@ class Point(NamedTuple):
 
 
 def point(step: float, moments: Moments, output: np.ndarray, size: Any = 0.0) -> Point:
-    """What is known of the first run, whose moments these are, with sums of that size."""
+    """Return the sums of the first run of these moments, whose sums have that size."""
     sums = ends(moments, output, size)
     return Point(step, sums.iterate[:, 0], sums.cross[:, 0], sums.square[:, 0].copy(), sums.size[:, 0])
 
@@ -273,17 +271,17 @@ class Propagated(NamedTuple):
 
 
 def propagated(moments: Moments, points: list[Point] | None = None) -> Propagated:
-    """Exactly."""
+    """Return an exact state with the points on the way."""
     return Propagated(moments, points or [], np.zeros(moments.square.shape[1], dtype=bool))
 
 
 def in_closed_form(ended: MomentsAndSize, near: np.ndarray) -> Propagated:
-    """In closed form."""
+    """Return the state at the end of a closed form."""
     return propagated(ended.moments)._replace(size=ended.size, near=near)
 
 
 def joined(parts: Sequence[tuple[np.ndarray, Propagated]]) -> Propagated:
-    """What became of some of the runs each, as one."""
+    """Return the joint state of runs that were propagated in parts."""
     moments = together([(indices, one.moments) for indices, one in parts])
     points = [each for _, one in parts for each in one.points]
     order = np.argsort(np.concatenate([indices for indices, _ in parts]))
@@ -296,7 +294,7 @@ def joined(parts: Sequence[tuple[np.ndarray, Propagated]]) -> Propagated:
 
 
 def continued(done: Propagated, after: Propagated, segment: Segment) -> Propagated:
-    """What is done after one more segment."""
+    """Return the state after one more segment."""
     size = after.size
     points = after.points
     if np.any(done.size):
@@ -307,13 +305,13 @@ def continued(done: Propagated, after: Propagated, segment: Segment) -> Propagat
 
 
 def _point_after(done: Propagated, there: Point, segment: Segment) -> Point:
-    """With what rounding has left before the segment."""
+    """Return a point with the rounding errors that were left before the segment."""
     sums = Ends(*(each[:, None] for each in there[1:]))
     return there._replace(size=size_after(done, sums, segment)[:, 0])
 
 
 def size_after(done: Propagated, sums: Ends, segment: Segment) -> np.ndarray:
-    """(2, S, 3) size of the sums after one more segment, whose own is that of `sums`.
+    """Return (2, S, 3) size of the sums after one more segment, whose own is that of `sums`.
 
     What rounding has left of moments goes the way of these: its share stays. Of moments that have lost all their digits
     there is no share: their size stays, in every iterate that an average takes.
@@ -331,7 +329,7 @@ def size_after(done: Propagated, sums: Ends, segment: Segment) -> np.ndarray:
 
 
 def segment_ends(runs: Runs) -> list[list[tuple[float, float]]]:
-    """The ends of the segments of each run."""
+    """Return the ends of the segments of each run."""
     algorithm = runs.algorithm
     if not (algorithm.schedule.flat and algorithm.batch_schedule.flat):
         return [segments(course) for course in runs.courses]
@@ -371,7 +369,7 @@ def kinds_of(segment: Segment) -> np.ndarray:
 
 
 def _kind_of(course: Course, low: float, high: float) -> str:
-    """Of a run, where a shape is not flat."""
+    """Return how a run with a shape that is not flat is propagated."""
     algorithm = course.algorithm
     method = course.algorithm.method
     if not (algorithm.schedule.smooth and algorithm.batch_schedule.smooth):
