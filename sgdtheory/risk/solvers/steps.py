@@ -239,7 +239,6 @@ def _compiled_alike(
     state: Any, maps: StepMaps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
 ) -> Moments:
     """Take steps that are all alike in one loop of JAX."""
-
     filled = Filled.of(counts.size, modes)
     counts = np.pad(counts, (0, filled.lanes - counts.size))
     return filled.run(_loop_alike(output, averaged), state, filled.wide(maps), modes, counts)
