@@ -1,8 +1,9 @@
 """Thresholds between the solvers: the one place that says from where on a run is solved in another way.
 
 Most of them are a matter of time: on both sides of a threshold two solvers give the same risk, and
-`python -m benchmarks.thresholds` prints how long each of them takes at half, once and twice the threshold. Thresholds
-that keep digits or end a search for time name the test or the limit that they rest on.
+`python -m benchmarks.thresholds` prints how long each of them takes at half, once and twice the threshold. The others
+keep digits, or refuse runs that would take too long.
+
 """
 
 from dataclasses import dataclass
@@ -13,15 +14,15 @@ class Thresholds:
     """Numbers of steps, rounds or unknowns from which on another solver is used.
 
     Attributes:
-        few_steps: Constant segments of at most so many steps are stepped through: as fast as the contour integral, and
-            without its rounding.
+        few_steps: Constant segments of at most so many steps are stepped through, which has no error of a contour. At
+            the threshold it takes 4 times as long for averaged SGD, and 1.6 times for heavy ball.
         together: Constant runs that are solved side by side are stepped through up to so many steps, because the steps
             of many runs share the cost of a call.
         together_smooth: The same for runs with a schedule, whose other solver, panels, is slower than a closed form.
         together_compiled: The same for runs with a schedule whose steps are compiled.
         compiled_from: So many steps or more are taken in a compiled loop: fewer take less time in NumPy than the
             compilation does.
-        short_smooth: Smooth segments of at most so many steps are stepped through: as fast as panels.
+        short_smooth: Smooth segments of at most so many steps are stepped through, faster than panels.
         short_oscillating: The same for methods that change with the step, times the square of the order of a panel:
             their moments oscillate, so that panels are many.
         rounds_by_steps: At most so many rounds of local steps are stepped through.
@@ -33,7 +34,8 @@ class Thresholds:
         most_steps: More steps are not taken one by one, which would take more than some seconds: the call refuses.
         delayed_like_any: Up to this delay a run is solved like any linear method, with a vector for each step of delay:
             as fast as the solver of long delays, and panels follow its schedules.
-        delayed_by_steps: Delayed runs of at most so many steps are stepped through.
+        delayed_by_steps: Delayed runs of at most so many steps are stepped through: where oscillations last as long, the
+            line integral takes as much time; where they do not, the contour takes a twentieth.
         adjugate_unknowns: Systems of at most so many unknowns are solved by determinants, for all points of a contour
             together; larger ones are eliminated at every point.
         whole_sample: Samples with at most so many directions keep the moments of all pairs of directions: 32 directions
