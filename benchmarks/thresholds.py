@@ -55,16 +55,11 @@ CASES = (
 def main() -> None:
     """Print the table."""
     table = Table(title=f"milliseconds of processor time of one call, the least of {REPEATS}; {os.cpu_count()} cores")
-    for header in (
-        "threshold",
-        "value",
-        "runs: solver below, solver above",
-        "steps",
-        "below",
-        "above",
-        "above / below",
-    ):
-        table.add_column(header, justify="left" if header.startswith("runs") else "right")
+    table.add_column("threshold")
+    table.add_column("value", justify="right")
+    table.add_column("runs: solver below, solver above")
+    for header in ("steps", "below", "above", "above / below"):
+        table.add_column(header, justify="right")
     for case in CASES:
         value = getattr(Thresholds(), case.name)
         for factor in FACTORS:

@@ -34,8 +34,8 @@ class Thresholds:
         most_steps: More steps are not taken one by one, which would take more than some seconds: the call refuses.
         delayed_like_any: Up to this delay a run is solved like any linear method, with a vector for each step of delay:
             as fast as the solver of long delays, and panels follow its schedules.
-        delayed_by_steps: Delayed runs of at most so many steps are stepped through: where oscillations last as long, the
-            line integral takes as much time; where they do not, the contour takes a twentieth.
+        delayed_by_steps: Delayed runs of at most so many steps are stepped through. Where oscillations last that long,
+            the line integral takes as much time; where they do not, the contour takes a twentieth.
         adjugate_unknowns: Systems of at most so many unknowns are solved by determinants, for all points of a contour
             together; larger ones are eliminated at every point.
         whole_sample: Samples with at most so many directions keep the moments of all pairs of directions: 32 directions
