@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 import sgdtheory as st
-from sgdtheory.risk import run_risks
-from sgdtheory.risk.thresholds import THRESHOLDS, Thresholds
+from sgdtheory.risk import THRESHOLDS, Thresholds, run_risks
 
 PROBLEM = st.PowerLaw(2.0, 3.0)
 LAST = st.LastIterate()

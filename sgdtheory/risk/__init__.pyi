@@ -1,5 +1,6 @@
 from .choose import COMPILED_FROM as COMPILED_FROM
 from .choose import course_risk as course_risk
+from .choose import kind_of as kind_of
 from .choose import run_risks as run_risks
 from .mean_field.equivalent import checked_for_risk as checked_for_risk
 from .mean_field.equivalent_runs import EquivalentRuns as EquivalentRuns
@@ -27,3 +28,5 @@ from .systems.mean_path import mean_paths as mean_paths
 from .systems.mean_path import mean_risk as mean_risk
 from .systems.mean_path import mean_risks_along as mean_risks_along
 from .systems.mean_path import one_minus_power as one_minus_power
+from .thresholds import THRESHOLDS as THRESHOLDS
+from .thresholds import Thresholds as Thresholds
