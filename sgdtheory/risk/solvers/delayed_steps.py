@@ -29,6 +29,8 @@ STEPS_AT_ONCE = 4096
 # longer than the steps.
 MOST_COMPILED = 16
 
+LABEL_NOISE = np.array([0.0, 1.0])[:, None, None]  # σ² of bias and of variance.
+
 Law = tuple[tuple[int, float], ...]  # The delays that occur and their probabilities.
 
 
@@ -87,7 +89,7 @@ class Drive(NamedTuple):
         """Return B/x² times the second moment that noise adds, (2, S, K), from the r_i where gradients are taken."""
         risk = delayed.sum(-1, keepdims=True)
         if self.label_noise is None:
-            return delayed + self.multiplicity * (risk + xp.asarray([0.0, 1.0])[:, None, None])
+            return delayed + self.multiplicity * (risk + LABEL_NOISE)
         return xp.stack([0 * delayed[0], self.multiplicity * (risk[0] + self.label_noise)])
 
 
@@ -177,12 +179,14 @@ def _along(
 
 def _in_numpy(history: History, now: int, steps: Step, drive: Drive, law: Law, averaged: bool) -> History:
     """Take the T steps of a table of γ and B, (T, S) each."""
+    ring = history.products
     for number, (rate, batch) in enumerate(zip(steps.rate, steps.batch, strict=True), start=now):
-        step = steps._replace(rate=rate, batch=batch)
-        after = next_moments(history, number, step, drive, law, averaged)
-        history.products[(number + 1) % len(history.products)] = after.products
-        history = after._replace(products=history.products)
+        step = Step(rate, batch, steps.kept, steps.weight)
+        newest, cross, square = next_moments(history, number, step, drive, law, averaged)
+        ring[(number + 1) % len(ring)] = newest
+        history = History(ring, cross, square)
     return history
+
 
 
 def _compiled(history: History, now: int, steps: Step, drive: Drive, law: Law, averaged: bool) -> History:
