@@ -1,0 +1,214 @@
+"""One table of what must agree: every method, schedule and average of the registries, on a pair of problems.
+
+A new method, schedule or average joins the table through its line in the registry. Each entry of `PAIRS` compares two
+ways to the same number that have as little code in common as possible, with the domain on which they must agree and
+the relative difference that is allowed beside the stated error. One in eight combinations is tried by default, so that
+every method meets every schedule or nearly so; the others are slow.
+"""
+
+import contextlib
+import itertools
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.algorithms import Course, parameters
+from sgdtheory.algorithms.registry import AVERAGES, METHODS, SCHEDULES
+from sgdtheory.risk import THRESHOLDS, course_risk
+from tests import dense_recursion
+from tests.marks import slow
+
+FEW = st.PowerLaw(2.0, 3.0, noise_variance=0.5, dim=5)
+FLAT = st.LeastSquares([1.0, 0.9, 0.2], [0.3, 1.0, 0.5], 0.1)
+PROBLEMS = {"power law": FEW, "three directions": FLAT}
+NUM_STEPS = 420
+BATCH = 4
+NEVER = 1e9  # A threshold that no run reaches.
+STANDARD_ERRORS = 5.0  # Gaussian means are farther in 6e-7 of the tests.
+
+
+def combinations():
+    """All of a method, a schedule, an average and a problem; those whose indices do not add up are slow."""
+    for chosen in itertools.product(*map(enumerate, (METHODS, SCHEDULES, AVERAGES, PROBLEMS))):
+        (m, s, a, p), case = zip(*chosen, strict=True)
+        tried = (m + s + a) % len(AVERAGES) == 0 and (m + s) % len(PROBLEMS) == p
+        yield case if tried else slow(*case)
+
+
+def instance(kind):
+    """The kind with the first values of its sliders, as the explorer shows it."""
+    if hasattr(kind, "written"):  # stages, which are set by a text
+        return kind((0.0, 0.5), (1.0, 0.3))
+    fields = parameters(kind)
+    return kind(**{name: type(said.slider.step)(said.slider.first) for name, said in fields.items() if said.slider})
+
+
+def algorithm_of(method, schedule, average):
+    return st.Algorithm(instance(METHODS[method]), instance(SCHEDULES[schedule]), average=instance(AVERAGES[average]))
+
+
+def has_theory(algorithm):
+    try:
+        st.excess_risk(FLAT, batch_size=4, learning_rate=0.01, num_samples=40, algorithm=algorithm)
+    except ValueError:
+        return False
+    return True
+
+
+def rate_of(problem, algorithm):
+    """A third of the threshold of a constant learning rate; a fixed rate of weights for methods that have none."""
+    if not algorithm.linear:
+        return 0.02
+    steady = st.Algorithm(algorithm.method)
+    try:
+        return float(st.max_stable_learning_rate(problem, batch_size=BATCH, algorithm=steady)) / 3
+    except ValueError:  # coefficients that change with the step
+        return 0.1
+
+
+@contextlib.contextmanager
+def thresholds(**moved):
+    """Other thresholds between solvers, for as long as the context is open."""
+    before = {name: getattr(THRESHOLDS, name) for name in moved}
+    for name, value in moved.items():
+        object.__setattr__(THRESHOLDS, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            object.__setattr__(THRESHOLDS, name, value)
+
+
+def path_end(problem, setting, algorithm):
+    path = st.risk_path(problem, **setting, algorithm=algorithm, points=4)
+    returned = path.iterate if isinstance(algorithm.average, st.LastIterate) else path.average
+    return returned.total[-1]
+
+
+def every_step(problem, setting, algorithm):
+    with thresholds(few_steps=NEVER, short_smooth=NEVER, rounds_by_steps=NEVER, delayed_by_steps=NEVER):
+        return st.excess_risk(problem, **setting, algorithm=algorithm).total
+
+
+def compiled(problem, setting, algorithm):
+    """Single steps in a compiled loop."""
+    course = Course(algorithm, setting["batch_size"], setting["learning_rate"], NUM_STEPS)
+    with thresholds(few_steps=NEVER, short_smooth=NEVER, rounds_by_steps=NEVER, delayed_by_steps=NEVER):
+        return float(course_risk(problem, course, compiled_from=1.0).parts.sum())
+
+
+def side_by_side(problem, setting, algorithm):
+    """Beside longer, shorter and larger runs in one call."""
+    samples = np.array([0.2, 1.0, 7.0, 1.3]) * setting["num_samples"]
+    many = {**setting, "num_samples": samples, "batch_size": [BATCH, BATCH, 8, 1]}
+    return st.excess_risk(problem, **many, algorithm=algorithm).total[1]
+
+
+def dense(problem, setting, algorithm):
+    average = {
+        st.LastIterate: "last",
+        st.UniformAverage: ("uniform", None),
+        st.TailAverage: ("tail", getattr(algorithm.average, "fraction", None)),
+        st.ExponentialAverage: ("exponential", 1 - algorithm.average.forgetting(NUM_STEPS)),
+    }[type(algorithm.average)]
+    parts = dense_recursion.risk(
+        problem,
+        algorithm,
+        batch=setting["batch_size"],
+        rate=setting["learning_rate"],
+        num_steps=NUM_STEPS,
+        average=average,
+    )
+    return parts.sum()
+
+
+def single(algorithm):
+    """Linear methods of one vector of noise, whose coefficients are public."""
+    return algorithm.linear and algorithm.method.sequential and not isinstance(algorithm.method, st.DelayedSGD)
+
+
+class Pair(NamedTuple):
+    """A second way to the risk, the algorithms that it takes, and the relative difference that is allowed."""
+
+    way: object
+    domain: object
+    allowed: float
+
+
+PAIRS = {
+    "the end of the path": Pair(path_end, lambda algorithm: True, 1e-9),
+    "every step": Pair(every_step, lambda algorithm: algorithm.linear, 1e-9),
+    "compiled steps": Pair(compiled, lambda algorithm: algorithm.linear, 1e-9),
+    "side by side": Pair(side_by_side, lambda algorithm: algorithm.linear, 1e-9),
+    "dense moments": Pair(dense, single, 1e-9),
+}
+
+
+def setting_of(problem, algorithm):
+    samples = BATCH * NUM_STEPS * (algorithm.workers if algorithm.linear else 1)
+    return {"batch_size": BATCH, "learning_rate": rate_of(problem, algorithm), "num_samples": samples}
+
+
+@pytest.mark.parametrize(("method", "schedule", "average", "name"), combinations())
+def test_every_way_leads_to_the_same_risk(method, schedule, average, name):
+    algorithm = algorithm_of(method, schedule, average)
+    if not has_theory(algorithm):
+        pytest.skip("is simulated only")
+    problem = PROBLEMS[name]
+    setting = setting_of(problem, algorithm)
+    risk = st.excess_risk(problem, **setting, algorithm=algorithm)
+    assert np.isfinite(risk.total)
+    for words, pair in PAIRS.items():
+        if pair.domain(algorithm):
+            other = pair.way(problem, setting, algorithm)
+            allowed = pair.allowed + (risk.relative_error if algorithm.linear else 1e-9)
+            assert other == pytest.approx(risk.total, rel=allowed), words
+
+
+def test_a_wrong_schedule_is_seen():
+    """The negative control: the same ways with another learning rate do not agree."""
+    algorithm = algorithm_of("heavy-ball", "cosine", "last")
+    setting = setting_of(FEW, algorithm)
+    risk = st.excess_risk(FEW, **setting, algorithm=algorithm)
+    wrong = {**setting, "learning_rate": setting["learning_rate"] * (1 + 1e-6)}
+    for words, pair in PAIRS.items():
+        assert pair.way(FEW, wrong, algorithm) != pytest.approx(risk.total, rel=1e-9), words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("schedule", "average"), [("cosine", "last"), ("constant", "tail")])
+def test_simulated_runs_have_that_risk(method, schedule, average):
+    """Within five standard errors and the stated error: a false alarm in 6e-7 of the tests."""
+    algorithm = algorithm_of(method, schedule, average)
+    if not has_theory(algorithm):
+        pytest.skip("is simulated only")
+    setting = setting_of(FEW, algorithm)
+    risk = st.excess_risk(FEW, **setting, algorithm=algorithm)
+    found = st.simulate(jax.random.key(0), FEW, **setting, algorithm=algorithm, num_replicas=4096)
+    scatter = STANDARD_ERRORS * float(found.standard_error)
+    assert abs(float(found.mean) - risk.total) <= scatter + risk.relative_error * risk.total
+    if algorithm.linear:  # the negative control: twice the noise is seen
+        noisier = st.PowerLaw(2.0, 3.0, noise_variance=1.0, dim=5)
+        wrong = st.excess_risk(noisier, **setting, algorithm=algorithm)
+        assert abs(float(found.mean) - wrong.total) > scatter
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_moments_grow_beyond_the_threshold_alone(method):
+    algorithm = algorithm_of(method, "constant", "last")
+    if not (algorithm.linear and algorithm.steady):
+        pytest.skip("has no threshold")
+    edge = float(st.max_stable_learning_rate(FEW, batch_size=BATCH, algorithm=algorithm))
+    samples = np.array([1e6, 4e6]) * BATCH * algorithm.workers
+    below, above = (
+        st.excess_risk(
+            FEW, batch_size=BATCH, learning_rate=factor * edge, num_samples=samples, algorithm=algorithm
+        ).total
+        for factor in (0.99, 1.01)
+    )
+    assert below[1] == pytest.approx(below[0], rel=1e-6)
+    assert above[1] > 10 * above[0] or np.isinf(above[1])
