@@ -152,7 +152,7 @@ def setting_of(problem, algorithm):
     return {"batch_size": BATCH, "learning_rate": rate_of(problem, algorithm), "num_samples": samples}
 
 
-@pytest.mark.parametrize(("method", "schedule", "average", "name"), combinations())
+@pytest.mark.parametrize(("method", "schedule", "average", "name"), list(combinations()))
 def test_every_way_leads_to_the_same_risk(method, schedule, average, name):
     algorithm = algorithm_of(method, schedule, average)
     if not has_theory(algorithm):

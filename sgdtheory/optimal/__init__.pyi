@@ -1,11 +1,11 @@
 from .frontier import Frontier as Frontier
 from .frontier import Pareto as Pareto
 from .frontier import pareto as pareto
+from .knots import KnotShape as KnotShape
+from .knots import spread_knots as spread_knots
 from .named import NamedSchedule as NamedSchedule
 from .named import named_schedules as named_schedules
 from .run import Run as Run
-from .run import spread_knots as spread_knots
-from .schedule import KnotShape as KnotShape
 from .schedule import OptimalSchedule as OptimalSchedule
 from .schedule import optimal_schedule as optimal_schedule
 from .search import Search as Search

@@ -12,8 +12,7 @@ from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import LastIterate
 from sgdtheory.critical import TunedRisk
 from sgdtheory.optimal.few_steps import few_steps, few_steps_near
-from sgdtheory.optimal.run import Run, spread_knots
-from sgdtheory.optimal.schedule import KnotShape
+from sgdtheory.optimal.knots import KnotShape, spread_knots
 from sgdtheory.optimal.search import SPACINGS, Search
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import stability_edge
@@ -172,7 +171,7 @@ class _Powers:
             return _one_step(self.problem, batch)
         search = Search(self.problem, steps, steps * batch, False, LastIterate())
         knots = spread_knots(steps, SPACINGS[3])
-        run = Run(search.modes, self.problem.noise_variance, steps, knots)
+        run = search.run(knots)
         log_left, log_batch = np.log1p(-knots / steps), np.full(knots.size, np.log(batch))
 
         def value(point: np.ndarray) -> tuple[float, np.ndarray]:

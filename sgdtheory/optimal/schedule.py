@@ -1,7 +1,7 @@
 """The best learning rates and batch sizes, by the gradient of the exact risk or of an equivalent's (THEORY.md T26)."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,10 +17,9 @@ from sgdtheory.algorithms import (
     LastIterate,
     LinearMethod,
     NonlinearMethod,
-    Shape,
 )
 from sgdtheory.optimal.equivalent_search import EquivalentSearch
-from sgdtheory.optimal.run import place
+from sgdtheory.optimal.knots import KnotShape
 from sgdtheory.optimal.search import AbstractSearch, Knots, Search
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import EquivalentRuns, checked_for_risk, course_risk
@@ -28,32 +27,6 @@ from sgdtheory.risk import EquivalentRuns, checked_for_risk, course_risk
 BELOW_EDGE = "least among learning rates up to the stability edge; few steps with one beyond it may have less risk"
 SAME_ON_FEW = 1e-6  # relative, of risks on few knots: of one optimum
 ROUGH = 0.05  # relative: where an equivalent may be so far off, simulations should tell
-
-
-@dataclass(frozen=True)
-class KnotShape(Shape):
-    """A shape by its values at steps of a run: `log f` is linear in `log((t + 1)/(n − t))` between them.
-
-    Args:
-        num_steps: n of the run that it is for; with another number of steps it is stretched.
-        steps: (J,) from 0 to n − 1.
-        values: (J,) f > 0 there.
-    """
-
-    num_steps: float
-    steps: tuple[float, ...]
-    values: tuple[float, ...]
-
-    def at(self, fraction: Any, xp: Any = np) -> Any:
-        """f(u)."""
-        step = xp.clip(xp.asarray(fraction) * self.num_steps, 0.0, self.num_steps - 1)
-        where = xp.log((step + 1) / (self.num_steps - step))
-        known = place(np.array(self.steps), self.num_steps)
-        return xp.exp(xp.interp(where, xp.asarray(known), xp.log(xp.asarray(self.values))))
-
-    def knots(self) -> tuple[float, ...]:
-        """The inner ones."""
-        return tuple(step / self.num_steps for step in self.steps[1:-1])
 
 
 @dataclass(frozen=True)
@@ -146,15 +119,15 @@ def optimal_schedule(
     B_t and, where the batch size is left open, over B_t ≥ 1, not rounded, with `Σ B_t = D`. Schedules with single steps
     beyond the edge are not searched; with few steps and large batches one of them may have several times less risk.
     Both are given by knots that lie dense at both ends of the run: a third of an e-fold of the distance from the nearer
-    end apart, or at every step if there are at most 64. With more steps, from three starts on few knots by L-BFGS, and
-    on more and more by Newton's method, from the exact gradient: a schedule that is smooth between knots. One that is
-    free at every step had less risk by more than 10⁻³ in 9 of 20 problems with 65 to 100 steps, by 5% once. With at
-    most 64, by Newton's method side by side, from smooth schedules, Chebyshev's steps in several orders and random
-    ones, and from the best one with its steps in other orders or with one rate changed, until that leads to no better
-    one. The least is taken; `agreeing` says how many searches ended there. Of SignSGD() and Adam() it is the risk of
-    the deterministic equivalent, stepped through: the learning rates of the last iterate at a constant batch size,
-    without a bound above, up to 20,000 steps. There a fourth start rises first, and all searches are Newton's. With
-    1000 steps it takes 20 s.
+    end apart, or at every step if there are at most 64. All searches are Newton's method, side by side, with the exact
+    gradient. With more than 64 steps they begin at three starts on few knots, and the best one goes on with more and
+    more: a schedule that is smooth between knots. One that is free at every step had less risk by more than 10⁻³ in 9
+    of 20 problems with 65 to 100 steps, by 5% once. With at most 64 steps searches begin at smooth schedules,
+    Chebyshev's steps in several orders and random ones, and from the best one with its steps in other orders or with
+    one rate changed, until that leads to no better one. The least is taken; `agreeing` says how many searches ended
+    there. For SignSGD() and Adam() the risk is that of the deterministic equivalent, stepped through: the learning
+    rates of the last iterate at a constant batch size, without a bound above, up to 20,000 steps. There a fourth start
+    rises first. With 1000 steps the search takes 20 s.
 
     Example:
         >>> import sgdtheory as st
@@ -252,17 +225,19 @@ def _result(
     half: Knots,
     evidence: Evidence,
 ) -> OptimalSchedule:
-    n, steps = search.num_steps, tuple(best.steps.tolist())
+    free = search.freedom
+    n = search.num_steps
+    steps = tuple(best.steps.tolist())
     rates = np.exp(best.log_rate)
-    batches = np.exp(best.log_batch) if search.ramp else np.array([search.mean_batch])
-    shape = Constant() if search.constant else KnotShape(n, steps, tuple((rates / rates.max()).tolist()))
-    ramp = KnotShape(n, steps, tuple((batches / batches.max()).tolist())) if search.ramp else Constant()
+    batches = np.exp(best.log_batch) if free.ramp else np.array([free.mean_batch])
+    shape = Constant() if free.constant else KnotShape(n, steps, tuple((rates / rates.max()).tolist()))
+    ramp = KnotShape(n, steps, tuple((batches / batches.max()).tolist())) if free.ramp else Constant()
     algorithm = Algorithm(method, schedule=shape, batch_schedule=ramp, average=search.average)
     course = Course(algorithm, float(batches.max()), float(rates.max()), n, rounded=False)
     found = course_risk(problem, course, estimate=not algorithm.linear)
     return OptimalSchedule(
         num_steps=n,
-        num_samples=search.num_samples,
+        num_samples=free.num_samples,
         peak_learning_rate=float(rates.max()),
         peak_batch_size=float(batches.max()),
         algorithm=algorithm,

@@ -7,7 +7,8 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import Course
-from sgdtheory.optimal.run import Run, place, spread_knots
+from sgdtheory.optimal.knots import place, spread_knots
+from sgdtheory.optimal.run import Run
 from sgdtheory.risk import course_risk
 
 NOISE = 0.7
@@ -43,13 +44,15 @@ def test_panels_end_at_knots_and_are_no_wider_than_asked(widest):
     n = 30_000
     knots = np.array([0.0, 40.0, 2000.0, 9000.0, 29_000.0, 29_950.0, n - 1])
     run = Run(PROBLEM.modes(1e-9), NOISE, n, knots, widest=widest)
-    assert set(knots) <= set(run.edges)
-    assert (run.edges[0], run.edges[-1]) == (0, n)
-    long = np.diff(run.edges) > 24
-    widths = np.diff(place(np.minimum(run.edges, n - 1), n))[long]
+    edges = np.append([segment.low for segment in run.segments], n)
+    assert set(knots) <= set(edges)
+    assert edges[0] == 0
+    long = np.diff(edges) > 24
+    widths = np.diff(place(np.minimum(edges, n - 1), n))[long]
     assert widths.max() < 1.15 * widest
     assert widths.min() > widest / 3  # nor much narrower
-    assert ((run.panel >= 0) == long).all()
+    equations = [segment.step.size for segment in run.segments]
+    np.testing.assert_array_equal(equations, np.where(long, 7, np.diff(edges)))
 
 
 AVERAGES = st.LastIterate(), st.UniformAverage(), st.TailAverage(0.4), st.ExponentialAverage(window=0.1)
@@ -106,6 +109,26 @@ def test_the_gradient_of_every_step_is_that_of_automatic_differentiation():
     np.testing.assert_allclose(found.batch, by_batch, rtol=1e-9, atol=1e-14)
     with pytest.raises(AssertionError):  # control: the step before
         np.testing.assert_allclose(found.rate, np.roll(by_rate, 1), rtol=1e-2)
+
+
+@pytest.mark.parametrize("num_steps", [6, 3000])
+@pytest.mark.parametrize("average", AVERAGES, ids=lambda average: type(average).__name__)
+def test_schedules_side_by_side_are_each_alone(num_steps, average):
+    """Also where there are more than are computed at once, and directions that count together."""
+    rng, modes = np.random.default_rng(0), st.PowerLaw(2.0, 3.0).modes(0.1)
+    assert not np.allclose(modes.multiplicity, 1)
+    run = Run(modes, NOISE, num_steps, spread_knots(num_steps, 2.0), average)
+    log_rate = rng.uniform(-3, 0.3, (5, run.knots.size))
+    log_batch = rng.uniform(1, 6, (5, run.knots.size))
+    run.together = 2
+    found = run.risk_and_gradient(log_rate, log_batch)
+    for k in range(5):
+        one = run.risk_and_gradient(log_rate[k], log_batch[k])
+        assert found.risk[k] == pytest.approx(one.risk, rel=1e-12)
+        np.testing.assert_allclose(found.rate[k], one.rate, rtol=1e-9, atol=1e-13)
+        np.testing.assert_allclose(found.batch[k], one.batch, rtol=1e-9, atol=1e-13)
+        samples = run.num_samples(log_batch)
+        np.testing.assert_allclose(samples[1][k], run.num_samples(log_batch[k])[1], rtol=1e-12)
 
 
 def test_long_runs_agree_with_the_exact_risk():

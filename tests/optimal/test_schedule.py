@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.optimal.schedule import KnotShape, _steps
+from sgdtheory.optimal.knots import KnotShape
+from sgdtheory.optimal.schedule import _steps
+from sgdtheory.optimal.schedules import Edge
 from sgdtheory.optimal.search import STARTS, Knots, Search
-from sgdtheory.optimal.variables import Edge
 from sgdtheory.risk import stability_edge
 from tests.marks import slow
 
@@ -56,17 +57,19 @@ def test_numbers_of_steps():
 
 def test_starts_that_agree_are_counted(monkeypatch):
     """Those within 1e-6 of the least risk; the least is carried on."""
-    steps, risks = np.array([0.0, 40.0, 99.0]), iter(2 * [0.65, 0.5, 0.5 + 2.5e-7])
+    steps, risks = np.array([0.0, 40.0, 99.0]), [0.65, 0.5, 0.5 + 2.5e-7]
     carried = []
 
-    def begun(self, start):
-        return Knots(steps, np.log([0.2, 0.4, 0.1]), np.full(3, np.log(8.0)), next(risks), 0.0)
+    def begun(self):
+        rates, batches = np.log([0.2, 0.4, 0.1]), np.full(3, np.log(8.0))
+        found = [Knots(steps, rates, batches, risk, 0.0) for risk in risks]
+        return dict(zip(self.starts, found, strict=True))
 
     def finished(self, found):
         carried.append(found.risk)
         return found, found
 
-    monkeypatch.setattr(Search, "begun", begun)
+    monkeypatch.setattr(Search, "begun_each", begun)
     monkeypatch.setattr(Search, "finished", finished)
     best = st.optimal_schedule(st.LeastSquares([1.0], [2.0]), num_samples=805, batch_size=8)
     assert carried == [0.5]
@@ -272,5 +275,4 @@ def test_the_edge_between_tabulated_batch_sizes(problem):
     ratio = np.exp(edge.at(np.log(sizes))[0]) / stability_edge(problem, sizes)
     assert ratio.max() <= 1
     assert ratio.min() > 1 - 1e-5
-    least = [edge.least_batch(each)[0] for each in edge.at(np.log(sizes))[0]]
-    np.testing.assert_allclose(least, np.log(sizes), atol=1e-2)
+    np.testing.assert_allclose(edge.least_batch(edge.at(np.log(sizes))[0])[0], sizes, rtol=1e-2)

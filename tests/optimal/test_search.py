@@ -1,31 +1,32 @@
 """Searches: what they know, where they begin and end, against what is known in closed form."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.optimal.run import Run, spread_knots
+from sgdtheory.optimal.knots import spread_knots
+from sgdtheory.optimal.schedules import Schedules
 from sgdtheory.optimal.search import STARTS, Knots, Search, lower_bound
-from sgdtheory.optimal.variables import Varied
 from tests.scaled import SCALES, Scaled
 
 PROBLEM = st.LeastSquares([1.0, 0.3, 0.05], [0.5, 0.4, 0.3], noise_variance=0.5)
 STEPS, SAMPLES = 200, 2600.0
-KINDS = [(True, False), (True, True), (False, False), (False, True)]  # batch sizes vary, γ does not
 
 
 @pytest.fixture
 def begins(monkeypatch):
-    """What Newton's searches begin from; they end there."""
+    """What searches begin from; they end there."""
     seen = []
 
-    def stays(value, begin, gain):
-        seen.append(begin)
-        return value(begin)
+    class Stays:
+        def __init__(self, function, begin):
+            seen.append(begin)
+            self.here = function(begin)
 
-    monkeypatch.setattr("sgdtheory.optimal.search.minimum", stays)
+        def ended(self, gain):
+            return self.here
+
+    monkeypatch.setattr("sgdtheory.optimal.search.Searches", Stays)
     return seen
 
 
@@ -49,7 +50,7 @@ def test_more_knots_from_search_to_search():
     search = Search(problem, n, n * batch, False, st.LastIterate())
     edge = float(st.max_stable_learning_rate(problem, batch_size=batch))
     assert search.edge == pytest.approx(edge, rel=1e-5)
-    assert search.freedom.largest_rate == search.edge
+    assert search.freedom.highest == 0
     assert not search.few
     begun = search.begun()
     half, best = search.finished(begun)
@@ -70,7 +71,7 @@ def test_more_knots_from_search_to_search():
 
 def test_a_constant_rate_up_to_a_share_of_the_edge():
     search = Search(PROBLEM, STEPS, SAMPLES, True, st.LastIterate(), True, 0.25)
-    assert search.freedom.largest_rate == 0.25 * search.edge
+    assert search.freedom.highest == np.log(0.25)
     rates = np.exp(search.finished(search.begun())[1].log_rate)
     np.testing.assert_allclose(rates, 0.25 * search.edge, rtol=1e-9)  # more would be better
 
@@ -91,30 +92,14 @@ def test_what_a_search_knows():
         np.testing.assert_allclose(scaled.eigenvalue, scale * modes.eigenvalue, rtol=1e-12)
 
 
-def test_the_largest_slope_is_told_where_no_bound_holds(monkeypatch):
+def test_the_largest_slope_is_told_where_no_bound_holds(begins, monkeypatch):
     """Of four knots, one of them held."""
-    search, slope = Search(PROBLEM, STEPS, SAMPLES, False, st.LastIterate()), np.array([0.1, -0.7, 0.2, 5.0])
-    held = np.array([False, False, False, True])
-    monkeypatch.setattr(
-        "sgdtheory.optimal.search.minimum", lambda of, begin, gain: SimpleNamespace(point=begin, slope=slope, held=held)
-    )
+    search = Search(PROBLEM, STEPS, SAMPLES, False, st.LastIterate())
+    slope, held = np.array([[0.1, -0.7, 0.2, 5.0]]), np.array([[False, False, False, True]])
+    found = Schedules.__call__
+    monkeypatch.setattr(Schedules, "__call__", lambda self, point: found(self, point)._replace(slope=slope, held=held))
     steps = np.array([0.0, 20.0, 180.0, STEPS - 1])
-    assert search._minimum(steps, np.full(4, np.log(0.3)), np.full(4, np.log(13.0)), 1e-7).slope == 0.7
-
-
-def test_the_first_search_sees_no_slope_of_batches_at_their_bound(monkeypatch):
-    run = Run(PROBLEM.modes(1e-9), 0.5, STEPS, spread_knots(STEPS, 2.0))
-    knots, seen = run.knots.size, []
-    point = np.append(np.full(knots, -1.5), 0.3 * np.sin(np.arange(knots)))
-    point[[knots, knots + 2]] = -30.0
-    monkeypatch.setattr(
-        "sgdtheory.optimal.search.minimize",
-        lambda inside, begin, **how: seen.append(inside(begin)) or SimpleNamespace(x=begin),
-    )
-    search = Search(PROBLEM, STEPS, SAMPLES, True, st.LastIterate())
-    np.testing.assert_array_equal(search._first_minimum(run, point, 1e-7), point)
-    slope = seen[0][1]
-    np.testing.assert_array_equal(np.flatnonzero(slope == 0), [knots, knots + 2])
+    assert search._minima(steps, np.full((1, 4), np.log(0.3)), np.full((1, 4), np.log(13.0)), 1e-7)[0].slope == 0.7
 
 
 def test_slopes_at_the_edge_are_no_slopes():
@@ -144,58 +129,40 @@ def test_starts_are_what_their_names_say_and_stable():
     assert max(decay.max(), constant[0]) < 1
 
 
-@pytest.mark.parametrize(("ramp", "constant"), KINDS)
-def test_the_first_search_has_bounds_for_all_that_varies(monkeypatch, ramp, constant):
-    """They hold its beginning, and what they allow is finite."""
-    seen = []
-    monkeypatch.setattr(
-        "sgdtheory.optimal.search.minimize",
-        lambda inside, begin, *, bounds, **how: seen.append((begin, bounds)) or SimpleNamespace(x=begin),
-    )
-    search = Search(PROBLEM, STEPS, SAMPLES, ramp, st.LastIterate(), constant)
-    knots = spread_knots(STEPS, 2.0)
-    run = Run(search.modes, 0.5, STEPS, knots)
-    rate = np.full(knots.size, np.log(0.3))
-    batch = np.full(knots.size, np.log(13.0))
-    begin = search.freedom.point(rate, batch)
-    search._first_minimum(run, begin, 1e-7)
-    low, high = np.array(seen[0][1]).T
-    assert low.shape == begin.shape
-    assert (low < begin).all()
-    assert (begin < high).all()
-    number = 1 if constant else knots.size
-    np.testing.assert_array_equal(high[:number], search.freedom.highest)
-    assert (np.maximum(-low, high)[number:] > np.log(SAMPLES)).all()  # any batch size that there can be
-
-
-def test_searches_begin_where_they_are_told_to(monkeypatch, begins):
+def test_searches_begin_where_they_are_told_to(begins):
     """γ/edge as a function of t/n, B = D/n; on more knots, at what was found on fewer ones."""
-    monkeypatch.setattr("sgdtheory.optimal.search.minimize", lambda inside, begin, **how: SimpleNamespace(x=begin))
     search = Search(PROBLEM, STEPS, SAMPLES, False, st.LastIterate())
     begun = search.begun(lambda u: 0.1 + 0.8 * u)
-    few, more = (np.exp(each) for each in begins)
+    few, more = (np.exp(each[0]) for each in begins)
     assert 4 < few.size < more.size
     np.testing.assert_allclose([few[0], few[-1]], [0.1, 0.9], atol=0.005)
     np.testing.assert_allclose(np.interp(0.5, (spread_knots(STEPS, 2.8) + 0.5) / STEPS, few), 0.5, rtol=1e-6)
     np.testing.assert_allclose(more, np.exp(begun.log_rate) / search.edge)
     begins.clear()
     near = search.near(lambda u: 0.1 + 0.8 * u)
-    np.testing.assert_allclose(np.exp(begins[0]), 0.1 + 0.8 * near.steps / STEPS, rtol=1e-9)
+    np.testing.assert_allclose(np.exp(begins[0][0]), 0.1 + 0.8 * near.steps / STEPS, rtol=1e-9)
     search.near(lambda u: 0.0 * u)
     assert (begins[1] > -20).all()  # far above the lowest rate that there is: no bound holds it
+    begins.clear()
+    together = search.begun_each()
+    assert list(together) == list(STARTS)
+    assert len(begins[0]) == len(begins[1]) == 3
+    for row, start in enumerate(STARTS.values()):
+        alone = search.begun(start)
+        np.testing.assert_array_equal(begins[0][row], begins[-2][0])
+        np.testing.assert_array_equal(begins[1][row], begins[-1][0])
+        assert list(together.values())[row].risk == alone.risk
 
 
 def test_more_knots_begin_where_fewer_have_ended(begins):
-    """By Newton's method alone: the first one's steps might lead to another optimum."""
     search = Search(PROBLEM, STEPS, SAMPLES, True, st.LastIterate())
-    run = Run(search.modes, 0.5, STEPS, spread_knots(STEPS, 1.4))
-    here = Varied(
-        search.freedom, run, np.append(np.linspace(-1, -3, run.knots.size), np.sin(np.arange(run.knots.size)))
-    )
-    found = Knots(run.knots, here.log_rate, here.log_batch, 1.0, 0.0)
-    again = search.refined(found, 1.4)
-    np.testing.assert_allclose(begins[0], here.point, atol=1e-9)
-    np.testing.assert_allclose(again.log_rate, here.log_rate, atol=1e-9)
+    knots = spread_knots(STEPS, 1.4)
+    schedules = Schedules(search.freedom, search.run(knots))
+    point = np.append(np.linspace(-1, -3, knots.size), np.sin(np.arange(knots.size)))
+    log_rate, log_batch = (each[0] for each in schedules.steps(point[None]))
+    again = search.refined(Knots(knots, log_rate, log_batch, 1.0, 0.0), 1.4)
+    np.testing.assert_allclose(again.log_rate, log_rate, atol=1e-9)
+    np.testing.assert_allclose(again.log_batch, log_batch, atol=1e-9)
 
 
 def test_the_best_constant_rate():
