@@ -32,6 +32,7 @@ from .algorithms import HeavyBall as HeavyBall
 from .algorithms import LastIterate as LastIterate
 from .algorithms import Linear as Linear
 from .algorithms import LinearMethod as LinearMethod
+from .algorithms import Lion as Lion
 from .algorithms import LocalSGD as LocalSGD
 from .algorithms import Muon as Muon
 from .algorithms import Nesterov as Nesterov

@@ -23,6 +23,7 @@ from .linear_method import Coefficients as Coefficients
 from .linear_method import LinearMethod as LinearMethod
 from .linear_method import StepMatrices as StepMatrices
 from .linear_method import column_products as column_products
+from .lion import Lion as Lion
 from .local_sgd import LocalSGD as LocalSGD
 from .momentum import HeavyBall as HeavyBall
 from .momentum import Nesterov as Nesterov

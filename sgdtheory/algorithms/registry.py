@@ -25,6 +25,7 @@ METHODS = _found(
     sign="normalized.SignSGD",
     normalized="normalized.NormalizedSGD",
     adam="adam.Adam",
+    lion="lion.Lion",
     muon="muon.Muon",
     local="local_sgd.LocalSGD",
 )
