@@ -7,7 +7,7 @@ import sgdtheory as st
 from benchmarks.equivalents import one_of_all
 from sgdtheory.risk.mean_field.closure import MOST_FLUCTUATION, Closure, decay_of, shares
 from sgdtheory.risk.mean_field.ensemble import Ensemble
-from sgdtheory.risk.mean_field.signs import fourth_moment
+from sgdtheory.risk.mean_field.lion import Mixture, fourth_moment
 from sgdtheory.risk.mean_field.stated_error import LATTICE, Carried, Lag, Look
 
 LAST = st.LastIterate()
@@ -209,7 +209,7 @@ def test_the_fourth_moment_of_weights():
     for seen in (1, 3, 200):
         weights = 0.8 ** np.arange(seen)
         expected = (weights**4).sum() / (weights**2).sum() ** 2
-        assert fourth_moment(0.8, np.array(float(seen))) == pytest.approx(expected, rel=1e-12)
+        assert fourth_moment(Mixture(0.8, 0.8), np.array(seen - 1.0)) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.slow

@@ -9,12 +9,12 @@ import sgdtheory as st
 from sgdtheory.risk.mean_field import chi
 from sgdtheory.risk.mean_field.adam import AdamField
 from sgdtheory.risk.mean_field.ensemble import Ensemble
-from sgdtheory.risk.mean_field.field import Known
+from sgdtheory.risk.mean_field.field import Added, Known
 
 LAST = st.LastIterate()
 
 
-@pytest.mark.parametrize("method", [st.SignSGD(), st.SignSGD(0.9), st.Adam(0.9, 0.99), st.NormalizedSGD()])
+@pytest.mark.parametrize("method", [st.SignSGD(), st.SignSGD(0.9), st.Lion(), st.Adam(0.9, 0.99), st.NormalizedSGD()])
 def test_huge_learning_rates_do_not_warn(method):
     problem = st.LeastSquares([1, 0.1, 0.0], [1, 1, 0.0], 0.0)
     setting = {"batch_size": 4, "num_samples": 4000, "algorithm": st.Algorithm(method, average=LAST)}
@@ -33,8 +33,9 @@ def test_adam_divides_by_no_number_below_the_normal_range():
     still = Ensemble(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), 0.0, 1.0)
     known = Known(0 * one, one, one, ())
     with np.errstate(all="raise"):
-        move = AdamField(0.9, 0.99).move(still, 0 * one, 0 * one, one[None], known)
-    assert move.slope == move.drift == 0
+        added = Added(0 * one, 0 * one, one[None])
+        move = AdamField(0.9, 0.99).move(still, np.zeros((6, 1, 1)), one, added, known)
+    assert move.older == move.newest == move.drift == 0
 
 
 def test_rules_of_a_batch_ramp_are_those_of_its_batch_sizes(monkeypatch):

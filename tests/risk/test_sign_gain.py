@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from scipy import special
 
-from sgdtheory.risk.mean_field.signs import correlated, sign_gain
+from sgdtheory.risk.mean_field.lion import Mixture, correlated, sign_gain
 
 
 @pytest.mark.parametrize("batch", [1, 3, 64, 1e6])
 def test_the_first_step_is_a_plain_sign(batch):
     """c_B/√B over √(2/π) (T37); after many steps of a long memory m is Gaussian."""
     slope = np.exp(special.gammaln(batch) - 2 * special.gammaln(batch / 2) + (2 - batch) * np.log(2)) / np.sqrt(batch)
-    first, late = sign_gain(0.99, np.array([0.0, 1e5]), np.full(2, float(batch)))
+    first, late = sign_gain(Mixture(0.99, 0.99), np.array([0.0, 1e5]), np.full(2, float(batch)))
     assert first == pytest.approx(slope / np.sqrt(2 / np.pi), rel=1e-3 if batch > 1e3 else 1e-5)
     assert late == pytest.approx(1, abs=0.01)
 
@@ -30,7 +30,7 @@ def test_slopes_are_sampled_means(momentum, seen, batch):
     found = np.sign(mean) * score
     weights = momentum ** np.arange(seen)
     gaussian = np.sqrt(2 / np.pi) * weights.sum() / np.sqrt((weights**2).sum())
-    gain = sign_gain(momentum, np.array([seen - 1.0]), np.array([float(batch)]))[0]
+    gain = sign_gain(Mixture(momentum, momentum), np.array([seen - 1.0]), np.array([float(batch)]))[0]
     error = 4.5 * found.std() / np.sqrt(number)
     assert gain * gaussian == pytest.approx(found.mean(), abs=error)
     if seen == 2:
@@ -48,7 +48,7 @@ def test_signs_of_many_steps_scatter_like_the_arcsine_law(momentum):
         mean = momentum * mean + (1 - momentum) * random.standard_normal(number)
         total += (step >= 200) * np.sign(mean)
     linear = 2 / np.pi * (1 + momentum) / (1 - momentum)
-    expected = linear + (1 - 2 / np.pi) * correlated(momentum, np.array([1e6]))[0]
+    expected = linear + (1 - 2 / np.pi) * correlated(Mixture(momentum, momentum), np.array([1e6]))[0]
     ends = (1 + momentum) / (1 - momentum) / steps  # what they miss of the sum of correlations
     assert expected == pytest.approx(total.var() / steps, rel=4.5 * np.sqrt(2 / number) + ends)
     assert linear + 1 - 2 / np.pi < (1 - 4.5 * np.sqrt(2 / number)) * total.var() / steps

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.risk.mean_field.signs import correlated
+from sgdtheory.risk.mean_field.lion import Mixture, correlated
 
 MANY = 10**8  # samples in a batch: m is Gaussian
 LAST = st.LastIterate()
@@ -56,7 +56,7 @@ def test_how_far_signs_are_correlated(beta):
         lag = np.arange(1, step + 1)
         along = beta**lag * np.sqrt((1 - beta ** (2 * (step - lag + 1))) / (1 - beta ** (2 * (step + 1))))
         expected = 1 + 2 * (np.arcsin(along) - along).sum() / (np.pi / 2 - 1)
-        assert correlated(beta, np.array([float(step)]))[0] == pytest.approx(expected, rel=1e-3)
+        assert correlated(Mixture(beta, beta), np.array([float(step)]))[0] == pytest.approx(expected, rel=1e-3)
 
 
 @pytest.mark.parametrize("case", range(3))

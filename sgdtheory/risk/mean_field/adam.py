@@ -4,23 +4,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sgdtheory.algorithms import Adam
 from sgdtheory.risk.mean_field.adam_gain import adam_gains, gain_at, noise_at
 from sgdtheory.risk.mean_field.chi import chi_rules
 from sgdtheory.risk.mean_field.closure import Closure, shares
 from sgdtheory.risk.mean_field.ensemble import Ensemble
-from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Averaged, Known, MomentumField, Move
-from sgdtheory.risk.mean_field.signs import mean_signs
+from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Added, Field, Known, MemoryField, Move
+from sgdtheory.risk.mean_field.signs import SignField, mean_signs
 
 # Relative errors of the pull over q, s² B r/T_i, wy, w k/(1 − β₁), what u and v share, and a first step with ε; of
 # the scatter over k/(1 − β₁) times β₁^t and times w. Larger factors state larger errors; these cover all but 9 of 663
 # simulated settings.
 DOUBTS = 0.2, 0.13, 0.015, 0.12, 0.5, 0.3, 3.2, 0.3
 INTERPOLATED = 4e-3  # Error of the gain at a first step with ε, which is interpolated in its size (THEORY.md T38).
+# β₂ up to which g/√v of Adam without β₁ and ε is a sign: with g' the gradient before, Cauchy-distributed in units of g,
+# E g²/v = E 1/(1 + β₂ g'²/g²) = 1/(1 + √β₂), and so a step's square is less by 0.1% there.
+LEAST_MEMORY = 1e-6
 TINY = np.finfo(float).tiny
 
 
+def field_of_adam(method: Adam) -> Field | None:
+    """Return the field of Adam, None where steps m/√v are not bounded; without memory and ε they are signs."""
+    if method.beta1 == method.epsilon == 0 and method.beta2 <= LEAST_MEMORY:
+        return SignField()
+    bounded = method.beta1**2 < method.beta2
+    return AdamField(method.beta1, method.beta2, method.epsilon) if bounded else None
+
+
 @dataclass(frozen=True)
-class AdamField(MomentumField):
+class AdamField(MemoryField):
     """`u ← u − γ√λ m̂/(√v̂ + ε/√λ)` with v its own mean, and what its fluctuations do by the functions of `adam_gain`.
 
     Attributes:
@@ -33,6 +45,7 @@ class AdamField(MomentumField):
     beta2: float
     epsilon: float = 0.0
     others = 1
+    coupled_error = 0.02, 0.15
 
     def closure(
         self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known, decay: np.ndarray
@@ -69,7 +82,7 @@ class AdamField(MomentumField):
         """Polynomials of the gain, (P, L, J), and of the noise, (P, L)."""
         return adam_gains(self.momentum, self.beta2, self.epsilon > 0).looked_up(number + 1, batch)
 
-    def averaged(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Averaged:
+    def added(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Added:
         """Return the change of m and v, with `E G² = (1 + 1/B) E u² + T/B` and `Var(G | u) = (E u² + T)/B`."""
         batch = known.batch
         learns = ensemble.root > 0
@@ -96,15 +109,16 @@ class AdamField(MomentumField):
                 plain = gain_at(gains[first], signal[first], np.ones_like(share[first]))
                 gain[first] *= 1 + share[first] * (exact / plain - 1)
         noise = 1 + (noise_at(noises, share) - 1) * scatter / square
-        return Averaged(
+        return Added(
             gain=(1 - self.momentum) * gain * learns,
             noise=(1 - self.momentum) ** 2 * noise * scatter,
             kept=kept[None],
         )
 
-    def move(self, ensemble: Ensemble, mean: np.ndarray, variance: np.ndarray, kept: np.ndarray, known: Known) -> Move:
+    def move(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, added: Added, known: Known) -> Move:
         """`γ√λ m̂/(√v̂ + ε/√λ) = γλ m̂/(√(λv̂) + ε)`."""
-        size = self._size(ensemble, kept[0], known) + self.epsilon
+        mean, variance, _ = self.new_memory(values, added)
+        size = self._size(ensemble, added.kept[0], known) + self.epsilon
         # The product is bounded, not `size` alone. Libraries built with -ffast-math make the processor flush numbers
         # below the normal range to 0: TINY (1 − β₁) would be 0 then, and the step of a direction without noise nan.
         slope = known.rate * ensemble.spread / np.maximum(size * self._seen(self.momentum, known), TINY)
@@ -117,7 +131,7 @@ class AdamField(MomentumField):
             exact = known.rate**2 * ensemble.spread * share**2 - slope**2 * square
             seen = mean**2 / np.maximum(square, TINY)
             scatter[first] = (exact * seen ** (1 - share))[first]
-        return Move(slope * mean, slope, scatter)
+        return Move(slope * mean, self.momentum * slope, slope, scatter)
 
     def _size(self, ensemble: Ensemble, kept: np.ndarray, known: Known) -> np.ndarray:
         """(P, K) √(λv̂), in the units of ε."""

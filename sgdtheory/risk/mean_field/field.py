@@ -158,11 +158,11 @@ class MemorylessField(Field):
         return np.stack([np.sqrt(size), size])
 
 
-class Averaged(NamedTuple):
-    """Change of m, (P, K) each: `m ← βm + gain u + ν`.
+class Added(NamedTuple):
+    """What a gradient adds to the memory, (P, K) each: `m ← βm + g`, `g = gain u + ν`.
 
     Attributes:
-        gain: of the mean gradient in m.
+        gain: mean of g over u.
         noise: variance of ν.
         kept: (q − 5, P, K) new values of what else is kept.
     """
@@ -173,37 +173,53 @@ class Averaged(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Change of u by the new m, (P, K) each: `u ← u − drift − slope (m − E m) + ε`.
+    """Change of u, (P, K) each: `u ← u − drift − older (m − E m) − newest (g − E g) + ε`, with m before the step.
 
     Attributes:
         drift: mean of −Δu.
-        slope: its derivative by m.
+        older: how −Δu follows the memory.
+        newest: how it follows the newest gradient, beside.
         scatter: variance of ε.
     """
 
     drift: np.ndarray
-    slope: np.ndarray
+    older: np.ndarray
+    newest: np.ndarray
     scatter: np.ndarray
 
 
-class MomentumField(Field):
+class MemoryField(Field):
     """Field of a method that keeps `m ← βm + (1 − β) g`, with g/√λ for g, as u is √λ (w − w*).
 
     Values are E u, Var u, E m, Cov(u, m), Var m, and what else it keeps.
+
+    Attributes:
+        momentum: β.
+        others: number of values that it keeps besides.
+        coupled_error: relative errors in coordinates that are not the eigenvectors, after many steps and among the
+            first ones, as measured by benchmarks/equivalents.py.
     """
 
     shortest = 120.0
     few = 400.0  # runs overshoot
     momentum: float
     others = 0
+    coupled_error: tuple[float, float]
 
     @abstractmethod
-    def averaged(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Averaged:
+    def added(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Added:
         """Return what the gradient adds to m, from (q, P, K) values."""
 
     @abstractmethod
-    def move(self, ensemble: Ensemble, mean: np.ndarray, variance: np.ndarray, kept: np.ndarray, known: Known) -> Move:
-        """Return the change of u, from mean and variance of the new m and what else is kept."""
+    def move(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, added: Added, known: Known) -> Move:
+        """Return the change of u, from the values before the step and what the gradient adds to m."""
+
+    def new_memory(self, values: np.ndarray, added: Added) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return E m and Var m after the step, and Cov(u, m) with the u before it."""
+        a, r, m, c, q = values[:5]
+        beta, gain = self.momentum, added.gain
+        variance = beta**2 * q + 2 * beta * gain * c + gain**2 * r + added.noise
+        return beta * m + gain * a, variance, beta * c + gain * r
 
     def start(self, ensemble: Ensemble) -> np.ndarray:
         """w_0, and m = 0."""
@@ -212,37 +228,34 @@ class MomentumField(Field):
         return values
 
     def change(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
-        """(q, P, K): m first, then u with it."""
-        mean, variance, shared, seen, move = self._step(ensemble, values, loss, known)
-        spread = move.slope**2 * variance - 2 * move.slope * shared + move.scatter
+        """(q, P, K): u and m follow the old m and the new gradient."""
+        added = self.added(ensemble, values, loss, known)
+        move = self.move(ensemble, values, loss, added, known)
+        mean, variance, shared = self.new_memory(values, added)
+        _, r, m, c, q = values[:5]
+        beta, gain = self.momentum, added.gain
+        pulled = move.older * c + move.newest * gain * r
+        with_new = move.older * (beta * q + gain * c)
+        with_new = with_new + move.newest * (beta * gain * c + gain**2 * r + added.noise)
+        followed = followed_variance(values, added, move.older, move.newest)
         return np.stack(
             [
                 -move.drift,
-                spread,
-                mean - values[2],
-                shared - move.slope * variance - values[3],
-                variance - values[4],
-                *(seen.kept - values[5:]),
+                followed - 2 * pulled + move.scatter,
+                mean - m,
+                shared - with_new - c,
+                variance - q,
+                *(added.kept - values[5:]),
             ]
         )
 
     def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """Return the mixing matrix of u and m."""
-        *_, seen, move = self._step(ensemble, values, loss, known)
-        slope, gain = np.broadcast_arrays(move.slope, seen.gain)
+        added = self.added(ensemble, values, loss, known)
+        move = self.move(ensemble, values, loss, added, known)
+        older, newest, gain = np.broadcast_arrays(move.older, move.newest, added.gain)
         beta = np.full_like(gain, self.momentum)
-        return np.stack([np.stack([1 - slope * gain, -slope * beta]), np.stack([gain, beta])])
-
-    def _step(
-        self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Averaged, Move]:
-        """Mean and variance of the new m, its covariance with the old u, and the two halves of the step."""
-        a, r, m, c, q = values[:5]
-        beta = self.momentum
-        seen = self.averaged(ensemble, values, loss, known)
-        mean = beta * m + seen.gain * a
-        variance = beta**2 * q + 2 * beta * seen.gain * c + seen.gain**2 * r + seen.noise
-        return mean, variance, beta * c + seen.gain * r, seen, self.move(ensemble, mean, variance, seen.kept, known)
+        return np.stack([np.stack([1 - newest * gain, -older]), np.stack([gain, beta])])
 
     def with_iterate(self, values: np.ndarray) -> np.ndarray:
         """Var u and Cov(u, m)."""
@@ -253,6 +266,13 @@ class MomentumField(Field):
         own = second_moment(values[MEAN], values[VARIANCE])
         kept = second_moment(values[2], values[4])
         return np.stack([np.sqrt(own), own, np.sqrt(kept), np.sqrt(own) * np.sqrt(kept), kept, *_positive(values[5:])])
+
+
+def followed_variance(values: np.ndarray, added: Added, older: np.ndarray, newest: np.ndarray) -> np.ndarray:
+    """Return the variance of `older m + newest g`, m before the step and g what the gradient adds to it."""
+    _, r, _, c, q = values[:5]
+    both = added.gain * (added.gain * r * newest + 2 * older * c)
+    return older**2 * q + newest * (both + newest * added.noise)
 
 
 def second_moment(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
+from sgdtheory.algorithms import NormalizedSGD
 from sgdtheory.risk.mean_field.chi import chi_rules
 from sgdtheory.risk.mean_field.closure import Closure, shares
 from sgdtheory.risk.mean_field.ensemble import Ensemble
@@ -203,6 +204,11 @@ DOUBTS = 0.5, 1.6, 0.13, 0.4
 INTEGRATED = 2.5e-4
 MOST_SCATTER = 1e6  # relative error of the scatter: beyond, numbers would overflow
 TINY = np.finfo(float).tiny
+
+
+def field_of_normalized(method: NormalizedSGD) -> Field | None:
+    """Return the field of normalized SGD, None with momentum, which is simulated only."""
+    return None if method.momentum else NormalizedField()
 
 
 class NormalizedField(Field):
