@@ -34,7 +34,7 @@ class Algorithm:
 
     Args:
         method: SGD(), HeavyBall(β), Nesterov(β), ScheduleFree(β), AcceleratedSGD(…), LocalSGD(K, H) or your own
-            LinearMethod; SignSGD(β), Adam(β₁, β₂), NormalizedSGD(); and for `simulate` your own NonlinearMethod.
+            LinearMethod; SignSGD(β), Lion(β₁, β₂), Adam(β₁, β₂), NormalizedSGD(); and for `simulate` your own NonlinearMethod.
         schedule: of the learning rate: Constant(), Cosine(), Linear(), WSD(), PowerDecay(p), Stages(…), an array (as
             many stages of equal length; one step each for as many steps), Schedule(f) of your own, f a function of the
             fraction u = t/n, or a bare function of the step (optax's schedules), which does not stretch with the run.

@@ -40,7 +40,7 @@ LEAST_CORRELATION = 1e-4
 DENSITY = 12  # Steps of the table per doubling: with half as many it is interpolated to 1e-3 instead of 3e-4.
 # Relative errors of the pull over what u is of c over what is not and over s B r/T_i; of the scatter over the fourth
 # moment of few samples, over the weight β₂^t of the first steps, and over the square of the mean sign. Larger factors
-# state larger errors; they were fitted to 358 settings of signs with momentum, of which they cover all but 1, not to Lion.
+# state larger errors. They were fitted to signs with momentum, of which they cover all but 1 of 358, and not to Lion.
 DOUBTS = 0.1, 0.05, 0.32, 0.1, 0.4
 ERROR = 4e-3  # Relative, of every risk: two deterministic steps whose signs are certain are up to 1.5% off.
 # B → nodes from there on of each of the two lengths in a correlation of signs: sums of them are right to 5e-3.
@@ -126,7 +126,7 @@ def newest_lengths(
 def correlated(mixture: Mixture, number: np.ndarray, batch: np.ndarray) -> np.ndarray:
     """Return how many times more the rest of a sign scatters u at steps from 0 on than by itself, (P,).
 
-    Given the lengths x and x' of the newest gradients h steps before, s = t − h, and now, noise of c has the correlation
+    Given the lengths x, h steps before (s = t − h), and x' of the newest gradients, noise of c has the correlation
 
         ρ_h = (p_0 p_h x² + β₂^h O_s)/√((p_0² x² + O_s)(p_0² x'² + p_h² (x² − 1) + O_t)),
 
