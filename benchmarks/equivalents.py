@@ -52,6 +52,11 @@ def signum(random: np.random.Generator, _: float) -> st.SignSGD:
     return st.SignSGD(float(random.choice([0.8, 0.9, 0.95])))
 
 
+def lion(random: np.random.Generator, _: float) -> st.Lion:
+    """Lion with a random memory."""
+    return st.Lion(float(random.choice([0.5, 0.9, 0.95])), float(random.choice([0.9, 0.99, 0.999])))
+
+
 def normalized(_: np.random.Generator, gradient: float) -> st.NormalizedSGD:
     """Normalized SGD."""
     return st.NormalizedSGD()
@@ -120,6 +125,7 @@ class Kind(NamedTuple):
 METHODS = {
     "sign": Kind(sign),
     "signum": Kind(signum),
+    "lion": Kind(lion),
     "adam": Kind(adam),
     "adam-epsilon": Kind(softened),
     # every direction but the first few moves less than γ

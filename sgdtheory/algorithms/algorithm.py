@@ -34,7 +34,8 @@ class Algorithm:
 
     Args:
         method: SGD(), HeavyBall(β), Nesterov(β), ScheduleFree(β), AcceleratedSGD(…), LocalSGD(K, H) or your own
-            LinearMethod; SignSGD(β), Lion(β₁, β₂), Adam(β₁, β₂), NormalizedSGD(); and for `simulate` your own NonlinearMethod.
+            LinearMethod; SignSGD(β), Lion(β₁, β₂), Adam(β₁, β₂), NormalizedSGD(); and for `simulate`
+            your own NonlinearMethod.
         schedule: of the learning rate: Constant(), Cosine(), Linear(), WSD(), PowerDecay(p), Stages(…), an array (as
             many stages of equal length; one step each for as many steps), Schedule(f) of your own, f a function of the
             fraction u = t/n, or a bare function of the step (optax's schedules), which does not stretch with the run.
@@ -130,8 +131,8 @@ def checked_algorithm(algorithm: object, *, linear: bool = True) -> Algorithm:
             clipped = "" if algorithm.clip_norm is None else f" with clip_norm={algorithm.clip_norm:g}"
             raise ValueError(
                 f"algorithm must be linear in the gradient where risks are exact, got {algorithm.method!r}{clipped}; "
-                "simulate takes it, excess_risk NormalizedSGD() without momentum, SignSGD() in any basis, SignSGD(β) "
-                "and Adam(β₁, β₂) with β₁² < β₂ in that of eigenvectors, and problem.preconditioned(0.5) is exact for "
+                "simulate takes it, excess_risk NormalizedSGD() without momentum, SignSGD(β), Lion(β₁, β₂) "
+                "and Adam(β₁, β₂) with β₁² < β₂, and problem.preconditioned(0.5) is exact for "
                 "what a preconditioner does"
             )
         return algorithm
