@@ -79,8 +79,9 @@ def excess_risk(
     of the initial risk, whichever is larger.
 
     SignSGD(), Lion(), Adam() and NormalizedSGD(), which are not linear, by deterministic equivalents for many
-    directions (T37, T38, T54), which are within a few percent of the expected risk; γ is in units of the weights then. SignSGD(basis=…) too,
-    of up to 512 directions in seconds to minutes; of a random basis that is the risk of one rotation.
+    directions (T37, T38, T54), which are within a few percent of the expected risk; γ is in units of the weights then.
+    SignSGD(basis=…) too, of up to 512 directions in seconds to minutes; of a random basis that is the risk of one
+    rotation.
 
     Of passes over N samples, `problem.with_samples(N)` (T42): the bias is the risk of the mean weights over the order
     of the batches, with what they have fitted of the labels' noise, the variance that of the weights' scatter around

@@ -133,7 +133,7 @@ def test_texts_that_are_none(text, message):
         ),
         (
             {"method": "normalized", "basis": "random"},
-            "basis = random does not matter with method normalized: leave it out, or take method sign or adam",
+            "basis = random does not matter with method normalized: leave it out, or take method sign, adam or lion",
         ),
         (
             {"schedule": "wsd", "final": 0.1},

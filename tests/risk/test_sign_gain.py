@@ -48,7 +48,7 @@ def test_signs_of_many_steps_scatter_like_the_arcsine_law(momentum):
         mean = momentum * mean + (1 - momentum) * random.standard_normal(number)
         total += (step >= 200) * np.sign(mean)
     linear = 2 / np.pi * (1 + momentum) / (1 - momentum)
-    expected = linear + (1 - 2 / np.pi) * correlated(Mixture(momentum, momentum), np.array([1e6]))[0]
+    expected = linear + (1 - 2 / np.pi) * correlated(Mixture(momentum, momentum), np.array([1e6]), np.ones(1))[0]
     ends = (1 + momentum) / (1 - momentum) / steps  # what they miss of the sum of correlations
     assert expected == pytest.approx(total.var() / steps, rel=4.5 * np.sqrt(2 / number) + ends)
     assert linear + 1 - 2 / np.pi < (1 - 4.5 * np.sqrt(2 / number)) * total.var() / steps

@@ -56,7 +56,9 @@ def test_how_far_signs_are_correlated(beta):
         lag = np.arange(1, step + 1)
         along = beta**lag * np.sqrt((1 - beta ** (2 * (step - lag + 1))) / (1 - beta ** (2 * (step + 1))))
         expected = 1 + 2 * (np.arcsin(along) - along).sum() / (np.pi / 2 - 1)
-        assert correlated(Mixture(beta, beta), np.array([float(step)]))[0] == pytest.approx(expected, rel=1e-3)
+        assert correlated(Mixture(beta, beta), np.array([float(step)]), np.ones(1))[0] == pytest.approx(
+            expected, rel=1e-3
+        )
 
 
 @pytest.mark.parametrize("case", range(3))

@@ -188,7 +188,6 @@ def _in_numpy(history: History, now: int, steps: Step, drive: Drive, law: Law, a
     return history
 
 
-
 def _compiled(history: History, now: int, steps: Step, drive: Drive, law: Law, averaged: bool) -> History:
     """Take the same steps in one compiled loop, whose table is filled up so that few shapes are compiled."""
     count = len(steps.rate)
