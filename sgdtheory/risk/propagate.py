@@ -143,7 +143,7 @@ def propagate_rounds(moments: Moments, segment: Segment) -> Propagated:
     settling = np.maximum(THRESHOLDS.few_rounds, settling_steps(stage.spectrum, stage.keeping, noiseless))
     lost = (rest.steps <= THRESHOLDS.most_settling) & _loses_digits(first_round.moments, rest, stage, rounds)
     holds = (rounds > settling) & ~lost
-    each = ~holds & ~lost & (rounds <= THRESHOLDS.most_rounds) & (not segment.stops)
+    each = ~holds & ~lost & (rest.steps <= THRESHOLDS.most_steps) & (not segment.stops)
     parts = []
     if (indices := np.flatnonzero(~holds & ~each)).size:
         parts.append((indices, propagate_by_steps(at_runs(first_round.moments, indices), rest.select(indices))))
