@@ -31,7 +31,8 @@ class PathCommand(ProblemCommand):
     batch_size: float
     """Batch size B."""
     learning_rate: float
-    """Learning rate γ, in 1/λ_1; of sign, normalized, adam, lion and muon in units of w_0 − w* = √(s_i/λ_i)."""
+    """Learning rate γ, in 1/λ_1; of sign, normalized, adam, lion, muon in units of the weights,
+    w_0 − w* = √(s_i/λ_i)."""
     num_samples: float
     """Number of samples D."""
     algorithm: tyro.conf.UseAppendAction[tuple[str, ...]] = ()

@@ -96,7 +96,7 @@ def run_risks(
     """
     keep_freed_memory()
     request = Request(problem, algorithm, batch, rate, steps, **options)
-    return SOLVERS[kind_of(problem, algorithm)](request)
+    return SOLVERS[kind_of(problem, algorithm=algorithm)](request)
 
 
 def course_risk(problem: AbstractProblem, course: Course, **options: Any) -> RunRisks:
@@ -106,7 +106,7 @@ def course_risk(problem: AbstractProblem, course: Course, **options: Any) -> Run
     return RunRisks(*(each[..., 0] for each in result))
 
 
-def kind_of(problem: AbstractProblem, algorithm: Algorithm) -> str:
+def kind_of(problem: AbstractProblem, *, algorithm: Algorithm = DEFAULT) -> str:
     """Return the kind of runs of an algorithm on a problem, a key of `SOLVERS`."""
     if isinstance(problem, FiniteSampleProblem):
         return "sample"

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.risk import THRESHOLDS
 from sgdtheory.risk.reference import risk_by_covariance, risk_by_recursion
 from sgdtheory.risk.solvers.averaged_sgd import risk_parts
-from sgdtheory.risk.solvers.contour import FEW_STEPS
 from sgdtheory.risk.stability import stability_edge
 from tests import oracle
 from tests.marks import slow
@@ -31,7 +31,7 @@ def test_against_80_digits(seed):
 
 
 @pytest.mark.parametrize("seed", range(25))
-@pytest.mark.parametrize("num_steps", [2, 3, FEW_STEPS, FEW_STEPS + 1, FEW_STEPS + 2])
+@pytest.mark.parametrize("num_steps", [2, 3, THRESHOLDS.few_steps, THRESHOLDS.few_steps + 1, THRESHOLDS.few_steps + 2])
 def test_few_steps_against_80_digits(seed, num_steps):
     """Both sides of the switch between the two evaluations, with one n even and one odd on the contour's side."""
     case = random_case(np.random.default_rng(1000 + seed))

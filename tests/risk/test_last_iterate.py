@@ -6,8 +6,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import Course
-from sgdtheory.risk import iterate_moments
-from sgdtheory.risk.solvers.contour import FEW_STEPS
+from sgdtheory.risk import THRESHOLDS, iterate_moments
 from tests import oracle
 from tests.random_problems import random_case
 from tests.scaled import SCALES, Scaled
@@ -63,7 +62,7 @@ def test_finite_problems_against_the_recursion(seed):
         10.0 ** -(4 * rng.random(d)), 10.0 ** -(6 * rng.random(d)), noise_variance=10.0 ** rng.uniform(-6, 2)
     )
     rate = rng.uniform(0.02, 0.999) * st.max_stable_learning_rate(problem, batch_size=batch)
-    steps = [1, 2, 3, 7, FEW_STEPS, FEW_STEPS + 1, 100, 1001, 5000]
+    steps = [1, 2, 3, 7, THRESHOLDS.few_steps, THRESHOLDS.few_steps + 1, 100, 1001, 5000]
     expected = by_recursion(*problem.directions(), problem.noise_variance, batch, rate, steps)
     np.testing.assert_allclose(moments(problem, batch, rate, steps), expected, rtol=1e-10)
 
@@ -87,7 +86,7 @@ def test_few_steps_in_many_digits(seed, noise):
     rng = np.random.default_rng(4000 + seed)
     case = random_case(rng, unstable=bool(seed % 3 == 0))
     problem = st.LeastSquares(*case.problem.directions(), noise)
-    for steps in (1, 2, FEW_STEPS, FEW_STEPS + 1, 40):
+    for steps in (1, 2, THRESHOLDS.few_steps, THRESHOLDS.few_steps + 1, 40):
         found = moments(problem, case.batch_size, case.learning_rate, steps)
         exact = in_many_digits(*problem.directions(), noise, case.batch_size, case.learning_rate, steps)
         for value, reference in zip(found, exact, strict=True):

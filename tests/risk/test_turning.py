@@ -6,7 +6,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.risk import course_risk
-from sgdtheory.risk.choose import segments_of_runs
+from sgdtheory.risk.segmented import segments_of_runs
 from sgdtheory.risk.solvers.contour import FINE
 from sgdtheory.risk.solvers.mesh import oscillations
 from tests import together
