@@ -6,7 +6,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.problems import TrainingProblem, drawn_sample
-from sgdtheory.risk import as_one_pass, run_risks
+from sgdtheory.risk import Thresholds, as_one_pass, run_risks
 from sgdtheory.risk.systems.finite_sample import drivers_of
 from sgdtheory.risk.systems.mean_path import responses
 from sgdtheory.risk.systems.row_moments import RowMoments, divided, second_risks
@@ -281,11 +281,10 @@ def test_most_errors_are_within_what_is_stated(monkeypatch):
         steps = int(np.exp(random.uniform(np.log(20), np.log(3000))))
         setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": LAST}
         exact = st.excess_risk(fresh.with_samples(size, seed), **setting)
-        for limits in ({"LARGEST_WHOLE": 0}, {"LARGEST_WHOLE": 0, "LARGEST_DIAGONAL": 0}):
+        for limits in (Thresholds(whole_sample=0), Thresholds(whole_sample=0, diagonal_sample=0)):
             with monkeypatch.context() as patched:
-                for name, value in limits.items():
-                    patched.setattr(f"sgdtheory.risk.sample_moments.{name}", value)
-                patched.setattr("sgdtheory.risk.systems.finite_sample.LARGEST_WHOLE", 0)
+                for module in ("row_moments", "finite_sample"):
+                    patched.setattr(f"sgdtheory.risk.systems.{module}.THRESHOLDS", limits)
                 found = st.excess_risk(fresh.with_samples(size, seed), **setting)
             within.append(abs(found.total / exact.total - 1) <= found.relative_error)
     assert np.mean(within) > 0.85
