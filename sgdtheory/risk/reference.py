@@ -1,4 +1,4 @@
-"""Slow, transparent computations of the same risk, for tests and for readers: no code shared with `exact`."""
+"""Slow, transparent computations of the same risk, for tests and for readers: no code shared with the solvers."""
 
 import numpy as np
 from numpy.typing import ArrayLike

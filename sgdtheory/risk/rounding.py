@@ -37,7 +37,7 @@ def sensitive(
 ) -> np.ndarray:
     """Return (S,) whether rounding of γ may change risks by more than `ROUNDED`: near the threshold or beyond it.
 
-    Of methods whose steps are all alike; those that repeat tell by themselves (`Crossed`).
+    Of methods whose steps are all alike; those that repeat tell by themselves (`Propagated`).
 
     Args:
         problem: its spectrum.

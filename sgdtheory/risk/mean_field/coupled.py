@@ -241,7 +241,7 @@ class Long:
     """Long steps of a run: its steps are followed as a flow.
 
     With forward differences Δ of three steps, `d/dt = log(1 + Δ) = Δ − Δ²/2 + Δ³/3`: what decays fast has ended, and is
-    at the same place as that of single steps. Panels as `mean_field` has them would take Newton's method in all of C at
+    at the same place as that of single steps. Panels as `solver` has them would take Newton's method in all of C at
     once, d² unknowns that are coupled; a flow takes steps alone.
     """
 

@@ -8,7 +8,7 @@ That is the recursion itself, not a differential equation, so nothing but the po
 has been learnt follows the others, one that has hardly moved is a straight line, and one in between is smooth in
 log t: panels whose length is a fixed multiple of their distance from the last kink, and on which the coefficients
 change by a bounded factor, converge geometrically in p at a cost that grows with log n. Directions meet in the p
-numbers P(t_j) alone: their p×p systems are inverted one by one, and one small system couples them (`passage`).
+numbers P(t_j) alone: their p×p systems are inverted one by one, and one small system couples them (`panel_maps`).
 """
 
 from functools import lru_cache

@@ -69,7 +69,7 @@ class Resolution(NamedTuple):
         modes: relative error that sums over directions may have.
         tail: share that the two highest Legendre coefficients of second moments may have on a panel; with more it is
             halved.
-        turn: radians by which moments may turn on a panel (`turning`).
+        turn: radians by which moments may oscillate on a panel (`mesh.Oscillation`).
         still: error of the way that is left to the end, which may then be a single panel.
         contour: of closed forms.
     """

@@ -1,6 +1,6 @@
 """Many constant steps with delayed gradients: coefficients of generating functions that cost the same for every τ.
 
-With `g_i = z^{τ+1} (x²/B) C_0`, C_0 of `late_responses`, N = (1 − z^τ)/(1 − z) and A = (C_0 − N)/z^τ, the generating
+With `g_i = z^{τ+1} (x²/B) C_0`, C_0 of `systems.delayed`, N = (1 − z^τ)/(1 − z) and A = (C_0 − N)/z^τ, the generating
 function of the mean path's square, the risks r_i of directions and R, their sum, have (THEORY.md T41)
 
     r̂_i = (s_i A + z (x²/B) C_0 [σ²/(1 − z) + N (R_0 + s_i) + z^τ R̂])/(1 − g_i),
@@ -111,7 +111,7 @@ class Setting(NamedTuple):
         rate, batch, delay, num_steps: γ, B, τ and n.
         growth: rate a step at which moments grow; below 0, at which they decay without noise.
         settled: whether what oscillates has died out by n.
-        tail: of `line.coefficients`.
+        tail: of `coefficients`.
     """
 
     modes: Modes

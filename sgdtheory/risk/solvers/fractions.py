@@ -1,12 +1,12 @@
 """Polynomials over determinants of small matrices, mode by mode: the integrands of the contour.
 
-With t = n(1/z − 1), each inverse of `closed_form` is `1 − zT = (z/n)(t + n(1 − T))`, and by adjugate and determinant
+With t = n(1/z − 1), each inverse of `renewal` is `1 − zT = (z/n)(t + n(1 − T))`, and by adjugate and determinant
 
     (t + M)⁻¹ r = adj(t + M) r / det(t + M)
 
 is a polynomial in t over another, with real coefficients. At a point a mode costs its 1/det alone: sums over the modes,
 and over the points, are products of real matrices with the real and imaginary parts of 1/det. For up to
-`THRESHOLDS.adjugate_unknowns` unknowns; more are eliminated at every point (`elimination`).
+three unknowns; more are eliminated at every point (`elimination`).
 """
 
 from typing import Any, NamedTuple

@@ -1,7 +1,7 @@
 """Panels as linear maps: prepared for many panels at once, crossed by a few products (THEORY.md T20).
 
 Modes meet in P + σ² at the p equations alone. With `f = λ² × (how many directions a mode stands for)`, its moments M at
-the panel's start and the answers of `panels.responses` to units of them and of noise, E and F,
+the panel's start and the answers of `collocation.responses` to units of them and of noise, E and F,
 
     ΣM(t_n) = Σ_i E_i(t_n) M_i + Σ_j [Σ_i f_i F_ij(t_n)] (P + σ²)_j,    P_j = ℓ_j·ΣM(t_j),
 

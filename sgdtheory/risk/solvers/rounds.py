@@ -1,4 +1,4 @@
-"""Many rounds of local steps in closed form (THEORY.md T40): `closed_form` with a period in place of a step.
+"""Many rounds of local steps in closed form (THEORY.md T40): `renewal` with a period in place of a step.
 
 With Φ, W, r, K and e of a `period` and ζ the generating variable of rounds,
 
@@ -38,7 +38,7 @@ TINY = 1e-9
 
 
 class PeriodStage:
-    """A period in S settings, ready for any number of rounds: what `closed_form` asks of a stage."""
+    """A period in S settings, ready for any number of rounds: what `renewal` asks of a stage."""
 
     def __init__(self, period: Period, stable: bool = False, loads: np.ndarray | None = None) -> None:
         self.period = period

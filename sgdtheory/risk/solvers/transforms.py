@@ -1,4 +1,4 @@
-"""`closed_form` at the points of a contour: what moments, or their sums over the modes, are integrals of.
+"""`renewal` at the points of a contour: what moments, or their sums over the modes, are integrals of.
 
 With t = n(1/z − 1) every inverse of T20's transforms is `1 − zX = (z/n)(t + n(1 − X))`, so that with
 `[r]_i = (t + n(1 − T_i))⁻¹ r`

@@ -1,4 +1,4 @@
-"""Constant coefficients in some settings, and the points of the contours on which `closed_form` integrates."""
+"""Constant coefficients in some settings, and the points of the contours on which `renewal` integrates."""
 
 from typing import NamedTuple
 

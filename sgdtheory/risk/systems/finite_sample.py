@@ -51,7 +51,7 @@ LONG = 1e6
 
 @lru_cache(maxsize=8)
 def drivers_of(problem: FiniteSampleProblem, oscillation: bool = False) -> Drivers:
-    """Return the spectrum of the sample, or of its mean; `turning` if responses oscillate.
+    """Return the spectrum of the sample, or of its mean; `oscillation` if responses oscillate.
 
     Raises:
         ValueError: a sample too large to be drawn; no theory of this mean.
