@@ -2,8 +2,8 @@
 
 A new method, schedule or average joins the table through its line in the registry. Each entry of `PAIRS` compares two
 ways to the same number that have as little code in common as possible, with the domain on which they must agree and
-the relative difference that is allowed beside the stated error. One in sixteen combinations is tried by default, so that
-every method, schedule and average is; the others are slow.
+the relative difference that is allowed beside the stated error. One in sixteen combinations is tried by default, which
+has every method, schedule and average; the others are slow.
 """
 
 import contextlib
