@@ -156,11 +156,14 @@ def _refined(
         low, high = ends[:, open_]
         above, below = margins[:, open_]
         width = high - low
-        centre = np.where(stuck[open_], (low + high) / 2, low + width * above / (above - below))
+        with np.errstate(all="ignore"):  # A margin may be infinite, where no batch is too small.
+            line = low + width * above / (above - below)
+        centre = np.where(stuck[open_] | ~np.isfinite(line), (low + high) / 2, line)
         near = np.maximum(NEARER * width**2 / high, EDGE_TOLERANCE * high / 4)
         reach = np.where(stuck[open_], width / 6, np.minimum(near, width / 6))
         pair = np.clip([centre - reach, centre + reach], low, high)
-        values = batch[open_] * _least_inverses(problem, method, pair.ravel()).reshape(pair.shape) - 1
+        with np.errstate(all="ignore"):  # A mode that drives no noise may be at its own threshold: 0/0.
+            values = batch[open_] * _least_inverses(problem, method, pair.ravel()).reshape(pair.shape) - 1
         for rate, value in zip(pair, values, strict=True):
             side = (~(value > 0)).astype(int)
             inside = (rate > ends[0, open_]) & (rate < ends[1, open_])

@@ -202,3 +202,15 @@ def test_edges_of_many_batch_sizes_at_once(method, eigenvalues):
 
 def test_no_batch_sizes_no_edges():
     assert method_edge(st.PowerLaw(2.0, 3.0), st.HeavyBall(0.9), np.empty(0)).shape == (0,)
+
+
+def test_a_sample_whose_slow_directions_hardly_move():
+    """Margins of its training problem are infinite on the way to the threshold, where a line between them is none."""
+    eigenvalues = [0.01] * 8 + [3.187e-08] * 9
+    problem = st.LeastSquares(eigenvalues, [0.3] * 17, 0.0003796).with_samples(607)
+    algorithm = st.Algorithm(st.SGD(weight_decay=0.004094), average=st.LastIterate())
+    edge = float(st.max_stable_learning_rate(problem, batch_size=303, algorithm=algorithm))
+    setting = {"batch_size": 303, "num_samples": 303 * np.array([1e4, 4e4]), "algorithm": algorithm}
+    below, above = (st.excess_risk(problem, **setting, learning_rate=f * edge).total for f in (0.999, 1.001))
+    assert below[1] == pytest.approx(below[0], rel=1e-6)
+    assert above[1] > 1e6 * above[0]
