@@ -107,7 +107,7 @@ def half_edge(problem: st.AbstractProblem, rows: np.ndarray, batch: int) -> floa
 
 
 class Kind(NamedTuple):
-    """What is drawn.
+    """Ranges from which random settings are drawn, and the method.
 
     Attributes:
         method: whose coordinates are eigenvectors, drawn last; from the root mean square of gradients where λ = 1, too.
@@ -186,7 +186,7 @@ def table_of_all(found: list[tuple[str, Found]]) -> str:
 
 
 def table(found: list[Found]) -> str:
-    """Of all and by batch size: median and 90% of errors, and how many are beyond 2% and three standard errors.
+    """Return a table of errors by batch size: median, 90%, and how many exceed 2% and three standard errors.
 
     The last column counts those that are beyond the error that is stated, and three standard errors.
     """

@@ -77,7 +77,7 @@ class Algorithm:
 
     @property
     def linear(self) -> bool:
-        """Whether steps are linear in the gradient, so that risks are exact."""
+        """Steps are linear in the gradient, so that risks are exact."""
         return isinstance(self.method, LinearMethod) and self.clip_norm is None
 
     @property
@@ -87,12 +87,12 @@ class Algorithm:
 
     @property
     def constant(self) -> bool:
-        """Whether every step has the same learning rate, batch size and coefficients."""
+        """Every step has the same learning rate, batch size and coefficients."""
         return self.method.step_dependence == "none" and self._flat
 
     @property
     def steady(self) -> bool:
-        """Whether every step, or every round of local steps, is like the others."""
+        """Every step, or every round of local steps, is like the others."""
         return self.method.step_dependence in ("none", "period") and self._flat
 
     @property

@@ -87,7 +87,7 @@ class PathCommand(ProblemCommand):
         return found
 
     def _table(self, paths: dict[str, RiskPath]) -> Table:
-        """Of algorithms that have the same steps."""
+        """Return the table of algorithms whose runs have the same numbers of steps."""
         setting = f"B = {self.batch_size:g}, γ = {self.learning_rate:g}, D = {self.num_samples:g}"
         table = Table(title=f"{self.problem_title}; {setting}", caption="excess risk of what the run returns")
         for header in ("steps", "samples", *paths):

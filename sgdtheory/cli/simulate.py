@@ -120,7 +120,7 @@ class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCom
             print_note(note)
 
     def _theory(self, simulation: Simulation, problem: AbstractProblem, settings: dict[str, Any]) -> dict[str, Any]:
-        """What stands beside the simulation: an equivalent is of the total risk of one output."""
+        """Return the theory's risks beside the simulation; an equivalent has the total risk of one output alone."""
         linear = self.algorithm.linear
         if not has_risk(self.algorithm) or not (linear or self.quantity == "total" and self.outputs == 1):
             return {}

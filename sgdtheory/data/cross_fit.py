@@ -15,7 +15,7 @@ NUMBERS = 1 << 22  # of turned signals that are held at once
 
 
 class Spectrum(NamedTuple):
-    """Of a population, estimated.
+    """Estimated spectrum of a population.
 
     Attributes:
         eigenvalues: (d,) λ_i, decreasing but for noise where cross-fitted.
@@ -33,7 +33,7 @@ class Spectrum(NamedTuple):
 
 
 def sample_spectrum(moments: Moments, groups: np.ndarray) -> Spectrum:
-    """Of the rows themselves: `λ_i = v_iᵀĤv_i`, `s_i = |v_iᵀĈ|²/λ_i`, both 0 beyond their rank."""
+    """Return the spectrum of the rows themselves: `λ_i = v_iᵀĤv_i`, `s_i = |v_iᵀĈ|²/λ_i`, both 0 beyond their rank."""
     covariance, correlation, square = moments.mean(groups)
     eigenvalues, vectors = _eigen(covariance)
     kept = eigenvalues > NULL * eigenvalues[0]
@@ -60,7 +60,7 @@ def cross_fitted_spectrum(moments: Moments, groups: np.ndarray) -> Spectrum:
 
 
 class _Directions(NamedTuple):
-    """Of the first half: what the second has along them, and 1/Λ_i, or 0 where the first half does not resolve it."""
+    """Directions of the first half, moments of the second along them, and 1/Λ_i, 0 where they are not resolved."""
 
     vectors: np.ndarray
     eigenvalues: np.ndarray

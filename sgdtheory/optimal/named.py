@@ -1,4 +1,4 @@
-"""What schedules with a name lose against the best one."""
+"""Losses of the named schedules against the best one."""
 
 from dataclasses import dataclass, replace
 

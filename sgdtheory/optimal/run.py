@@ -216,7 +216,7 @@ class _Steps(_Segment):
         self.weight = np.ones(self.step.size)
 
     def square_adjoint(self, adjoint: float) -> tuple[np.ndarray, float]:
-        """Of `Σ S² ← ρ² Σ S² + …`."""
+        """Return the derivatives by the gains of `Σ S² ← ρ² Σ S² + gain` and by Σ S² at the start."""
         powers = self.rho ** (2 * np.arange(self.step.size, -1, -1.0))
         return adjoint * powers[1:] * self.averages, adjoint * float(powers[0])
 
@@ -265,7 +265,7 @@ class _Panel(_Segment):
         self.weight = np.linalg.inv(self.difference[:, 1:])[-1]
 
     def square_adjoint(self, adjoint: float) -> tuple[np.ndarray, float]:
-        """Of the last value of Σ S² that solves the equations."""
+        """Return the derivatives by the gains at the equations and by Σ S² at the start."""
         if not self.averages:
             return np.zeros(ORDER), adjoint
         equations = np.eye(ORDER + 1)[1:] - self.rho**2 * self.before

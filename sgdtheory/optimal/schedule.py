@@ -182,7 +182,7 @@ def _check_method(method: LinearMethod | NonlinearMethod) -> None:
 
 
 def _check_rates_alone(method: NonlinearMethod, ramp: bool, average: AbstractAverage, constant: bool) -> None:
-    """Of a method that is not linear γ_t is found, for the last iterate."""
+    """Refuse what is not searched for a method that is not linear: all but γ_t for the last iterate."""
     if ramp or constant:
         name = "num_steps" if ramp else "constant_learning_rate"
         raise ValueError(
@@ -210,7 +210,7 @@ def _steps(samples: float, batch_size: float | None, num_steps: float | None) ->
 
 
 class Evidence(NamedTuple):
-    """Of searches: as `OptimalSchedule` has it."""
+    """Evidence from searches, as attributes of `OptimalSchedule`."""
 
     from_starts: dict[str, float]
     searches: int
@@ -251,7 +251,7 @@ def _result(
 
 
 def _remark(error: float) -> str:
-    """Of the schedule of an equivalent."""
+    """Return the remark on a schedule of an equivalent, whose risk has this stated error."""
     advice = "; simulate it" if error > ROUGH else ""
     return (
         f"the risk is a deterministic equivalent's, and may be off by {error:.2g} of itself{advice}; that no schedule "

@@ -65,7 +65,7 @@ class Varied(Protocol):
 
 @dataclass(frozen=True)
 class Freedom:
-    """What may vary, and how far.
+    """Variables of a schedule, and their bounds.
 
     Attributes:
         edge: of stability; None where there is none.

@@ -36,7 +36,7 @@ MODES_RESOLVED, MODES_TOLERANCE = 0.5, 1e-6
 
 
 class Knots(NamedTuple):
-    """What a search has found: log γ and log B at the knots, the risk, and the largest slope of its logarithm.
+    """Result of a search: log γ and log B at the knots, the risk, and the largest slope of its logarithm.
 
     The risk is computed on narrow panels: a search may end where its own are too wide. It is inf if it is impossible.
     The slope is that by log γ and by the shares of the samples, Σ B_t = D, where no bound holds them.
@@ -90,7 +90,7 @@ class AbstractSearch(ABC):
 
     @property
     def few(self) -> bool:
-        """Whether every step is a knot, and there are many local optima."""
+        """Every step is a knot, so that there are many local optima."""
         return self.num_steps <= EVERY_STEP
 
     def schedules(self) -> Schedules:

@@ -1,6 +1,6 @@
 """The exact risk along a run of any algorithm (THEORY.md T20–T25).
 
-Exact second moments of the last iterate, `Σ_i λ_i^k r_i(n)` with `r_i = λ_i E η_i²`.
+Beside it stand exact second moments of the last iterate, `Σ_i λ_i^k r_i(n)` with `r_i = λ_i E η_i²`.
 """
 
 from collections.abc import Sequence

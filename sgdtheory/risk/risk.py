@@ -1,7 +1,4 @@
-"""The exact excess risk of any algorithm at the end of its run.
-
-An excess risk and its two parts.
-"""
+"""An excess risk with its two parts, and `excess_risk`, which computes it at the end of a run of any algorithm."""
 
 from dataclasses import dataclass
 

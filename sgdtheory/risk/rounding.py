@@ -19,6 +19,7 @@ from sgdtheory.algorithms import Algorithm, Course, Shape
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.stability import is_stable
 from sgdtheory.risk.systems.moments import ROUNDING
+from sgdtheory.risk.systems.runs import PROBES
 from sgdtheory.risk.thresholds import THRESHOLDS
 
 # γ is moved by so much, relative, for methods of one vector, of two, and of more, whose steps are products of matrices
@@ -29,7 +30,6 @@ SHAKES = tuple(factor * float(np.finfo(float).eps) for factor in (32, 2048, 8192
 # 1/NEAR times as much as γ: by 1e-10 of itself, which needs no statement.
 NEAR = 1e-3
 ROUNDED = 1e-10  # Smaller relative errors of rounding are not stated: every risk has them.
-PROBES = 257  # Steps of a schedule at which the largest γ and the smallest B are looked for.
 
 
 def sensitive(

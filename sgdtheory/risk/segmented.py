@@ -14,7 +14,7 @@ from sgdtheory.algorithms import Course
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.propagate import constant_ends, propagate, to_first_panel
 from sgdtheory.risk.rounding import bounded, change, near_threshold, rounding, shaken, stated_rounding, worth_stating
-from sgdtheory.risk.solvers.contour import CONTOUR_RESOLVED, FINE, LARGEST_REACH, ROUGH, Resolution
+from sgdtheory.risk.solvers.contour import FINE, ROUGH, Resolution, modes_within
 from sgdtheory.risk.solvers.spectrum import displacement
 from sgdtheory.risk.systems.moments import Ends, Moments, at_runs, ends, returned_risk, returned_size, start
 from sgdtheory.risk.systems.runs import (
@@ -23,6 +23,7 @@ from sgdtheory.risk.systems.runs import (
     Segment,
     Setup,
     continued,
+    largest_rate,
     propagated,
     segment_ends,
     size_after,
@@ -41,8 +42,6 @@ GROWN = 1e6
 GROWN_ERROR = 3e-8
 # A part that is below 0 by more than this share of what there was at the start is not rounded but lost.
 ROUNDED_BELOW_0 = 1e-6
-# Steps of a schedule among which the largest learning rate is looked for: it decides how many modes are needed.
-PROBES = 257
 
 
 class SegmentedRisks(NamedTuple):
@@ -193,10 +192,8 @@ def _run_to_ends(
 def _modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution) -> Modes:
     """Return the modes with which sums over directions hold along all of these runs: the longest run decides."""
     course = max(courses, key=lambda course: course.num_steps * course.rate)
-    samples = np.linspace(0, course.num_steps - 1, int(min(course.num_steps, PROBES)))
-    rate = float(course.rates(np.floor(samples)).max(initial=0.0))
-    reach = displacement(course.algorithm.method, rate, course.num_steps)
-    return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH), resolution.modes)
+    reach = displacement(course.algorithm.method, largest_rate(course), course.num_steps)
+    return modes_within(reach, problem, resolution.modes)
 
 
 def _batches_of_runs(

@@ -9,9 +9,8 @@ what of it is linear has S itself, what is left, `rest = Var ν − gain² S_jj`
 
     Cov(ν_j, ν_k) = gain_j gain_k S_jk + √(rest_j rest_k) ρ_jk³,    ρ the correlations of S;
 
-ε likewise, with those of m. Signs leave out of S what of E u uᵀ does not change them (THEORY.md T37).
-
-signSGD in coordinates that are not the eigenvectors (THEORY.md T37).
+ε likewise, with those of m. Signs leave out of S what of E u uᵀ does not change them (THEORY.md T37). signSGD without
+momentum stands at the end: its signs have exact covariances.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """Normalized SGD: steps of length γ, coordinates do not matter (THEORY.md T37).
 
-The law of g/‖g‖ where u is Gaussian and T does not fluctuate: exact, by integrals (THEORY.md T37).
-
+The law of g/‖g‖ is exact, by integrals, where u is Gaussian and T does not fluctuate.
 Given χ the gradient is `χ/B` times h, `h_i = √λ_i (χ u_i + √T z_i)`, a Gaussian vector of mean χη, `η_i = √λ_i a_i`,
 and covariance `diag(v) − ηηᵀ`, `v_i = λ_i (T + (χ² − 1) r_i)`. With `‖h‖^{−1} = π^{−½} ∫ s^{−½} e^{−s‖h‖²} ds` and
 `‖h‖^{−2} = ∫ e^{−s‖h‖²} ds` all means of h_i/‖h‖ and of its square are integrals over s of

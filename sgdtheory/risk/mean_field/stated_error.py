@@ -10,9 +10,8 @@ as the pull is ∝ T^{−½}: fast directions forget, slow ones carry what they 
 how the pull follows the direction's own a² and r. Errors of all directions and steps are added up as if they had one
 sign. An average of iterates has the mean error of their means and, weighed by r, the mean of V/r.
 
-Replicas that lag behind: T differs from one to another, and a closure has one T for all (THEORY.md T37).
-
-A replica with a larger T is pulled less, so that its T stays larger. Until it catches up it is where others have been:
+T also differs from one replica to another, and a closure has one T for all, so that some replicas lag behind (`Lag`). A
+replica with a larger T is pulled less, so that its T stays larger. Until it catches up it is where others have been:
 its a_i is that of an earlier value of the clock τ = Σ γ_t. The pull is ∝ T^{−½}, and so the clock of a direction that
 sees relative fluctuations of T with the standard deviation √q_i is late by
 

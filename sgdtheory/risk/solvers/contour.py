@@ -2,9 +2,7 @@
 
 The n-th coefficient of a function of `z = e^−p` whose poles are real, `p ≤ growth`, is the integral of `e^{np}` times
 the function over a parabola `np = n·growth + μ(1 + iu)²` (Weideman & Trefethen 2007, "Parabolic and hyperbolic contours
-for computing the Bromwich integral").
-
-How finely runs are followed.
+for computing the Bromwich integral"). A `Resolution` says which contour, and how fine panels are, for a tolerance.
 """
 
 from typing import NamedTuple
@@ -56,7 +54,11 @@ def contour_within(tolerance: float) -> Contour:
 
 def contour_modes(problem: AbstractProblem, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> Modes:
     """Return the modes with which sums over directions hold on the contours of all these γ and n."""
-    reach = (steps * rate).max(initial=1.0)
+    return modes_within((steps * rate).max(initial=1.0), problem, tolerance)
+
+
+def modes_within(reach: float, problem: AbstractProblem, tolerance: float = 0.0) -> Modes:
+    """Return the modes with which sums over directions hold in runs that move a weight by nγ = `reach` gradients."""
     return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH), tolerance)
 
 

@@ -8,9 +8,8 @@ function of the mean path's square, the risks r_i of directions and R, their sum
 which is one equation for R̂. A mean of n iterates has `n² Δ = Σ_i s_i (Σ_{t<n} a_t)²` and the coefficient of z^{n−1} of
 `Σ_i (x²/B) W_0 [σ²/(1 − z) + N (R_0 + s_i) + z^τ (R̂ + r̂_i)]`.
 
-Coefficients of generating functions with poles anywhere within the unit circle, by an integral along a circle.
-
-On `z = e^−p`, p = growth + c/n + iω, the coefficient of z^n is `(e^{n growth + c}/π) Re ∫_0^π f e^{inω} dω`. Panels are
+These functions have poles anywhere within the unit circle, and are integrated along a circle (`coefficients`). On
+`z = e^−p`, p = growth + c/n + iω, the coefficient of z^n is `(e^{n growth + c}/π) Re ∫_0^π f e^{inω} dω`. Panels are
 halved until 16 Legendre polynomials follow f, which does not depend on n; `∫ P_k(u) e^{iau} du = 2 i^k j_k(a)` does the
 rest, however fast e^{inω} turns. Where what oscillates has died out the parabola of `contour` takes a few points.
 """

@@ -6,11 +6,12 @@ import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course, LinearMethod
 from sgdtheory.problems import AbstractProblem, Modes
-from sgdtheory.risk.solvers.contour import CONTOUR_RESOLVED, LARGEST_REACH
+from sgdtheory.risk.solvers.contour import modes_within
 from sgdtheory.risk.solvers.delayed_renewal import TAIL, Setting, average, last_iterate
 from sgdtheory.risk.solvers.delayed_steps import last_of_modes, sums_at_stops
 from sgdtheory.risk.systems.delayed import growth, settling
 from sgdtheory.risk.systems.moments import returned_risk
+from sgdtheory.risk.systems.runs import largest_rate
 from sgdtheory.risk.thresholds import THRESHOLDS
 
 # Runs are stepped side by side while their moments have at most so many numbers, 8 MB: with more, a step is limited
@@ -97,9 +98,7 @@ def _whole_mean(course: Course) -> bool:
 
 def _modes(problem: AbstractProblem, course: Course, num_steps: float, tolerance: float = 0.0) -> Modes:
     """Return the modes with which sums over directions hold."""
-    steps = np.floor(np.linspace(0, course.num_steps - 1, int(min(course.num_steps, 257))))
-    reach = float(course.rates(steps).max(initial=0.0)) * num_steps
-    return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH), tolerance)
+    return modes_within(largest_rate(course) * num_steps, problem, tolerance)
 
 
 def _in_closed_form(

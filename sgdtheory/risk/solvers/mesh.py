@@ -1,10 +1,9 @@
-"""Ends of the panels of a smooth segment.
+"""Ends of the panels of a smooth segment, and the oscillations that they have to resolve.
 
-How fast moments turn where the coefficients of a method change with the step, as those of schedule-free SGD do.
-
-Its directions swing slowly, at a rate per step like 1/t: on panels that grow with t, their moments `Re r^t e^{2iωt}`
-turn by about as much on each. What has decayed by e^−E may turn farther: of a turn by Θ, p Radau points miss some
-Θ^{2p}, so that `Θ e^{−E/2p}` is what counts.
+Where the coefficients of a method change with the step, as those of schedule-free SGD do, directions oscillate slowly,
+at a rate per step like 1/t: on panels that grow with t, their moments `Re r^t e^{2iωt}` turn by about as much on each.
+Moments that have decayed by e^−E may turn farther: of a turn by Θ, p Radau points miss some Θ^{2p}, so that
+`Θ e^{−E/2p}` is what counts.
 """
 
 import math

@@ -1,6 +1,6 @@
-"""Every step of T20: the definition, for one run or for many at once, in NumPy for few steps and compiled for many.
+"""Single steps of T20, its definition, for one run or for many at once: in NumPy for few steps, compiled for many.
 
-Loops of the theory that JAX compiles: in float64, on the processor, and without a long compilation.
+JAX compiles the loops in float64, for the processor, and without a long compilation.
 """
 
 from collections.abc import Callable, Iterable, Iterator

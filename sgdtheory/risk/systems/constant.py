@@ -1,4 +1,4 @@
-"""Constant coefficients in some settings, and the points of the contours on which `renewal` integrates."""
+"""Systems with constant coefficients, and the points of the contours on which `renewal` integrates their transforms."""
 
 from typing import NamedTuple
 

@@ -8,9 +8,7 @@ iterates. The lagged products `C_l = Σ_j φ(j) φ(j − l) z^j` obey `C_l = z C
 
 so that Ĉ_l is a sum of e^{±iθl}, `cos θ = (1 + y² − X²)/2y`, and costs the same for every τ.
 
-Stability of SGD with delayed gradients: responses to noise, growth, and when what oscillates has died out (T41).
-
-With `C_l = Σ_j φ(j) φ(j − l) z^j`, φ the mean's answer to a unit of noise, noise answers noise through
+The same products decide about stability. Noise answers noise through
 `G = z x² C_0 Σ_j p_j z^j`, and delays that vary add noise of their own, G − H, with
 `H = z x² Σ_jk p_j p_k z^{min(j,k)} C_{|j−k|}`.
 The coupled map has the eigenvalue 1/z where `Σ_i (G_i/B)/(1 − (1 + 1/B) G_i + H_i) = 1`. For a fixed delay G = H.

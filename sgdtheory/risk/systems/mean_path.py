@@ -1,10 +1,8 @@
-"""The risk of the mean path alone, `Σ_i s_i (oᵀE u_i)²`: what a bias is made of, without the noise of the gradients.
+"""The mean path of a run, `E u_t = f_t(λ) u_0`, and its risk `Σ_i s_i (oᵀE u_i)²`, without the noise of gradients.
 
-Response of a run's mean path to an eigenvalue, `E u_t = f_t(λ) u_0`, along the run (THEORY.md T42).
-
-Steps that are all alike are raised to a power; others are taken one by one.
-
-Powers near 1, to all digits.
+Searches ask for many learning rates at the end of a run (`mean_paths`, to some 1e-6), finite samples for many
+eigenvalues along a run (`responses`, to all digits, THEORY.md T42). Equal steps are raised to a power; others are taken
+one by one.
 """
 
 import operator

@@ -30,6 +30,17 @@ CONSTANT_KINDS = {"none": "constant", "period": "rounds"}
 NO_STEP = Steps(decay=0.0, b=0.0, c=0.0, batch=1.0, forgetting=0.0, weight=0.0)
 
 
+# Steps of a schedule among which its largest learning rate and smallest batch size are looked for: a peak that is
+# narrower than 1/256 of the run may be missed, which changes the number of modes and the sensitivity to rounding.
+PROBES = 257
+
+
+def largest_rate(course: Course) -> float:
+    """Return the largest learning rate of a run, among `PROBES` of its steps."""
+    steps = np.floor(np.linspace(0, course.num_steps - 1, int(min(course.num_steps, PROBES))))
+    return float(course.rates(steps).max(initial=0.0))
+
+
 class Coefficients(NamedTuple):
     """Coefficients of T steps: I − A, b, c, and batch sizes of all workers (T,)."""
 
@@ -82,7 +93,7 @@ class Runs:
 
     @property
     def constant_batch(self) -> bool:
-        """Whether all batches of a run have one size."""
+        """All batches of a run have one size."""
         return self.algorithm.batch_schedule.flat
 
     @cached_property
