@@ -135,7 +135,8 @@ def _meeting(foretold: Foretold, level: float, inside: float, limit: float) -> f
     if not beyond.size:
         return limit
     k = max(int(beyond[0]), 1)
-    share = np.clip(values[k - 1] / (values[k - 1] - values[k]), 0.0, 1.0)
+    rise = values[k] - values[k - 1]
+    share = np.clip(-values[k - 1] / rise, 0.0, 1.0) if rise else 1.0  # A flat line is beyond the level throughout.
     return float(places[k - 1] + share * (places[k] - places[k - 1]))
 
 

@@ -218,3 +218,11 @@ def test_what_is_said_of_a_rate_whose_risk_is_rough():
     assert best.remark[:20] in str(best)
     smooth = st.optimal_learning_rate(st.PowerLaw(1.5, 2.0), batch_size=16, num_samples=1e4, algorithm=LINEAR)
     assert smooth.remark == ""
+
+
+def test_a_line_that_is_flat_where_it_meets_the_level_gives_no_warning():
+    """A division by 0 said nothing about B*, which is the largest batch size of two steps."""
+    problem = st.LeastSquares([1.0], [1.0], 1.0)
+    algorithm = st.Algorithm(st.SignSGD(), average=LAST)
+    found = st.critical_batch_size(problem, num_samples=1e3, algorithm=algorithm, curve=False)
+    assert (found.batch_size, found.num_steps) == (500, 2)
