@@ -52,7 +52,7 @@ class Config:
 
 SCALES = {
     "quick": Config(
-        exponents=((3.0, 3.0),),
+        exponents=((3.0, 2.0),),
         num_samples=(1e4, 1e5, 1e6),
         methods=(SGD, PRECONDITIONED, SIGN, FAST),
     ),
