@@ -100,6 +100,14 @@ class Visit:
         """Until a text has this in it."""
         self.page.locator(f".{name} .bk-clearfix", has_text=part).wait_for()
 
+    def wait_for_none(self, selector):
+        """Wait until nothing on the page matches the selector: each text of the page is drawn anew at its own time."""
+        self.page.locator(selector).first.wait_for(state="detached")
+
+    def wait_for_no_words(self):
+        """Wait until the page no longer says what is wrong."""
+        self.page.locator(".words .bk-clearfix", has_text=re.compile(r"\S")).wait_for(state="detached")
+
     def wait_for_link(self, query, relation="==="):
         """Until the link has this query, or another one."""
         self.page.wait_for_function(f"location.search {relation} {query!r}")

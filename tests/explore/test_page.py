@@ -181,11 +181,11 @@ def choose_a_method_that_is_not_linear(page):
     page.choose("first-basis", "random")
     page.wait_for_query("first", "adam basis=random")
     page.wait_for_text("words", "its risk in these coordinates takes minutes")
-    assert page.page.locator("[data-name=path-total-0]").count() == 0
+    page.wait_for_none("[data-name=path-total-0]")
     with a_move(page):
         page.choose("first-method", "sgd")
     factor.wait_for()
-    assert page.text("words") == ""
+    page.wait_for_no_words()
 
 
 def add_an_algorithm(page):
@@ -208,13 +208,13 @@ def leave_a_bad_state(page):
     """A sentence says what is wrong; there is nothing to download."""
     page.press("capacity", "Home")
     page.wait_for_text("words", "is finite for a > 1 alone: move a up")
-    assert page.page.locator("[data-name]").count() == 0
+    page.wait_for_none("[data-name]")
     link = page.page.locator("#panel-risk footer a").first
     link.wait_for(state="hidden")
     page.press("capacity", times=8)
     page.wait_for_query("a", "1.2")
     check_risk(page)
-    assert page.text("words") == ""
+    page.wait_for_no_words()
     link.wait_for(state="visible")
     assert "Traceback" not in page.page.content()
 
@@ -268,7 +268,7 @@ def test_what_comes_ahead_is_marked_until_the_exact_one_comes(visit):
     direct = st.critical_batch_size(st.PowerLaw(2.0, 3.0), num_samples=1e5, curve=False, algorithm=tail)
     assert exact == direct.batch_size
     assert about == pytest.approx(exact, rel=0.03)
-    assert page.page.locator("[data-about]").count() == 0
+    page.wait_for_none("[data-about]")
 
 
 @pytest.mark.slow  # ten seconds
@@ -324,7 +324,7 @@ def test_an_unstable_rate_and_a_bad_link_are_told(visit):
     page.wait_for_query("M", None)
     page.wait_for_query("rate", "1e-05")
     check_risk(page)
-    assert page.text("words") == ""
+    page.wait_for_no_words()
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def test_what_has_not_come_is_greyed_and_what_changed_is_marked(visit):
     page.page.locator("#panel-samples[data-waiting=empty]").wait_for()  # taken away
     page.wait_for_text("status", "Ready")
     assert page.page.evaluate(WAITING) == []
-    assert page.page.locator("td.changed[data-name=path-total-0]").count() == 1
+    page.page.locator("td.changed[data-name=path-total-0]").wait_for()
     other = visit("D=500&B=8")
     rate = other.number("path-learning_rate-0")
     other.page.locator(".control-learning_rate .bk-slider-title", has_text=f"now {rate:.3g}").wait_for()
