@@ -1,6 +1,5 @@
 """`simulate_data`: averaged mini-batch SGD on rows of data, drawn with replacement or passed over in random orders."""
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,8 +8,7 @@ from numpy.typing import ArrayLike
 from sgdtheory._common.arguments import real_array, settings_arrays, true_or_false, whole_number
 from sgdtheory._common.rows import checked_rows
 from sgdtheory.simulation.result import Simulation
-
-CALL_ROWS = 4096  # rows of a replica that a call to the device takes, or one batch
+from sgdtheory.simulation.runs import LEAST_ROOM, Resources, make_plan
 
 
 class Regression(NamedTuple):
@@ -92,37 +90,39 @@ def simulate_data(
         ValueError: an argument outside its range, rows that are not finite or all zero, features and targets of
             different lengths, a population of other dimensions.
     """
-    from sgdtheory.simulation.simulator import checked_dtype, key_words
+    import jax  # half a second that the exact theory does not need
+
+    from sgdtheory.simulation.rows import RowSource
+    from sgdtheory.simulation.simulator import checked_dtype, key_words, scaled, simulation_of
 
     x, y = checked_rows(features, targets).whole()
     if not x.any():
         raise ValueError("features must not all be 0: there is nothing to learn from; check how they were made")
     dtype = checked_dtype(dtype)
     num_replicas = whole_number("num_replicas", num_replicas, 1)
-    batch, rate, samples = settings_arrays(batch_size, learning_rate, num_samples)
-    if not true_or_false("replacement", replacement) and batch.max() > len(x):
+    settings = settings_arrays(batch_size, learning_rate, num_samples)
+    largest = settings[0].max()
+    if not true_or_false("replacement", replacement) and largest > len(x):
         raise ValueError(
             f"batch_size must be at most the {len(x)} rows of features where replacement is False, got "
-            f"{batch.max():g}; give a smaller one, or replacement=True"
+            f"{largest:g}; give a smaller one, or replacement=True"
         )
     words, regression = key_words(key), _regression(x, y)
-    measured = None if population is None else _measured(x, y, regression, population)
-    steps = np.floor_divide(samples, batch).astype(int)
-    risks = np.empty((2, *batch.shape, num_replicas))
-    for size in np.unique(batch):
-        here = batch == size
-        rates, of_rate = np.unique(rate[here], return_inverse=True)
-        reads, of_read = np.unique(steps[here], return_inverse=True)
-        streams = [np.random.default_rng([*words, replica]) for replica in range(num_replicas)]
-        orders = [_orders(stream, len(x), int(size), replacement) for stream in streams]
-        found = _run(regression, int(size), rates, reads, orders, dtype, measured)
-        risks[:, here] = found[:, of_read, of_rate]
-    average, last = np.where(np.isfinite(risks), risks, np.inf)
-    return Simulation(average, last, steps, dtype)
+    measure = None if population is None else _measured(x, y, regression, population)
+    plan = make_plan(dict(zip(("batch_size", "learning_rate", "num_samples"), settings, strict=True)), 0)
+    start, residual = regression.start.T, regression.residual
+    if len(start) == 1:  # without the axis of outputs a step takes fewer operations
+        start, residual = start[0], residual[:, 0]
+    source = RowSource(len(x), lambda replica: (regression.rows, residual), True, replacement, tuple(words.tolist()))
+    noise = float(np.sqrt((residual**2).mean()))
+    with jax.enable_x64(dtype == "float64"), jax.disable_jit(False):
+        setup = scaled(regression.eigenvalue, start, noise, dtype, source.sampler, source, measure)
+        resources = Resources(tuple(jax.devices()), LEAST_ROOM, lambda share: None)
+        return simulation_of(setup, plan, num_replicas, words, resources)
 
 
 def _regression(x: np.ndarray, y: np.ndarray) -> Regression:
-    """By a QR decomposition: XᵀX itself would lose every λ_i below 1e-16 λ_1."""
+    """Return the regression, by a QR decomposition: XᵀX itself would lose every λ_i below 1e-16 λ_1."""
     singular, vectors = np.linalg.svd(np.linalg.qr(x, mode="r"), full_matrices=False)[1:]
     kept = singular > singular[0] * max(x.shape) * np.finfo(float).eps
     rows = x @ (vectors[kept].T * (np.sqrt(len(x)) / singular[kept]))
@@ -130,20 +130,11 @@ def _regression(x: np.ndarray, y: np.ndarray) -> Regression:
     return Regression(rows, singular[kept] ** 2 / len(x), -best, y - rows @ best)
 
 
-class Measure(NamedTuple):
-    """A risk that is not that of the rows, `‖root u − centre‖²` summed over targets.
+def _measured(x: np.ndarray, y: np.ndarray, regression: Regression, population: tuple[Any, Any]):
+    """Return root (r, m) and centre (k, m), or (m,) of one target, of the risk `‖u root − centre‖²` of a population.
 
-    Attributes:
-        root: (m, r).
-        centre: (m, k) root times the u of w*, as far as the rows see it.
+    The risk is `‖H^{1/2}(w − w*)‖²` with w = ŵ + V Λ^{−1/2} u, within the span of the rows.
     """
-
-    root: np.ndarray
-    centre: np.ndarray
-
-
-def _measured(x: np.ndarray, y: np.ndarray, regression: Regression, population: tuple[Any, Any]) -> Measure:
-    """Of `H^{1/2}(w − w*)`: w = ŵ + V Λ^{−1/2} u, within the span of the rows."""
     if not (isinstance(population, tuple | list) and len(population) == 2):
         raise ValueError(f"population must be a pair, the covariance H and the weights w*, got {population!r}")
     covariance = real_array("the covariance of population", population[0])
@@ -162,70 +153,5 @@ def _measured(x: np.ndarray, y: np.ndarray, regression: Regression, population: 
         raise ValueError("population must begin with a symmetric covariance without negative eigenvalues, got another")
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     back = x.T @ regression.rows / (len(x) * regression.eigenvalue)  # w = ŵ + back u, (d, r)
-    return Measure(root @ back, root @ (best + back @ regression.start))
-
-
-def _orders(stream: np.random.Generator, number: int, size: int, replacement: bool) -> Callable[[int], np.ndarray]:
-    """Which rows come next, as a function of how many are asked for."""
-    if replacement:
-        return lambda count: stream.integers(number, size=count)
-    left = np.empty(0, int)
-
-    def passes(count: int) -> np.ndarray:
-        nonlocal left
-        read = [left]
-        while sum(map(len, read)) < count:
-            read.append(stream.permutation(number)[: number // size * size])
-        drawn = np.concatenate(read)
-        left = drawn[count:]
-        return drawn[:count]
-
-    return passes
-
-
-def _run(
-    regression: Regression,
-    size: int,
-    rates: np.ndarray,
-    reads: np.ndarray,
-    orders: Sequence[Callable[[int], np.ndarray]],
-    dtype: str,
-    measured: Measure | None,
-) -> np.ndarray:
-    """(2, E, G, R) risk of average and last iterate at E step counts, of G learning rates at one batch size.
-
-    In units in which λ_1 = 1 and Σ y² of a row is 1 in the mean.
-    """
-    import jax  # half a second that the exact theory does not need
-
-    from sgdtheory.simulation.data_steps import begin, block_rows, data_risks, iterates, walk_data
-
-    unit = regression.eigenvalue[0]
-    scale = float(np.sqrt((regression.start**2).sum() + (regression.residual**2).mean(0).sum())) or 1.0
-    parts = regression.rows, regression.eigenvalue / unit, regression.start / scale, regression.residual / scale
-    width = block_rows(size)
-    blocks = max(1, CALL_ROWS // width)
-    with jax.enable_x64(dtype == "float64"), jax.disable_jit(False):
-        scaled = Regression(*(jax.device_put(part.astype(dtype)) for part in parts))
-        state = begin(scaled, len(rates), len(orders))
-        rate, done, risks = (rates * unit).astype(dtype), 0, []
-        for read in reads:
-            while done < read:
-                count = min(blocks * (width // size), int(read) - done)
-                drawn = [order(count * size) for order in orders]
-                rows = np.zeros((len(orders), (blocks + 1) * width), np.int32)
-                rows[:, : count * size] = drawn
-                state = walk_data(scaled, rate, state, rows, np.int32(count), np.int32(size), width=width)
-                done += count
-            if measured is None:
-                risks.append([np.asarray(part, float).T for part in data_risks(state, int(read))])
-            else:
-                both = [np.asarray(part, float) for part in iterates(state, int(read))]
-                risks.append([_risk_of(measured, scale * part) / scale**2 for part in both])
-    return scale**2 * np.stack(risks, axis=1)
-
-
-def _risk_of(measured: Measure, state: np.ndarray) -> np.ndarray:
-    """(G, R) risk of states (R, r, G, k)."""
-    away = np.einsum("mr,argk->gamk", measured.root, state) - measured.centre
-    return (away**2).sum((2, 3))
+    centre = (root @ (best + back @ regression.start)).T
+    return (root @ back).T, centre if len(centre) > 1 else centre[0]

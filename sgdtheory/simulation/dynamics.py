@@ -1,15 +1,14 @@
-"""Simulated runs as pure functions of a small state: `begin`, `step`, and many steps of many replicas at once.
+"""One simulated step of any method: the state of a replica, what a step adds to it, and the risks of the result.
 
-Everything is in the coordinates `u = H^{1/2} (w − w*)` of the eigenbasis, in which the risk of an iterate is `‖u‖²`,
-the start is `u_i = √s_i`, and a direction that never moves is simply one with λ_i = 0. With m outputs u is `Δ H^{1/2}`,
-(m, d), and has the shape (m, d) wherever (d,) is written.
+All arrays are in the coordinates `u = H^{1/2} (w − w*)` of the eigenbasis. The risk of an iterate is then `‖u‖²`, the
+start is `u_i = √s_i`, and a direction that never moves is one with λ_i = 0. With m outputs u is `Δ H^{1/2}`, of shape
+(m, d), wherever (d,) is written.
 
-A method says what it keeps and what a step changes (`Dynamics`); the sum of iterates, compensated sums, the returned
-risk and the loop over steps are the same for all methods.
+A sampler draws the gradient of a mini-batch (`Sampler`); a method says where it is taken and what is done with it
+(`Dynamics`). The sum of the iterates, compensated addition and the risk are the same for all methods.
 """
 
-from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -17,43 +16,80 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-STEPS = 64  # steps between two carries, and steps whose scalars are drawn together
+STEPS = 64  # Steps between two carries, whose scalars are drawn together; 64 float32 additions lose at most 4e-6.
+
+
+class Rows(NamedTuple):
+    """Rows of data, whitened by the population's covariance, of all samples one after the other.
+
+    Attributes:
+        features: (S N + 1, d) z = H^{−1/2} x; the last row is 0, so that it may fill up a batch.
+        noise: (S N + 1,) or (S N + 1, m) label noise ξ.
+    """
+
+    features: Any
+    noise: Any
+
+
+class Measure(NamedTuple):
+    """Risk that is not that of the coordinates: `‖u root − centre‖²`, with root (d, e) and centre (e,) or (m, e)."""
+
+    root: Any
+    centre: Any
 
 
 class Spectrum(NamedTuple):
-    """The problem, the same for all replicas: (d,) eigenvalues λ_i, the start u, (d,) or (m, d), and σ of an output."""
+    """The problem, which all replicas share.
+
+    Attributes:
+        eigenvalue: (d,) λ_i.
+        start: (d,) or (m, d) u of w_0.
+        noise: standard deviation σ of an output's label noise.
+        rows: the data, if batches are read from a finite sample.
+        measure: of the risk, if it is not `‖u‖²`.
+    """
 
     eigenvalue: Any
     start: Any
     noise: Any
+    rows: Rows | None = None
+    measure: Measure | None = None
 
 
-class Lane(NamedTuple):
-    """Key (two uint32 words), learning rate γ and batch size B of a replica, as a sampler takes them."""
+class Draw(NamedTuple):
+    """The randomness of one step of one replica.
+
+    Attributes:
+        key: two uint32 words.
+        number: of the step, from 0.
+        batch: batch size B.
+        ahead: what the sampler has prepared for this step.
+    """
 
     key: Any
-    learning_rate: Any
-    batch_size: Any
+    number: Any
+    batch: Any
+    ahead: Any
 
 
 class Sampler(Protocol):
-    """Protocol of samplers of mini-batches; hashable, a static argument of the compiled program."""
+    """Protocol of samplers of mini-batches; a hashable static argument of the compiled program."""
 
     def numbers_a_lane(self, spectrum: Spectrum) -> int:
         """Return how many numbers a step of one lane keeps in memory beside a few arrays of the weights' shape."""
         ...
 
-    def draws(self, lanes: Lane, first: Array) -> Any:
-        """Return what `STEPS` steps from `first` on need of randomness beside their number: (STEPS, L, …) arrays."""
+    def ahead(self, key: Array, batch: Array, first: Array) -> Any:
+        """Return what is drawn together for `STEPS` steps from `first` on: (STEPS, L, …) arrays, from (L, 2) keys."""
         ...
 
-    def increment(self, spectrum: Spectrum, lane: Lane, error: Array, number: Array, draw: Any) -> Array:
-        """Return the change of u by SGD in step `number` of one lane, of u's shape."""
+    def gradient(self, spectrum: Spectrum, error: Array, draw: Draw) -> Array:
+        """Return `H^{1/2} g`, of u's shape, g the gradient of the mini-batch at the error u."""
         ...
 
 
 class Replica(NamedTuple):
-    """One replica of a run: its key, two uint32 words, and scalars.
+    """One replica of a run: its key and what tells its run from others.
 
     Attributes:
         key: two uint32 words.
@@ -61,6 +97,7 @@ class Replica(NamedTuple):
         first: step from which on iterates are averaged, `S ← ρS + ωw`.
         forgetting, weight: 1 − ρ and ω.
         begin: what S is at the start, in units of u(0).
+        stream: index of the sequence of rows that it reads, if these are read.
     """
 
     key: Any
@@ -69,21 +106,35 @@ class Replica(NamedTuple):
     forgetting: Any
     weight: Any
     begin: Any
+    stream: Any
 
 
-class RateTable(NamedTuple):
-    """Learning rates and batch sizes of T steps of G runs, (T, G); T = 1 if all steps are alike."""
+class Table(NamedTuple):
+    """Coefficients of T steps of G runs; T = 1 if all steps are alike.
 
-    rate: Any
+    I − A and c are None for SGD, where they are 0 and 1: without them a step takes a fifth less time.
+
+    Attributes:
+        decay: (T, G, k, K) I − A, where K = k for one vector and 1 + k for several (`Dynamics`).
+        gain: (T, G, k) b.
+        point: (T, G, K) c.
+        batch: (T, G) batch size.
+        index: (T, S, W) which rows are read by each stream, or None where batches are drawn.
+    """
+
+    decay: Any
+    gain: Any
+    point: Any
     batch: Any
+    index: Any = None
 
 
 class State(NamedTuple):
-    """State of a replica: vectors and the sum S of iterates, each the unevaluated sum of two arrays, and the rest.
+    """State of a replica. Vectors and the sum S of iterates are unevaluated sums of two arrays.
 
-    A step adds to the low parts only, and `carry` moves what they hold into the high parts every `STEPS` steps.
-    Rounding errors are then relative to what has been added since, so that neither an increment of 1e-9 u is lost in
-    float32 nor a term of a sum of 10⁹.
+    A step adds to the low parts only, and `carry` moves their content into the high parts every `STEPS` steps. Rounding
+    errors are then relative to what has been added since the last carry. So float32 loses neither an increment of
+    1e-9 u nor a term of a sum of 10⁹.
 
     Attributes:
         vectors, vectors_low: tuples of arrays to which steps add.
@@ -102,49 +153,99 @@ class Step(NamedTuple):
     """One step of one replica, as a method sees it.
 
     Attributes:
-        sampler, spectrum, shared: of all replicas; `shared` are the method's own arrays, None where it has none.
-        key: of the replica.
-        row: its entries of the table.
-        number: of the step, from 0.
-        draw: what the sampler drew ahead.
+        sampler, spectrum: shared by all replicas.
+        shared: the method's own arrays.
+        row: the run's entries of the table.
+        draw: the randomness.
     """
 
     sampler: Sampler
     spectrum: Spectrum
     shared: Any
-    key: Array
     row: Any
-    number: Array
-    draw: Any
-
-    def gradient(self, error: Array) -> Array:
-        """Return `H^{1/2} g` of the batch at an error."""
-        lane = Lane(self.key, np.array(-1, error.dtype), self.row.batch)  # at rate −1 SGD adds the gradient
-        return self.sampler.increment(self.spectrum, lane, error, self.number, self.draw)
+    draw: Draw
 
 
+@dataclass(frozen=True)
 class Dynamics:
-    """A method: derive a frozen dataclass from it. Instances are static arguments of the compiled program."""
+    """A linear method of k vectors, `u ← A u − b g`, with g the gradient at cᵀu (THEORY.md T20).
+
+    Other methods derive from it. They take the gradient elsewhere (`place`), or step in another direction than the
+    gradient's (`direction`). Instances are static arguments of the compiled program; methods of as many vectors share
+    one. `shared` holds the output o, (K,), or None as the table does.
+
+    One vector is kept as it is. Of several the program keeps how far each has moved, `v_j = u_j − s_j u(0)`, and
+    coefficients are those of the K = 1 + k vectors u(0), v_1 … v_k. Most methods of several vectors stand still without
+    gradients because (I − A) s = 0 cancels between vectors. Evaluated on u, that would leave a rounding error in every
+    step, and directions without a gradient would drift.
+
+    Attributes:
+        vectors: k.
+        clip: largest norm c of a gradient, longer ones become `c g/‖g‖`; in the unit of simulated gradients, or None.
+    """
+
+    vectors: int = 1
+    clip: float | None = None
 
     def begin(self, spectrum: Spectrum) -> tuple[tuple[Array, ...], Any]:
         """Return the vectors at the start, and what is kept beside them."""
-        raise NotImplementedError
+        start = jnp.asarray(spectrum.start)
+        return ((start,) if self.vectors == 1 else (jnp.zeros_like(start),) * self.vectors), ()
 
     def iterate(self, spectrum: Spectrum, shared: Any, vectors: tuple[Array, ...]) -> Array:
-        """Return u of the iterate that joins the sum, and whose risk is the last one's."""
-        raise NotImplementedError
+        """Return u of the iterate, which joins the sum and whose risk is the last iterate's."""
+        return combined(shared, self.every(spectrum, vectors))
+
+    def every(self, spectrum: Spectrum, vectors: tuple[Array, ...]) -> tuple[Array, ...]:
+        """Return the K vectors that coefficients belong to."""
+        return vectors if self.vectors == 1 else (spectrum.start, *vectors)
 
     def change(self, step: Step, vectors: tuple[Array, ...], kept: Any) -> tuple[tuple[Array, ...], Any]:
-        """Return what the step adds to each vector, and what is kept after it."""
-        raise NotImplementedError
+        """Return what the step adds to each vector, `−(I − A) u − b d`, and what is kept after it."""
+        every = self.every(step.spectrum, vectors)
+        place, kept = self.place(step, combined(step.row.point, every), kept)
+        direction, kept = self.direction(step, self.gradient(step, place), kept)
+        if step.row.decay is None:
+            return (-step.row.gain[0] * direction,), kept
+        pairs = zip(step.row.decay, step.row.gain, strict=True)
+        return tuple(-combined(decay, every) - gain * direction for decay, gain in pairs), kept
+
+    def place(self, step: Step, point: Array, kept: Any) -> tuple[Array, Any]:
+        """Return where the gradient is taken, given cᵀu, and what is kept."""
+        return point, kept
+
+    def direction(self, step: Step, gradient: Array, kept: Any) -> tuple[Array, Any]:
+        """Return d in the place of the gradient, both times H^{1/2}, and what is kept."""
+        return gradient, kept
+
+    def gradient(self, step: Step, place: Array) -> Array:
+        """Return `H^{1/2} g` of the batch, clipped."""
+        found = step.sampler.gradient(step.spectrum, place, step.draw)
+        if self.clip is None:
+            return found
+        # The norm is that of g. A direction with λ = 0 has no gradient, and no H^{−1/2} either.
+        root = jnp.sqrt(step.spectrum.eigenvalue)
+        length = jnp.sqrt(((found / jnp.where(root > 0, root, 1)) ** 2).sum())
+        longest = jnp.asarray(self.clip, found.dtype)
+        return found * jnp.where(length > longest, longest / jnp.where(length > 0, length, 1), 1)
 
     def ended(self, state: State, number: Array) -> State:
         """Return the state after what happens at the end of some steps beyond `change`."""
         return state
 
-    def draws(self, sampler: Sampler, keys: Array, batch: Array, dtype: Any, start: Array) -> Any:
+    def ahead(self, sampler: Sampler, key: Array, batch: Array, first: Array) -> Any:
         """Return what the sampler draws for `STEPS` steps of L replicas with keys (L, 2) and batch sizes (STEPS, L)."""
-        return sampler.draws(Lane(keys, jnp.zeros((), dtype), batch), start)  # draws do not depend on the rate
+        return sampler.ahead(key, batch, first)
+
+
+def combined(weights: Array | None, vectors: tuple[Array, ...]) -> Array:
+    """Return Σ weights · vectors, or the only vector where there are no weights.
+
+    Term by term, since a matrix product might be computed in fewer digits.
+    """
+    if weights is None:
+        return vectors[0]
+    return sum((weights[j] * vector for j, vector in enumerate(vectors)), start=jnp.zeros_like(vectors[-1]))
 
 
 def begin(dynamics: Dynamics, spectrum: Spectrum, replica: Replica) -> State:
@@ -162,15 +263,15 @@ def step(
     replica: Replica,
     state: State,
     number: Array,
-    row: Any,
-    draw: Any,
+    table_row: Table,
+    ahead: Any,
 ) -> State:
-    """Return the state after one step; the iterate before it joins the sum. `row` is of all runs."""
-    mine = jax.tree.map(lambda each: each[replica.run], row)
+    """Return the state after one step. The iterate before it joins the sum. The row of the table is of all runs."""
+    row = jax.tree.map(lambda each: each[replica.run], table_row)
     vectors = _sums(state)
     iterate = dynamics.iterate(spectrum, shared, vectors)
-    here = Step(sampler, spectrum, shared, replica.key, mine, number, draw)
-    added, kept = dynamics.change(here, vectors, state.kept)
+    draw = Draw(replica.key, number, row.batch, ahead)
+    added, kept = dynamics.change(Step(sampler, spectrum, shared, row, draw), vectors, state.kept)
     low = tuple(each + more for each, more in zip(state.vectors_low, added, strict=True))
     averaged = number >= replica.first
     weight = jnp.where(averaged, replica.weight, 0)
@@ -180,19 +281,34 @@ def step(
 
 
 def carry(state: State) -> State:
-    """Move the low parts into the high parts; what rounding leaves over stays, exactly, in the low ones."""
+    """Move the low parts into the high parts. What rounding leaves over stays, exactly, in the low ones."""
     pairs = [two_sum(*pair) for pair in zip(state.vectors, state.vectors_low, strict=True)]
     vectors, low = zip(*pairs, strict=True)
     return State(vectors, low, state.kept, *two_sum(state.total, state.total_low))
 
 
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """Return fl(a + b) and its rounding error, exactly (Knuth); an infinite sum has none."""
+    total = a + b
+    shift = total - a
+    error = (a - (total - shift)) + (b - shift)
+    return total, jnp.where(jnp.isfinite(total), error, 0)
+
+
 def risks(
     dynamics: Dynamics, spectrum: Spectrum, shared: Any, state: State, share: Array, norm: Array
 ) -> tuple[Array, Array]:
-    """Return `‖a w + S/norm‖²`, a the share of the iterate, and `‖w‖²` of one replica."""
+    """Return the risks of `a w + S/norm`, a the share of the iterate, and of w, of one replica."""
     last = dynamics.iterate(spectrum, shared, _sums(state))
-    own = jnp.where(share == 0, 0, share * last)  # w may have left the range of a float
-    return ((own + (state.total + state.total_low) / norm) ** 2).sum(), (last**2).sum()
+    own = jnp.where(share == 0, 0, share * last)  # where it has no share, w may have left the range of a float
+    return _risk(spectrum, own + (state.total + state.total_low) / norm), _risk(spectrum, last)
+
+
+def _risk(spectrum: Spectrum, error: Array) -> Array:
+    if spectrum.measure is not None:
+        root, centre = spectrum.measure
+        error = jnp.matmul(error, root, precision=lax.Precision.HIGHEST) - centre
+    return (error**2).sum()
 
 
 def _sums(state: State) -> tuple[Array, ...]:
@@ -204,77 +320,56 @@ def advance(
     sampler: Sampler,
     spectrum: Spectrum,
     shared: Any,
-    table: Any,
+    table: Table,
     replicas: Replica,
     state: State,
     origin: Array,
     first: Array,
     count: Array,
 ) -> State:
-    """Take the steps first … first + count − 1 of L replicas.
+    """Take the steps first … first + count − 1 of L replicas, in blocks that begin at multiples of `STEPS`.
 
     The table begins with step `origin`, a multiple of `STEPS`. `count` is dynamic: one program serves any number of
-    steps. Carries happen after steps whose number is a multiple of `STEPS`, wherever calls begin and end: the number of
-    steps in a call does not change a bit of the result.
+    steps. Carries happen after steps whose number is a multiple of `STEPS`, wherever calls begin and end. So the number
+    of steps in a call does not change a bit of the result.
     """
-    many: Callable = jax.vmap(step, in_axes=(None, None, None, None, 0, 0, None, None, 0))
-
-    def one(state: State, number: Array, inputs: tuple[Any, Any]) -> State:
-        return many(dynamics, sampler, spectrum, shared, replicas, state, number, *inputs)
-
-    def ahead(start: Array) -> tuple[Any, Any]:
-        rows = rows_from(table, start - origin)
-        batch = rows.batch[:, replicas.run]
-        return rows, dynamics.draws(sampler, replicas.key, batch, spectrum.start.dtype, start)
-
-    return walk(one, ahead, carry, state, first, count)
-
-
-def rows_from(table: Any, begin: Array) -> Any:
-    """Return `STEPS` rows of a table's arrays (T, …); of a table of one row, that one again and again."""
-    if table.batch.shape[0] == 1:
-        return jax.tree.map(lambda each: jnp.broadcast_to(each, (STEPS, *each.shape[1:])), table)
-    return jax.tree.map(lambda each: lax.dynamic_slice_in_dim(each, begin, STEPS), table)
-
-
-def walk(
-    one: Callable, ahead: Callable[[Array], Any], carried: Callable, state: Any, first: Array, count: Array
-) -> Any:
-    """Steps first … first + count − 1 of all lanes, in blocks that begin at multiples of `STEPS`.
-
-    Args:
-        one: (state, number, inputs) → state: one step of all lanes.
-        ahead: what the `STEPS` steps from a number on need, arrays (STEPS, …): the `inputs` of each.
-        carried: the state at the end of a block.
-        state: of all lanes.
-        first, count: the steps.
-    """
+    many = jax.vmap(step, in_axes=(None, None, None, None, 0, 0, None, None, 0))
     begin = jnp.asarray(first, np.int32)
 
-    def whole(state: Any, start: Array, low: Array, high: Array) -> Any:
-        inputs = start + jnp.arange(STEPS, dtype=np.uint32), ahead(start)
-        return carried(lax.scan(lambda state, xs: (one(state, *xs), None), state, inputs)[0])
+    def one(state: State, number: Array, inputs: tuple[Table, Any]) -> State:
+        return many(dynamics, sampler, spectrum, shared, replicas, state, number, *inputs)
 
-    def part(state: Any, start: Array, low: Array, high: Array) -> Any:
-        inputs = ahead(start)
+    def prepared(start: Array) -> tuple[Table, Any]:
+        rows = _table_rows(table, start - origin)
+        if rows.index is not None:
+            return rows._replace(index=None), rows.index[:, replicas.stream]
+        return rows, dynamics.ahead(sampler, replicas.key, rows.batch[:, replicas.run], start)
 
-        def body(k: Array, state: Any) -> Any:
+    def whole(state: State, start: Array, low: Array, high: Array) -> State:
+        inputs = start + jnp.arange(STEPS, dtype=np.uint32), prepared(start)
+        return carry(lax.scan(lambda state, xs: (one(state, *xs), None), state, inputs)[0])
+
+    def part(state: State, start: Array, low: Array, high: Array) -> State:
+        inputs = prepared(start)
+
+        def body(k: Array, state: State) -> State:
             return one(state, start + jnp.asarray(k, np.uint32), jax.tree.map(lambda each: each[k], inputs))
 
         state = lax.fori_loop(low, high, body, state)
-        return jax.tree.map(partial(jnp.where, high == STEPS), carried(state), state)
+        return jax.tree.map(lambda then, before: jnp.where(high == STEPS, then, before), carry(state), state)
 
-    def block(number: Array, state: Any) -> Any:
-        low, high = jnp.maximum(begin - number * STEPS, 0), jnp.minimum(begin + count - number * STEPS, STEPS)
+    def block(number: Array, state: State) -> State:
+        low = jnp.maximum(begin - number * STEPS, 0)
+        high = jnp.minimum(begin + count - number * STEPS, STEPS)
         start = jnp.asarray(number * STEPS, np.uint32)
+        # A scan over whole blocks is faster than a loop with bounds, which only the two ends of a call need.
         return lax.cond(high - low == STEPS, whole, part, state, start, low, high)
 
     return lax.fori_loop(begin // STEPS, (begin + count - 1) // STEPS + 1, block, state)
 
 
-def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """fl(a + b) and its rounding error, exactly (Knuth); an infinite sum has none."""
-    total = a + b
-    shift = total - a
-    error = (a - (total - shift)) + (b - shift)
-    return total, jnp.where(jnp.isfinite(total), error, 0)
+def _table_rows(table: Table, begin: Array) -> Table:
+    """Return `STEPS` rows of a table's arrays (T, …); of a table of one row, that one again and again."""
+    if table.batch.shape[0] == 1:
+        return jax.tree.map(lambda each: jnp.broadcast_to(each, (STEPS, *each.shape[1:])), table)
+    return jax.tree.map(lambda each: lax.dynamic_slice_in_dim(each, begin, STEPS), table)

@@ -2,18 +2,18 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
 from sgdtheory._common.interrupts import Interrupts
-from sgdtheory.simulation.dynamics import Sampler, Spectrum
-from sgdtheory.simulation.program import Program, setup_of
-from sgdtheory.simulation.runs import LEAST_ROOM, Run
+from sgdtheory.simulation.dynamics import Spectrum
+from sgdtheory.simulation.program import Program
+from sgdtheory.simulation.rows import RowSource
+from sgdtheory.simulation.runs import LEAST_ROOM, Resources, Run
 
 CALL_SECONDS = 0.3  # what a call to the devices should take: Ctrl-C and the progress bar wait for it
 FIRST_CALL = 16  # steps
@@ -23,33 +23,16 @@ BLOCK_NUMBERS = {"cpu": 2**16, "gpu": 2**23, "tpu": 2**23}  # weights times the 
 EXTRA_NUMBERS = 64  # times that may be in use within a step
 
 
-@dataclass(frozen=True)
-class Resources:
-    """Devices and memory for the lanes that run at once.
-
-    Attributes:
-        devices: JAX devices that share the lanes.
-        memory_limit: bytes that a block may take.
-        report: called now and then with the share of the work that is done.
-    """
-
-    devices: tuple[Any, ...]
-    memory_limit: float
-    report: Callable[[float], None]
-
-
 @dataclass(frozen=True, eq=False)
 class Block:
     """Lanes that run together.
 
     Attributes:
-        sampler: draws their steps.
         lanes: (M, 2) run number and replica of each; a run's lanes are neighbours.
         size: L ≥ M lanes with padding: blocks of one size share a compiled program.
         stops: step count → (run number, row of its results) of the runs that want their risk there; increasing.
     """
 
-    sampler: Sampler
     lanes: np.ndarray
     size: int
     stops: dict[int, list[tuple[int, int]]]
@@ -76,9 +59,14 @@ class Recorder:
 
 
 def simulate_runs(
-    spectrum: Spectrum, runs: Sequence[Run], num_replicas: int, key: np.ndarray, resources: Resources
+    spectrum: Spectrum,
+    runs: Sequence[Run],
+    num_replicas: int,
+    key: np.ndarray,
+    resources: Resources,
+    source: RowSource | None = None,
 ) -> tuple[Recorder, bool]:
-    """Risks of all replicas of all runs, and whether Ctrl-C came before the end; short runs come first.
+    """Return the risks of all replicas of all runs, and whether Ctrl-C came before the end; short runs come first.
 
     Args:
         spectrum: of the problem, NumPy arrays of the dtype to compute in.
@@ -86,15 +74,17 @@ def simulate_runs(
         num_replicas: R.
         key: (2,) uint32 from which the lanes' keys are derived.
         resources: devices, memory and progress.
+        source: of the rows, where they are read from a finite sample.
     """
     _check_room(runs, num_replicas, resources.memory_limit)
     recorder = Recorder(runs, num_replicas)
-    blocks = make_blocks(spectrum, runs, num_replicas, resources)
+    blocks = make_blocks(spectrum, runs, num_replicas, resources, source)
     work = sum(block.length for block in blocks)
     done = 0
+    mesh = Mesh(np.array(resources.devices), ("lanes",))
     with Interrupts() as interrupts, contextlib.suppress(KeyboardInterrupt):
         for block in blocks:
-            for step, program in _walk(spectrum, runs, block, key, resources.devices):
+            for step, program in _walk(_program(spectrum, runs, block, key, mesh, source), block):
                 resources.report((done + step) / work)
                 if step in block.stops:
                     recorder.write(block, step, *program.risks(step))
@@ -106,7 +96,7 @@ def simulate_runs(
 
 
 def _check_room(runs: Sequence[Run], num_replicas: int, memory_limit: float) -> None:
-    """Lanes are divided into blocks that fit; results are not."""
+    """Refuse results that take too much memory: lanes are divided into blocks that fit, but results are not."""
     rows = sum(run.steps.size for run in runs)
     size = 4 * np.dtype(float).itemsize * num_replicas * rows  # of the average and of the last iterate, and a copy
     if size > max(memory_limit, LEAST_ROOM):
@@ -116,17 +106,14 @@ def _check_room(runs: Sequence[Run], num_replicas: int, memory_limit: float) -> 
         )
 
 
-def _bytes_a_lane(run: Run, spectrum: Spectrum) -> int:
-    state = ARRAYS * spectrum.start.size * (run.vectors + 1) // 2
-    return (state + _drawn_a_lane(run, spectrum)) * spectrum.start.dtype.itemsize
-
-
-def _drawn_a_lane(run: Run, spectrum: Spectrum) -> int:
-    return run.course.algorithm.workers * run.sampler.numbers_a_lane(spectrum)
-
-
-def make_blocks(spectrum: Spectrum, runs: Sequence[Run], num_replicas: int, resources: Resources) -> list[Block]:
-    """Lanes of one sampler and of similar length together, as many as are fast and fit into memory."""
+def make_blocks(
+    spectrum: Spectrum,
+    runs: Sequence[Run],
+    num_replicas: int,
+    resources: Resources,
+    source: RowSource | None = None,
+) -> list[Block]:
+    """Return blocks of lanes of one sampler and of similar length, as many as are fast and fit into memory."""
     groups: list[list[Run]] = []
     samplers = {run.sampler: number for number, run in enumerate(runs)}
     for run in sorted(runs, key=lambda run: (samplers[run.sampler], run.steps[-1])):
@@ -139,14 +126,15 @@ def make_blocks(spectrum: Spectrum, runs: Sequence[Run], num_replicas: int, reso
     for members in groups:
         numbers = np.repeat(np.sort([run.number for run in members]), num_replicas)
         lanes = np.stack([numbers, np.tile(np.arange(num_replicas), len(members))], axis=1)
-        size = _block_size(members[0], spectrum, len(lanes), resources, exact=len(groups) == 1)
+        size = _block_size(members[0], spectrum, len(lanes), resources, source, exact=len(groups) == 1)
         for start in range(0, len(lanes), size):
             block = lanes[start : start + size]
-            blocks.append(Block(members[0].sampler, block, size, _stops(runs, np.unique(block[:, 0]))))
+            blocks.append(Block(block, size, _stops(runs, np.unique(block[:, 0]))))
     return blocks
 
 
 def _stops(runs: Sequence[Run], numbers: np.ndarray) -> dict[int, list[tuple[int, int]]]:
+    """Return the stops of a block of these runs."""
     stops: dict[int, list[tuple[int, int]]] = {}
     for number in numbers.tolist():
         for row, step in enumerate(runs[number].steps.tolist()):
@@ -154,24 +142,40 @@ def _stops(runs: Sequence[Run], numbers: np.ndarray) -> dict[int, list[tuple[int
     return dict(sorted(stops.items()))
 
 
-def _block_size(run: Run, spectrum: Spectrum, num_lanes: int, resources: Resources, *, exact: bool) -> int:
-    """Lanes in a block: enough to be fast, within the memory limit, as many on each device, and few different sizes."""
+def _block_size(
+    run: Run, spectrum: Spectrum, num_lanes: int, resources: Resources, source: RowSource | None, *, exact: bool
+) -> int:
+    """Return how many lanes a block has: enough to be fast, within the memory limit, as many on each device.
+
+    Where there are several groups of runs the number is a power of two, unless memory or speed decide, so that few
+    sizes are compiled.
+    """
     size = spectrum.start.size
     devices = len(resources.devices)
-    numbers = BLOCK_NUMBERS.get(resources.devices[0].platform, 2**16)
-    extra = _drawn_a_lane(run, spectrum)
-    fast = min(numbers // (size * run.course.algorithm.workers), EXTRA_NUMBERS * numbers // extra)
-    allowed = int(resources.memory_limit / _bytes_a_lane(run, spectrum)) // devices
+    numbers = BLOCK_NUMBERS.get(resources.devices[0].platform, BLOCK_NUMBERS["cpu"])
+    workers = run.course.algorithm.workers
+    drawn = workers * run.sampler.numbers_a_lane(spectrum)
+    fast = min(numbers // (size * workers), EXTRA_NUMBERS * numbers // drawn)
+    own = 0 if source is None or source.shared else source.num_rows * (spectrum.eigenvalue.size + 1)
+    lane = ARRAYS * size * (run.vectors + 1) // 2 + drawn + own
+    allowed = int(resources.memory_limit / (lane * spectrum.start.dtype.itemsize)) // devices
     each = -(-num_lanes // devices)
     wanted = each if exact else 1 << (each - 1).bit_length()
     return devices * max(1, min(fast, allowed, wanted))
 
 
-def _walk(
-    spectrum: Spectrum, runs: Sequence[Run], block: Block, key: np.ndarray, devices: tuple[Any, ...]
-) -> Iterator[tuple[int, Program]]:
-    """The block's lanes at every stop, and often enough in between."""
-    program = _program(spectrum, runs, block, key, Mesh(np.array(devices), ("lanes",)))
+def _program(
+    spectrum: Spectrum, runs: Sequence[Run], block: Block, key: np.ndarray, mesh: Mesh, source: RowSource | None
+) -> Program:
+    """Return the block's lanes at their start; padding repeats lanes."""
+    number, replica = block.lanes[np.arange(block.size) % len(block.lanes)].T
+    mine, where = np.unique(number, return_inverse=True)
+    lanes = np.stack([where, number, replica], axis=1)
+    return Program([runs[each] for each in mine.tolist()], spectrum, mesh, lanes, key, source)
+
+
+def _walk(program: Program, block: Block) -> Iterator[tuple[int, Program]]:
+    """Yield the block's lanes at every stop, and often enough in between."""
     now = 0
     quantum = FIRST_CALL
     for stop in block.stops:
@@ -180,16 +184,7 @@ def _walk(
             start = time.perf_counter()
             jax.block_until_ready(program.advance(now, count))
             seconds = time.perf_counter() - start
-            if count == quantum:
+            if count == quantum:  # shorter calls say little about the time of a step
                 quantum = int(np.clip(quantum * CALL_SECONDS / seconds, max(1, quantum // 2), 2 * quantum))
             now += count
             yield now, program
-
-
-def _program(spectrum: Spectrum, runs: Sequence[Run], block: Block, key: np.ndarray, mesh: Mesh) -> Program:
-    """The block's lanes at their start; padding repeats lanes."""
-    number, replica = block.lanes[np.arange(block.size) % len(block.lanes)].T
-    mine, where = np.unique(number, return_inverse=True)
-    courses = [runs[each].course for each in mine.tolist()]
-    lanes = np.stack([where, number, replica], axis=1)
-    return Program(setup_of(runs[number[0]], spectrum, key), block.sampler, spectrum, courses, mesh, lanes, key)

@@ -1,167 +1,150 @@
-"""The replicas of an algorithm on the devices, with the table of their next steps."""
+"""The replicas of runs of one algorithm on the devices, with the table of their next steps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from sgdtheory.algorithms import SGD, Coordinates, Course, LocalSGD, NonlinearMethod, rotation
+from sgdtheory._common.counter_random import threefry
+from sgdtheory.algorithms import Course
 from sgdtheory.simulation.dynamics import (
     STEPS,
     Dynamics,
-    RateTable,
     Replica,
     Sampler,
     Spectrum,
     State,
+    Table,
     advance,
     begin,
     risks,
 )
-from sgdtheory.simulation.linear_dynamics import LinearDynamics
-from sgdtheory.simulation.nonlinear_dynamics import NonlinearDynamics, Weights
-from sgdtheory.simulation.placing import DIVIDED, EVERYWHERE, fetch, lane_keys, place
+from sgdtheory.simulation.methods import make_table, setup_of
+from sgdtheory.simulation.rows import RowSource
 from sgdtheory.simulation.runs import Run
-from sgdtheory.simulation.sgd_dynamics import DelayedDynamics
-from sgdtheory.simulation.tables import make_table, with_start
-from sgdtheory.simulation.worker_dynamics import WorkerDynamics
 
-
-class Setup(NamedTuple):
-    """Dynamics of an algorithm, with its arrays and tables.
-
-    Attributes:
-        dynamics: of the method.
-        shared: arrays that all replicas have in common, or None.
-        tabulated: (courses, first, count) → the table of these steps in float64.
-        begin: the iterate at the start, in units of u(0).
-        numbers: about how many numbers a step of a run takes in the table.
-    """
-
-    dynamics: Dynamics
-    shared: Any
-    tabulated: Callable[[Sequence[Course], int, int], Any]
-    begin: float = 1.0
-    numbers: int = 2
-
-
-def setup_of(run: Run, spectrum: Spectrum, key: np.ndarray) -> Setup:
-    """Return the dynamics of a run's method and its tables, in units in which λ_1 = 1 and Σ s_i + σ² = 1."""
-    method = run.course.algorithm.method
-    dtype = spectrum.start.dtype
-    if isinstance(method, NonlinearMethod):
-        return _nonlinear(run, spectrum, key)
-    rates = partial(rate_table, unit=run.unit)
-    if isinstance(method, LocalSGD):
-        return Setup(WorkerDynamics(method), None, rates)
-    if method == SGD():
-        return Setup(DelayedDynamics(), None, rates)
-    if method.late:
-        return Setup(DelayedDynamics(method.longest_delay), np.cumsum(method.delays).astype(dtype), rates)
-    output = with_start(method)
-    vectors = len(method.start)
-    table = partial(make_table, unit=run.unit)
-    return Setup(LinearDynamics(vectors), output.astype(dtype), table, output[0], (vectors + 1) ** 2)
-
-
-def _nonlinear(run: Run, spectrum: Spectrum, key: np.ndarray) -> Setup:
-    """Weights are in units of √(Σ s_i + σ²)/√λ_1, and gradients in units of √λ_1 √(Σ s_i + σ²)."""
-    method = run.course.algorithm.method
-    dtype = spectrum.start.dtype
-    root = float(np.sqrt(run.unit))
-    alike = method.in_units(run.scale * root)
-    dim = spectrum.eigenvalue.size
-    given = isinstance(method.basis, Coordinates)
-    rows = padded(method.basis.rows, dim) if given else rotation(method.basis, dim, key.tolist())
-    basis = None if rows is None else rows.astype(dtype)
-    unit = np.asarray(1.0 if alike else run.scale * root).astype(dtype)
-    weights = Weights(np.sqrt(spectrum.eigenvalue), basis, unit)
-    return Setup(NonlinearDynamics(alike or method), weights, partial(rate_table, unit=root / run.scale))
-
-
-def padded(rows: np.ndarray, dim: int) -> np.ndarray:
-    """Return (d, d): what is not simulated, a direction without a gradient, is a coordinate of its own."""
-    found = np.eye(dim)
-    found[: len(rows), : len(rows)] = rows
-    return found
-
-
-def rate_table(courses: Sequence[Course], first: int, count: int, *, unit: float) -> RateTable:
-    """Return learning rates in the units of the simulation and batch sizes; after a run's last step it repeats."""
-    columns = []
-    for course in courses:
-        step = np.minimum(np.arange(first, first + count, dtype=float), course.num_steps - 1)
-        columns.append((course.rates(step) * unit, np.maximum(np.rint(course.batches(step)), 1.0)))
-    return RateTable(*(np.stack(each, axis=1) for each in zip(*columns, strict=True)))
+T = TypeVar("T")
+EVERYWHERE, DIVIDED = PartitionSpec(), PartitionSpec("lanes")
+TABLE_NUMBERS = 2**21  # Numbers of a table, about: 8 MB in float32. A smaller one is made and copied more often.
+MOST_BLOCKS = 64  # Blocks of `STEPS` steps in a table, so that a short run does not wait for steps it never takes.
 
 
 class Program:
     """Replicas of runs of one algorithm: a state that moves on, and its risks.
 
     Args:
-        setup: of the algorithm.
-        sampler: draws their steps.
+        runs: G runs, of one sampler and one method.
         spectrum: of the problem.
-        courses: of G runs.
         mesh: the devices.
-        lanes: (L, 3) index of the run among the courses, number of the run and replica of each lane.
+        lanes: (L, 3) index of the run among the G, number of the run in its call, and replica of each lane.
         key: (2,) uint32.
+        source: of the rows, where they are read from a finite sample.
     """
-
-    TABLE_NUMBERS: ClassVar[int] = 2**21  # of a table, about: 8 MB in float32
-    MOST_BLOCKS: ClassVar[int] = 64
 
     def __init__(
         self,
-        setup: Setup,
-        sampler: Sampler,
+        runs: Sequence[Run],
         spectrum: Spectrum,
-        courses: Sequence[Course],
         mesh: Mesh,
         lanes: np.ndarray,
         key: np.ndarray,
+        source: RowSource | None = None,
     ) -> None:
-        self.setup = setup
-        self.sampler = sampler
-        self.spectrum = spectrum
+        self.sampler = runs[0].sampler
+        self.setup = setup_of(runs[0], spectrum, key)
         self.mesh = mesh
         self.dtype = spectrum.start.dtype
-        self.run = lanes[:, 0]
+        self.source = source
+        self.run, number, replica = lanes.T
+        courses = [run.course for run in runs]
         self.averages = [(course.algorithm.average, course.num_steps) for course in courses]
         padding = (1 << (len(courses) - 1).bit_length()) - len(courses)  # so that few shapes are compiled
         self.courses = [*courses, *[courses[-1]] * padding]
-        blocks = int(np.clip(self.TABLE_NUMBERS // (STEPS * len(self.courses) * setup.numbers), 1, self.MOST_BLOCKS))
-        self.length = 1 if courses[0].algorithm.constant else STEPS * blocks
+        self.spectrum = spectrum
+        self.readers = []
+        stream = np.zeros(len(lanes), dtype=np.uint32)
+        if source is not None:
+            replicas = np.unique(replica)
+            rows = source.rows(replicas.tolist(), self.dtype)
+            self.filler = len(rows.noise) - 1
+            self.spectrum = spectrum._replace(rows=_placed(rows, mesh, EVERYWHERE))
+            stream = self._open(source, np.searchsorted(replicas, replica), replicas)
+        self.length = self._table_length(constant=courses[0].algorithm.constant)
         self.table: Any = None
         self.origin = 0
-        kept = np.array([_keeping(course, setup.begin) for course in courses]).T
-        first = kept[0].astype(np.uint32)
-        others = kept[1:].astype(self.dtype)
-        words = lane_keys(key, lanes[:, 1], lanes[:, 2])
-        replicas = Replica(words, self.run.astype(np.uint32), *(each[self.run] for each in (first, *others)))
-        self.replicas = place(replicas, mesh)
-        self.state = _compiled_begin(setup.dynamics, mesh, spectrum, self.replicas)
+        begin = float(np.dot(self.setup.steps.output, self.setup.steps.start))
+        first, forgetting, weight, begins = np.array([_averaging(course, begin) for course in courses]).T[:, self.run]
+        words = np.stack(threefry((key[:1], key[1:]), number.astype(np.uint32), replica.astype(np.uint32)), axis=1)
+        lane = Replica(
+            key=words,
+            run=self.run.astype(np.uint32),
+            first=first.astype(np.uint32),
+            forgetting=forgetting.astype(self.dtype),
+            weight=weight.astype(self.dtype),
+            begin=begins.astype(self.dtype),
+            stream=stream,
+        )
+        self.replicas = _placed(lane, mesh, DIVIDED)
+        self.state = _compiled_begin(self.setup.dynamics, mesh, self.spectrum, self.replicas)
+
+    def _open(self, source: RowSource, place: np.ndarray, replicas: np.ndarray) -> np.ndarray:
+        """Make the readers of the lanes' rows; return (L,) which of them each lane follows.
+
+        Runs of one constant batch size read alike, so that their replicas compare with less noise than each has.
+        """
+        opened = {}
+        stream = np.zeros(place.size, dtype=np.uint32)
+        for lane, (run, of_lane) in enumerate(zip(self.run.tolist(), place.tolist(), strict=True)):
+            course = self.courses[run]
+            alike = of_lane, ("batch", course.batch) if course.constant_batch else ("run", run)
+            if alike not in opened:
+                opened[alike] = len(self.readers)
+                self.readers.append((run, source.reader(course, int(replicas[of_lane]), of_lane)))
+            stream[lane] = opened[alike]
+        return stream
+
+    def _table_length(self, *, constant: bool) -> int:
+        """Return how many steps a table has: 1 if all are alike, else a multiple of `STEPS`."""
+        numbers = len(self.courses) * (self.setup.dynamics.vectors + 1) ** 2
+        if self.source is None:
+            return 1 if constant else STEPS * int(np.clip(TABLE_NUMBERS // (STEPS * numbers), 1, MOST_BLOCKS))
+        # Reading rows that no step needs takes longer than a short run. Powers of two are few shapes to compile.
+        numbers += len(self.readers) * self.sampler.width
+        blocks = -(-max(course.num_steps for course in self.courses) // STEPS)
+        needed = 1 << (int(blocks) - 1).bit_length()
+        return STEPS * int(np.clip(TABLE_NUMBERS // (STEPS * numbers), 1, min(needed, MOST_BLOCKS)))
 
     def most(self, now: int) -> int:
-        """Return how many steps a call from `now` on may take."""
-        return 2**31 if self.length == 1 else self.length - now % STEPS
+        """Return how many steps a call from `now` on may take: no call needs two tables."""
+        return 2**31 if self.length == 1 else self.length - now % self.length
 
     def advance(self, now: int, count: int) -> State:
         """Take `count` steps."""
-        covered = self.length == 1 or now + count <= self.origin + self.length
-        if self.table is None or not covered:
-            self.origin = now // STEPS * STEPS
-            with np.errstate(over="ignore"):  # a rate beyond the range of the dtype diverges, as it should
-                found = self.setup.tabulated(self.courses, self.origin, self.length)
-                self.table = jax.tree.map(lambda each: each.astype(self.dtype), found)
+        origin = 0 if self.length == 1 else now // self.length * self.length
+        if self.table is None or origin != self.origin:
+            self.origin = origin
+            self.table = self._table()
         static = self.setup.dynamics, self.sampler, self.mesh
         fixed = self.spectrum, self.setup.shared, self.table, self.replicas
         when = np.uint32(self.origin), np.uint32(now), np.int32(count)
         self.state = _compiled_advance(*static, *fixed, self.state, *when)
         return self.state
+
+    def _table(self) -> Table:
+        """Return the table of the steps from `origin` on."""
+        with np.errstate(over="ignore"):  # a rate beyond the range of the dtype diverges, as it should
+            table = make_table(self.courses, self.setup.steps, self.origin, self.length, unit=self.setup.unit)
+            index = None
+            if self.source is not None:
+                batch = np.minimum(table.batch, self.source.largest_batch)
+                parts = [reader.table(batch[:, run], self.sampler.width, self.filler) for run, reader in self.readers]
+                index = np.stack(parts, axis=1)
+                table = table._replace(batch=batch)
+            return jax.tree.map(lambda each: each.astype(self.dtype), table)._replace(index=index)
 
     def risks(self, now: int) -> tuple[np.ndarray, np.ndarray]:
         """Return (L,) risks of what is returned, nan where there is nothing yet, and of the iterate."""
@@ -170,15 +153,30 @@ class Program:
             norm = 1 / shares[self.run, 1]
         given = self.setup.dynamics, self.spectrum, self.setup.shared, self.state
         found = _compiled_risks(*given, shares[self.run, 0].astype(self.dtype), norm.astype(self.dtype))
-        returned, last = map(fetch, found)
+        returned, last = map(_fetched, found)
         return np.where(np.isnan(norm), np.nan, returned), last
 
 
-def _keeping(course: Course, begin: float) -> tuple[float, float, float, float]:
-    """Return the first step averaged, 1 − ρ, ω, and S at the start in units of u(0)."""
+def _averaging(course: Course, begin: float) -> tuple[float, float, float, float]:
+    """Return the first step averaged, 1 − ρ, ω, and S at the start in units of u(0), of which w_0 has `begin`."""
     average = course.algorithm.average
     n = course.num_steps
     return course.first_averaged, average.forgetting(n), average.weight(n), begin * average.starts_at_iterate()
+
+
+def _placed(arrays: T, mesh: Mesh, spec: PartitionSpec) -> T:
+    """Return the arrays on the devices; every process knows all of them and places its part."""
+    sharding = NamedSharding(mesh, spec)
+    place = jax.make_array_from_callback
+    return jax.tree.map(lambda a: place(a.shape, sharding, lambda index, a=a: a[index]), arrays)
+
+
+def _fetched(risks: Any) -> np.ndarray:
+    """Return the risks of all lanes, on every process; `inf` where one left the range of a float."""
+    if not risks.is_fully_addressable:
+        risks = multihost_utils.process_allgather(risks, tiled=True)
+    risks = np.asarray(risks, dtype=float)
+    return np.where(np.isfinite(risks), risks, np.inf)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -194,14 +192,14 @@ def _compiled_advance(
     mesh: Mesh,
     spectrum: Spectrum,
     shared: Any,
-    table: Any,
+    table: Table,
     replicas: Replica,
     state: State,
     origin: jax.Array,
     first: jax.Array,
     count: jax.Array,
 ) -> State:
-    """Every device works on its own lanes: there is no communication."""
+    """Return the state of all lanes. Every device works on its own: there is no communication."""
     return jax.shard_map(
         partial(advance, dynamics, sampler),
         mesh=mesh,

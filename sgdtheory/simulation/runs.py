@@ -14,6 +14,21 @@ LARGEST_TRAJECTORY = 10_000
 LEAST_ROOM = 1e9  # bytes that any machine is taken to have, whatever the memory limit
 
 
+@dataclass(frozen=True)
+class Resources:
+    """Devices and memory for the lanes that run at once.
+
+    Attributes:
+        devices: JAX devices that share the lanes.
+        memory_limit: bytes that a block may take.
+        report: called now and then with the share of the work that is done.
+    """
+
+    devices: tuple[Any, ...]
+    memory_limit: float
+    report: Callable[[float], None]
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """What all replicas of one (B, γ) share.

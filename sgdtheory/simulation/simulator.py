@@ -5,25 +5,24 @@ import hashlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, positive_number, real_array, settings_arrays, whole_number
 from sgdtheory.algorithms import Algorithm, Constant, Coordinates, Course, checked_algorithm
-from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
+from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, drawn_sample
 from sgdtheory.risk import as_one_pass
 from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
-from sgdtheory.simulation.runs import LEAST_ROOM, make_plan
+from sgdtheory.simulation.runs import LEAST_ROOM, Plan, Resources, make_plan
 from sgdtheory.simulation.truncation import Quantity, truncate
 
 SAMPLERS = "sufficient", "explicit"
 QUANTITIES = "total", "bias", "variance"
 DTYPES = "float32", "float64"
 LARGEST_SQUARE = 4096  # directions where a step costs their square
-SAMPLE_OPTIONS = {"outputs": 1, "sampler": "sufficient", "law": "gaussian", "quantity": "total"}
-SAMPLE_OPTIONS |= {"dim": None, "trajectory": 0, "devices": None}  # what is left as it is for a finite sample
+SAMPLE_OPTIONS = {"outputs": 1, "sampler": "sufficient", "law": "gaussian", "quantity": "total", "dim": None}
 BYTES_A_DIRECTION = 64.0  # of a replica of one vector
 LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
 
@@ -123,51 +122,85 @@ def simulate(
     algorithm = checked_algorithm(algorithm, linear=False)
     _check_choices(sampler=(sampler, SAMPLERS), quantity=(quantity, QUANTITIES))
     dtype = checked_dtype(dtype)
-    settings = _settings(batch_size, learning_rate, num_samples, LARGEST_BATCH[sampler], algorithm)
+    settings = _settings(batch_size, learning_rate, num_samples, algorithm)
+    problem = as_one_pass(problem, settings["num_samples"])
+    finite = isinstance(problem, FiniteSampleProblem)
+    _check_batches(settings["batch_size"], LARGEST_BATCH["explicit" if finite else sampler])
     plan = make_plan(settings, whole_number("trajectory", trajectory, 0), algorithm)
     num_replicas = whole_number("num_replicas", num_replicas, 1)
     outputs = whole_number("outputs", outputs, 1)
     memory_limit = positive_number("memory_limit", memory_limit)
     dim = None if dim is None else whole_number("dim", dim, 1)
-    problem = as_one_pass(problem, settings["num_samples"])
-    if isinstance(problem, FiniteSampleProblem):
-        options = {"outputs": outputs, "sampler": sampler, "law": law, "quantity": quantity, "dim": dim}
-        options |= {"trajectory": trajectory, "devices": devices}
-        _check_sample(algorithm, options)
-        return _of_sample(key, problem, settings, algorithm, num_replicas, dtype, progress)
+    if finite:
+        _check_sample(algorithm, {"outputs": outputs, "sampler": sampler, "law": law, "quantity": quantity, "dim": dim})
 
     import jax  # half a second that the exact theory does not need
-
-    from sgdtheory.simulation.engine import Resources, simulate_runs
 
     # compiled even where a user has turned compilation off: a step takes seconds without
     with jax.enable_x64(dtype == "float64"), jax.disable_jit(False), _progress_bar(progress) as report:
         words = key_words(key)
-        truncation = truncate(
-            problem, dim, settings, algorithm, num_replicas=num_replicas * outputs, quantity=quantity, dtype=dtype
-        )  # the mean over outputs is at best as good as that of as many more replicas
-        head = problem if truncation is None else problem.truncated(truncation.dim)
-        _check_dim(head, memory_limit, algorithm, outputs, sampler)
-        split = random_directions(words, outputs, head.dim or 0)
-        spectrum, unit, scale = _spectrum(head, truncation, quantity, dtype, split)
+        truncation = None
+        if finite:
+            setup = _of_sample(problem, words, dtype)
+        else:
+            truncation = truncate(
+                problem, dim, settings, algorithm, num_replicas=num_replicas * outputs, quantity=quantity, dtype=dtype
+            )  # the mean over outputs is at best as good as that of as many more replicas
+            head = problem if truncation is None else problem.truncated(truncation.dim)
+            _check_dim(head, memory_limit, algorithm, outputs, sampler)
+            split = random_directions(words, outputs, head.dim or 0)
+            setup = _of_population(head, truncation, quantity, dtype, split, _sampler(sampler, law, head, key, outputs))
         named = (
             str(law) if isinstance(law, str) or hasattr(law, "fourth_moment") else "a function"
         )  # without its address
         described = re.sub(" at 0x[0-9a-f]+", "", repr(algorithm))
-        _check_same_call(words, settings, num_replicas, spectrum, trajectory, sampler, named, described, memory_limit)
-        largest = np.inf if algorithm.clip_norm is None else algorithm.clip_norm
-        drawn = _clipped(_sampler(sampler, law, head, key, outputs), largest / (scale * np.sqrt(unit)))
-        runs = plan.runs(drawn, unit, scale)
+        rows = setup.source and (setup.source.num_rows, setup.source.replacement, setup.source.shared)
+        same = words, settings, num_replicas, setup.spectrum, rows, trajectory, sampler, named, described, memory_limit
+        _check_same_call(*same)
         resources = Resources(_devices(devices), memory_limit, report)
-        recorder, interrupted = simulate_runs(spectrum, runs, num_replicas, words, resources)
-    average, last = (scale**2 * plan.gather(runs, risks) for risks in (recorder.average, recorder.last))
+        return simulation_of(setup, plan, num_replicas, words, resources, truncation)
+
+
+class Setup(NamedTuple):
+    """What is simulated, in units in which λ_1 = 1 and Σ s_i + σ² = 1.
+
+    Attributes:
+        spectrum: the problem, arrays of the dtype to compute in.
+        unit: λ_1.
+        scale: √(Σ s_i + σ²), the unit of u.
+        sampler: of a run, by its course.
+        source: of the rows, where they are read from a finite sample.
+    """
+
+    spectrum: Any
+    unit: float
+    scale: float
+    sampler: Callable[[Course], Any]
+    source: Any = None
+
+
+def simulation_of(
+    setup: Setup,
+    plan: Plan,
+    num_replicas: int,
+    words: np.ndarray,
+    resources: Resources,
+    truncation: Truncation | None = None,
+) -> Simulation:
+    """Return the result of the runs of a plan."""
+    from sgdtheory.simulation.engine import simulate_runs
+
+    runs = plan.runs(setup.sampler, setup.unit, setup.scale)
+    recorder, interrupted = simulate_runs(setup.spectrum, runs, num_replicas, words, resources, setup.source)
+    average, last = (setup.scale**2 * plan.gather(runs, risks) for risks in (recorder.average, recorder.last))
     steps = plan.steps.reshape(*plan.shape, -1)
-    path = Trajectory(steps[..., :-1], average[..., :-1, :], last[..., :-1, :]) if trajectory else None
+    path = Trajectory(steps[..., :-1], average[..., :-1, :], last[..., :-1, :]) if steps.shape[-1] > 1 else None
+    dtype = setup.spectrum.start.dtype.name
     return Simulation(average[..., -1, :], last[..., -1, :], steps[..., -1], dtype, truncation, path, interrupted)
 
 
 def _check_sample(algorithm: Algorithm, options: dict[str, Any]) -> None:
-    """What passes over a finite sample are simulated with."""
+    """Refuse what epochs over a finite sample are not simulated with."""
     if not algorithm.linear or algorithm.method.workers > 1 or algorithm.method.period > 1:
         raise ValueError(
             f"algorithm must be linear in the gradient, of one worker, for a finite sample, got {algorithm.method!r}; "
@@ -177,25 +210,6 @@ def _check_sample(algorithm: Algorithm, options: dict[str, Any]) -> None:
         usual = SAMPLE_OPTIONS[name]
         if value is not usual and value != usual:
             raise ValueError(f"{name} must be left at {usual!r} for a finite sample of Gaussian rows, got {value!r}")
-
-
-def _of_sample(
-    key: Any,
-    problem: FiniteSampleProblem,
-    settings: dict[str, np.ndarray],
-    algorithm: Algorithm,
-    num_replicas: int,
-    dtype: str,
-    progress: bool | Callable[[float], None],
-) -> Simulation:
-    import jax
-
-    from sgdtheory.simulation.sample_runs import simulate_sample
-
-    with jax.enable_x64(dtype == "float64"), jax.disable_jit(False), _progress_bar(progress) as report:
-        words = key_words(key)
-        average, last, steps = simulate_sample(words, problem, settings, algorithm, num_replicas, dtype, report)
-    return Simulation(average, last, steps, dtype)
 
 
 def _check_choices(**choices: tuple[Any, tuple[str, ...]]) -> None:
@@ -251,11 +265,7 @@ def _check_same_call(*arguments: Any) -> None:
 
 
 def _settings(
-    batch_size: ArrayLike,
-    learning_rate: ArrayLike,
-    num_samples: ArrayLike,
-    largest_batch: float,
-    algorithm: Algorithm,
+    batch_size: ArrayLike, learning_rate: ArrayLike, num_samples: ArrayLike, algorithm: Algorithm
 ) -> dict[str, np.ndarray]:
     samples = real_array("num_samples", num_samples)
     if samples.ndim:
@@ -269,12 +279,13 @@ def _settings(
             )
     scheduled = algorithm.batch_schedule != Constant()
     arrays = settings_arrays(batch_size, learning_rate, num_samples, scheduled=scheduled)
-    large = arrays[0] > largest_batch
-    if large.any():
-        raise ValueError(
-            f"batch_size must be at most {largest_batch:g} for this sampler, got {arrays[0][large].flat[0]:g}"
-        )
     return dict(zip(("batch_size", "learning_rate", "num_samples"), arrays, strict=True))
+
+
+def _check_batches(batch: np.ndarray, largest: float) -> None:
+    large = batch > largest
+    if large.any():
+        raise ValueError(f"batch_size must be at most {largest:g} for this sampler, got {batch[large].flat[0]:g}")
 
 
 def _devices(devices: Sequence[Any] | None) -> tuple[Any, ...]:
@@ -307,13 +318,49 @@ def random_directions(key: np.ndarray, outputs: int, dim: int) -> np.ndarray:
     return drawn / np.linalg.norm(drawn, axis=0) * np.sign(drawn[0])
 
 
-def _spectrum(head: AbstractProblem, truncation: Truncation | None, quantity: Quantity, dtype: str, split: np.ndarray):
-    """The spectrum in units in which λ_1 = 1 and Σ s_i + σ² = 1; λ_1; and the unit of u.
+def scaled(
+    eigenvalue: np.ndarray,
+    start: np.ndarray,
+    noise: float,
+    dtype: str,
+    sampler: Callable[[Course], Any],
+    source: Any = None,
+    measure: tuple[np.ndarray, np.ndarray] | None = None,
+) -> Setup:
+    """Return what is simulated, in its units.
 
-    What is not simulated is a direction without a gradient for each output: noise that outputs do not share.
+    Args:
+        eigenvalue: (d,) λ_i.
+        start: (d,) or (m, d) u at the start.
+        noise: standard deviation of the label noise of an output.
+        dtype: to compute in.
+        sampler: of a run, by its course.
+        source: of the rows, whose noise is in the units of y.
+        measure: root and centre of a risk that is not that of the coordinates, in the units of y.
     """
-    from sgdtheory.simulation.dynamics import Spectrum
+    from sgdtheory.simulation.dynamics import Measure, Spectrum
 
+    unit = float(eigenvalue.max()) or 1.0
+    outputs = len(start) if start.ndim > 1 else 1
+    scale = float(np.hypot(np.linalg.norm(start), noise * np.sqrt(outputs))) or 1.0
+    size = np.asarray(noise / scale).astype(dtype)
+    other = None if measure is None else Measure(measure[0].astype(dtype), (measure[1] / scale).astype(dtype))
+    spectrum = Spectrum((eigenvalue / unit).astype(dtype), (start / scale).astype(dtype), size, measure=other)
+    return Setup(spectrum, unit, scale, sampler, source and source.in_units(scale))
+
+
+def _of_population(
+    head: AbstractProblem,
+    truncation: Truncation | None,
+    quantity: Quantity,
+    dtype: str,
+    split: np.ndarray,
+    sampler: Callable[[Course], Any],
+) -> Setup:
+    """Return the simulation of a problem of which every batch is new.
+
+    What is not simulated is a direction without a gradient for each output, whose noise outputs do not share.
+    """
     eigenvalue, signal = (np.asarray(values, dtype=float) for values in head.directions())
     outputs = len(split)
     start = split * np.sqrt(signal)
@@ -321,19 +368,39 @@ def _spectrum(head: AbstractProblem, truncation: Truncation | None, quantity: Qu
         eigenvalue = np.append(eigenvalue, np.zeros(outputs))
         start = np.hstack([start, np.sqrt(truncation.tail_risk / outputs) * np.eye(outputs)])
     start = (start if outputs > 1 else start[0]) * (quantity != "variance")
-    noise = 0.0 if quantity == "bias" else np.sqrt(head.noise_variance / outputs)
-    unit = float(eigenvalue[0]) or 1.0
-    scale = float(np.hypot(np.linalg.norm(start), noise * np.sqrt(outputs))) or 1.0
-    arrays = eigenvalue / unit, start / scale, np.asarray(noise / scale)
-    return Spectrum(*(a.astype(dtype) for a in arrays)), unit, scale
+    noise = 0.0 if quantity == "bias" else float(np.sqrt(head.noise_variance / outputs))
+    return scaled(eigenvalue, start, noise, dtype, sampler)
+
+
+def _of_sample(problem: FiniteSampleProblem, words: np.ndarray, dtype: str) -> Setup:
+    """Return the simulation of epochs over a finite sample (THEORY.md T42).
+
+    Replica r of a sample with a seed draws its batches from (key, r); without one it draws its rows from them, too.
+    """
+    from sgdtheory.simulation.rows import RowSource
+
+    own = problem.seed is None and problem.rows is None
+    known = drawn_sample(problem.drawn(0) if own else problem)  # only rows depend on the seed
+
+    def sample(replica: int) -> tuple[np.ndarray, np.ndarray]:
+        seed = np.random.SeedSequence([*words.tolist(), 0, replica]).generate_state(1, np.uint64)[0]
+        drawn = drawn_sample(problem.drawn(int(seed))) if own else known
+        features, noise = (np.concatenate(each) for each in zip(*drawn.rows(), strict=True))
+        return np.pad(features / known.scale, [(0, 0), (0, 1)]), noise
+
+    source = RowSource(problem.num_samples, sample, not own, problem.replacement, (*words.tolist(), 1))
+    # Directions without an eigenvalue are one more, which keeps its risk; the rows' noise has what they contribute.
+    eigenvalue = np.append(known.scale**2, 0.0)
+    start = np.append(known.scale * known.start, np.sqrt(known.frozen))
+    return scaled(eigenvalue, start, float(np.sqrt(problem.noise_variance)), dtype, source.sampler, source)
 
 
 def _sampler(sampler: str, law: Any, head: AbstractProblem, key: Any, outputs: int) -> Callable[[Course], Any]:
     """The sampler of a run, by its course."""
     from sgdtheory.simulation.explicit import ROWS, Explicit
     from sgdtheory.simulation.laws import Gaussian, as_law
+    from sgdtheory.simulation.methods import largest_batch
     from sgdtheory.simulation.sufficient import Sufficient
-    from sgdtheory.simulation.tables import largest_batch
     from sgdtheory.simulation.wishart import Wishart
 
     drawn = as_law(law, np.asarray(head.directions()[0], dtype=float), key)
@@ -354,13 +421,6 @@ def _sampler(sampler: str, law: Any, head: AbstractProblem, key: Any, outputs: i
         return Explicit(drawn, min(1 << (int(largest) - 1).bit_length(), ROWS), varying=True)  # few programs
 
     return of_run
-
-
-def _clipped(sampler: Callable[[Course], Any], norm: float) -> Callable[[Course], Any]:
-    """Samplers whose gradients are shortened to a norm, in the unit of simulated gradients."""
-    from sgdtheory.simulation.clipped import Clipped
-
-    return sampler if np.isinf(norm) else lambda course: Clipped(sampler(course), float(norm))
 
 
 @contextlib.contextmanager

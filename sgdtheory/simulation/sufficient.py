@@ -7,7 +7,7 @@ import numpy as np
 from jax import Array
 
 from sgdtheory._common.counter_random import mean_chi_square, normals
-from sgdtheory.simulation.dynamics import STEPS, Lane, Spectrum
+from sgdtheory.simulation.dynamics import STEPS, Draw, Spectrum
 
 
 @dataclass(frozen=True)
@@ -23,20 +23,20 @@ class Sufficient:
     """
 
     def numbers_a_lane(self, spectrum: Spectrum) -> int:
-        """A step's scalars, drawn ahead."""
+        """Return how many scalars are drawn ahead, with what drawing them takes."""
         return 8 * STEPS
 
-    def draws(self, lanes: Lane, first: Array) -> Array:
-        """(STEPS, L): χ²_B / B of each step."""
+    def ahead(self, key: Array, batch: Array, first: Array) -> Array:
+        """Return (STEPS, L) χ²_B / B of each step."""
         number = (first + jnp.arange(STEPS, dtype=np.uint32))[:, None]
-        key = lanes.key[:, 0], lanes.key[:, 1]
-        return mean_chi_square(key, number, lanes.batch_size, lanes.batch_size.dtype)
+        return mean_chi_square((key[:, 0], key[:, 1]), number, batch, batch.dtype)
 
-    def increment(self, spectrum: Spectrum, lane: Lane, error: Array, number: Array, draw: Array) -> Array:
-        """−(γ/B) Λ Zᵀr, with `draw` = c/B."""
-        epsilon = normals((lane.key[0], lane.key[1]), number, error.size, error.dtype)
+    def gradient(self, spectrum: Spectrum, error: Array, draw: Draw) -> Array:
+        """Return Λ Zᵀr / B, with c/B drawn ahead."""
+        epsilon = normals((draw.key[0], draw.key[1]), draw.number, error.size, error.dtype)
         tau = jnp.sqrt((error**2).sum() + spectrum.noise**2)
         denominator = spectrum.noise + tau
+        # At the optimum without noise both sums are 0, and so is the gradient.
         along = jnp.where(denominator > 0, (error * epsilon).sum() / denominator, 0)
-        root = jnp.sqrt(draw / lane.batch_size)
-        return -(lane.learning_rate * spectrum.eigenvalue) * ((draw - root * along) * error + root * tau * epsilon)
+        root = jnp.sqrt(draw.ahead / draw.batch)
+        return spectrum.eigenvalue * ((draw.ahead - root * along) * error + root * tau * epsilon)

@@ -7,9 +7,9 @@ import numpy as np
 from jax import Array, lax
 
 from sgdtheory._common.counter_random import mean_chi_square, normals, threefry
-from sgdtheory.simulation.dynamics import Lane, Spectrum
+from sgdtheory.simulation.dynamics import Draw, Spectrum
 
-COLUMNS = np.uint32(2**32 - 1)  # in the place of a step's number, which never is as large
+COLUMNS = np.uint32(2**32 - 1)  # A counter word that no step's number reaches: keys of columns are made with it.
 
 
 @dataclass(frozen=True)
@@ -26,24 +26,23 @@ class Wishart:
     """
 
     def numbers_a_lane(self, spectrum: Spectrum) -> int:
-        """L, N and what drawing them takes."""
+        """Return the size of L and N, with what drawing them takes."""
         return 4 * (spectrum.eigenvalue.size**2 + spectrum.start.size)
 
-    def draws(self, lanes: Lane, first: Array) -> tuple:
-        """Nothing is drawn ahead."""
+    def ahead(self, key: Array, batch: Array, first: Array) -> tuple:
+        """Return nothing: d² normals a step are too many to be drawn ahead."""
         return ()
 
-    def increment(self, spectrum: Spectrum, lane: Lane, error: Array, number: Array, draw: tuple) -> Array:
-        """−(γ/B) (uL − σN) Lᵀ Λ, with L and N over √B."""
+    def gradient(self, spectrum: Spectrum, error: Array, draw: Draw) -> Array:
+        """Return (uL − σN) Lᵀ Λ, with L and N over √B."""
         m, d = error.shape
-        key = lane.key[0], lane.key[1]
+        key = draw.key[0], draw.key[1]
         column = jnp.arange(d, dtype=np.uint32)
-        degrees = lane.batch_size - column.astype(error.dtype)  # as many rows of a batch are left for the column
+        degrees = draw.batch - column.astype(error.dtype)  # as many rows of a batch are left for the column
         there = jnp.maximum(degrees, 1)
-        square = mean_chi_square(threefry(key, COLUMNS, column), number, there, error.dtype)
-        drawn = normals(key, number, (m + d) * d, error.dtype).reshape(m + d, d) / jnp.sqrt(lane.batch_size)
+        square = mean_chi_square(threefry(key, COLUMNS, column), draw.number, there, error.dtype)
+        drawn = normals(key, draw.number, (m + d) * d, error.dtype).reshape(m + d, d) / jnp.sqrt(draw.batch)
         noise, below = drawn[:m], jnp.tril(drawn[m:], -1)
-        factor = jnp.where(degrees > 0, below + jnp.diag(jnp.sqrt(square * there / lane.batch_size)), 0)
+        factor = jnp.where(degrees > 0, below + jnp.diag(jnp.sqrt(square * there / draw.batch)), 0)
         residual = jnp.matmul(error, factor, precision=lax.Precision.HIGHEST) - spectrum.noise * noise
-        step = jnp.matmul(residual, factor.T, precision=lax.Precision.HIGHEST)
-        return -(lane.learning_rate * spectrum.eigenvalue) * step
+        return spectrum.eigenvalue * jnp.matmul(residual, factor.T, precision=lax.Precision.HIGHEST)

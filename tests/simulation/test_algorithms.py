@@ -231,7 +231,7 @@ def test_tables_and_blocks_of_any_size_give_the_same_numbers(monkeypatch, shape)
     one = algorithm("heavy ball", shape, "tail")
     options = {"batch_size": [[4], [9], [30]], "num_samples": 3000, "num_replicas": 6}
     whole = simulated(one, **options)
-    monkeypatch.setattr(program.Program, "TABLE_NUMBERS", 1)  # one block of steps each
+    monkeypatch.setattr(program, "TABLE_NUMBERS", 1)  # one block of steps each
     np.testing.assert_allclose(simulated(one, **options).excess_risk, whole.excess_risk, rtol=2e-5)
     parts = simulated(one, **options, memory_limit=2e4)
     np.testing.assert_allclose(parts.excess_risk, whole.excess_risk, rtol=2e-5)

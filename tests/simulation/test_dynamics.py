@@ -8,30 +8,40 @@ import pytest
 
 from sgdtheory.simulation.dynamics import (
     STEPS,
-    Lane,
-    RateTable,
+    Dynamics,
     Replica,
     Spectrum,
     State,
+    Table,
     advance,
     begin,
     carry,
     risks,
     step,
 )
-from sgdtheory.simulation.sgd_dynamics import DelayedDynamics
 from sgdtheory.simulation.sufficient import Sufficient
 
 SPECTRUM = Spectrum(*(np.asarray(a, np.float32) for a in ([1.0, 0.3, 0.0], [0.6, 0.5, 0.2], 0.4)))
-SGD = DelayedDynamics()
+SGD = Dynamics()
+OUTPUT = np.ones(1, np.float32)
 KEYS = np.array([[1, 2], [3, 4]], np.uint32)
-TABLE = RateTable(np.float32([[0.5, 0.2]]), np.float32([[1.0, 30.0]]))
+
+
+def table_of(rates, batches=(1.0, 30.0)):
+    """Of SGD, the same in every step, with a learning rate and a batch size for each run."""
+    zeros, ones = np.zeros((1, len(rates), 1, 1)), np.ones((1, len(rates), 1))
+    parts = zeros, np.reshape(rates, ones.shape), ones, np.reshape(batches[: len(rates)], (1, len(rates)))
+    return Table(*(np.float32(each) for each in parts))
+
+
+TABLE = table_of([0.5, 0.2])
 
 
 def replicas(keys=KEYS):
     """Replicas of a run each, whose iterates are all summed."""
     one = np.ones(len(keys), np.float32)
-    return Replica(keys, np.arange(len(keys), dtype=np.uint32), np.zeros(len(keys), np.uint32), 0 * one, one, 0 * one)
+    runs, zeros = np.arange(len(keys), dtype=np.uint32), np.zeros(len(keys), np.uint32)
+    return Replica(keys, runs, zeros, 0 * one, one, 0 * one, zeros)
 
 
 def replica(number):
@@ -41,22 +51,22 @@ def replica(number):
 class Decay:
     """The gradient is u: u ← u − γu, increments as small as one likes."""
 
-    def draws(self, lanes, first):
+    def ahead(self, key, batch, first):
         return ()
 
-    def increment(self, spectrum, lane, error, number, draw):
-        return -lane.learning_rate * error
+    def gradient(self, spectrum, error, draw):
+        return error
 
 
 class Numbered:
     """The gradient is the number of the step and what was drawn for it."""
 
-    def draws(self, lanes, first):
+    def ahead(self, key, batch, first):
         number = (first + jnp.arange(STEPS, dtype=np.uint32)).astype(np.float32)
-        return jnp.broadcast_to(1000 * number[:, None], (STEPS, lanes.key.shape[0]))
+        return jnp.broadcast_to(1000 * number[:, None], (STEPS, key.shape[0]))
 
-    def increment(self, spectrum, lane, error, number, draw):
-        return -lane.learning_rate * jnp.full_like(error, number + draw)
+    def gradient(self, spectrum, error, draw):
+        return jnp.full_like(error, draw.number + draw.ahead)
 
 
 compiled_advance = jax.jit(advance, static_argnums=(0, 1))
@@ -68,12 +78,12 @@ def started(spectrum, keys=KEYS):
 
 def advanced(sampler, spectrum, table, state, first, count, keys=KEYS):
     when = np.uint32(0), np.uint32(first), np.int32(count)
-    return compiled_advance(SGD, sampler, spectrum, None, table, replicas(keys), state, *when)
+    return compiled_advance(SGD, sampler, spectrum, OUTPUT, table, replicas(keys), state, *when)
 
 
 def risks_of(spectrum, state, steps):
     """Of all lanes: of the mean of n iterates, and of the last."""
-    return jax.vmap(lambda one: risks(SGD, spectrum, None, one, np.float32(0), np.float32(steps)))(state)
+    return jax.vmap(lambda one: risks(SGD, spectrum, OUTPUT, one, np.float32(0), np.float32(steps)))(state)
 
 
 def test_it_begins_at_the_start_with_an_empty_sum():
@@ -84,9 +94,9 @@ def test_it_begins_at_the_start_with_an_empty_sum():
 
 
 def one_step(sampler, state, number, draw=(), lane=0, rate=None):
-    table = TABLE if rate is None else RateTable(np.float32([[rate, rate]]), TABLE.batch)
+    table = TABLE if rate is None else table_of([rate, rate])
     row = jax.tree.map(lambda each: each[0], table)
-    return step(SGD, sampler, SPECTRUM, None, replica(lane), state, jnp.asarray(number, np.uint32), row, draw)
+    return step(SGD, sampler, SPECTRUM, OUTPUT, replica(lane), state, jnp.asarray(number, np.uint32), row, draw)
 
 
 def test_a_step_adds_the_iterate_before_it_to_the_sum():
@@ -94,7 +104,7 @@ def test_a_step_adds_the_iterate_before_it_to_the_sum():
     np.testing.assert_allclose(state.total + state.total_low, SPECTRUM.start)
     np.testing.assert_allclose(state.vectors[0] + state.vectors_low[0], 0.75 * SPECTRUM.start)
     after = one_step(Decay(), state, 1, rate=0.25)
-    average, last = risks(SGD, SPECTRUM, None, after, np.float32(0), np.float32(2))
+    average, last = risks(SGD, SPECTRUM, OUTPUT, after, np.float32(0), np.float32(2))
     np.testing.assert_allclose(average, ((0.875 * SPECTRUM.start) ** 2).sum(), rtol=1e-6)
     np.testing.assert_allclose(last, ((0.5625 * SPECTRUM.start) ** 2).sum(), rtol=1e-6)
 
@@ -139,7 +149,7 @@ def test_increments_of_1e_9_are_kept(rate):
     """Exactly: u_t = u_0 (1 − γ)^t, Σ u_t = u_0 (1 − (1 − γ)^n)/γ."""
     num_steps, start = 3_000_000, float(np.float32(1 / 3))
     spectrum = Spectrum(np.ones(1, np.float32), np.full(1, 1 / 3, np.float32), np.float32(0))
-    keys, table = np.zeros((1, 2), np.uint32), RateTable(np.full((1, 1), rate, np.float32), np.ones((1, 1), np.float32))
+    keys, table = np.zeros((1, 2), np.uint32), table_of([rate])
     state = advanced(Decay(), spectrum, table, started(spectrum, keys), 0, num_steps, keys)
     change = start * np.expm1(num_steps * np.log1p(-rate))
     moved = float(state.vectors[0][0, 0]) - start + float(state.vectors_low[0][0, 0])
@@ -153,7 +163,7 @@ def test_increments_of_1e_9_are_kept(rate):
 
 def test_every_step_sees_its_number_and_its_draw():
     spectrum = Spectrum(np.ones(1, np.float32), np.zeros(1, np.float32), np.float32(0))
-    table = RateTable(np.float32([[-1.0, -1.0]]), TABLE.batch)  # the gradient is added
+    table = table_of([-1.0, -1.0])  # the gradient is added
     for first, count in itertools.product((0, 1000), (0, STEPS, 3 * STEPS + 5)):
         state = advanced(Numbered(), spectrum, table, started(spectrum), first, count)
         found = np.asarray(state.vectors[0], float) + np.asarray(state.vectors_low[0], float)
@@ -165,14 +175,15 @@ def test_advance_is_single_steps():
     count = STEPS + 30
     compiled = advanced(Sufficient(), SPECTRUM, TABLE, started(SPECTRUM), 3, count)
     numbers = np.arange(3, 3 + count, dtype=np.uint32)
-    lanes = Lane(KEYS, np.float32(0), TABLE.batch[0])
-    draws = np.concatenate([Sufficient().draws(lanes, np.uint32(first)) for first in range(3, 3 + count, STEPS)])
+    draws = np.concatenate(
+        [Sufficient().ahead(KEYS, TABLE.batch[0], np.uint32(first)) for first in range(3, 3 + count, STEPS)]
+    )
     for lane in range(2):
         one = jax.jit(lambda state, number, draw, lane=lane: carry(one_step(Sufficient(), state, number, draw, lane)))
         state = begin(SGD, SPECTRUM, replica(lane))
         for number, draw in zip(numbers, draws[:count, lane], strict=True):
             state = one(state, number, draw)
-        exact = risks(SGD, SPECTRUM, None, state, np.float32(0), np.float32(count))
+        exact = risks(SGD, SPECTRUM, OUTPUT, state, np.float32(0), np.float32(count))
         for found, expected in zip(risks_of(SPECTRUM, compiled, count), exact, strict=True):
             np.testing.assert_allclose(found[lane], expected, rtol=2e-5)
 

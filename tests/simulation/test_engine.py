@@ -6,10 +6,10 @@ import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.simulation import engine, program
 from sgdtheory.simulation.dynamics import Spectrum
-from sgdtheory.simulation.engine import Resources, simulate_runs
+from sgdtheory.simulation.engine import simulate_runs
 from sgdtheory.simulation.explicit import Explicit
 from sgdtheory.simulation.laws import Gaussian
-from sgdtheory.simulation.runs import Run
+from sgdtheory.simulation.runs import Resources, Run
 from sgdtheory.simulation.sufficient import Sufficient
 from tests.marks import slow
 

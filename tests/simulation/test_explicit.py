@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.simulation.dynamics import Lane, Spectrum
+from sgdtheory.simulation.dynamics import Draw, Spectrum
 from sgdtheory.simulation.explicit import ROWS, Explicit
 from sgdtheory.simulation.laws import Gaussian
 from tests.simulation import numpy_sgd
@@ -17,11 +17,10 @@ RATE = 0.5
 
 def stepped(batch, sigma, size, law=None, seed=0):
     words = np.random.default_rng([seed, batch]).integers(0, 2**32, (size, 2), dtype=np.uint32)
-    lanes = Lane(words, np.full(size, RATE, np.float32), np.full(size, batch, np.float32))
     spectrum = Spectrum(*(np.asarray(a, np.float32) for a in (EIGENVALUES, U, sigma)))
-    one = jax.vmap(Explicit(law or Gaussian(), batch).increment, in_axes=(None, 0, None, None, None))
-    change = jax.jit(one)(spectrum, lanes, jnp.asarray(U, jnp.float32), np.uint32(1234), ())
-    return U + np.asarray(change, dtype=float)
+    one = jax.vmap(Explicit(law or Gaussian(), batch).gradient, in_axes=(None, None, Draw(0, None, None, None)))
+    found = jax.jit(one)(spectrum, jnp.asarray(U, jnp.float32), Draw(words, np.uint32(1234), np.float32(batch), ()))
+    return U - RATE * np.asarray(found, dtype=float)
 
 
 @pytest.mark.parametrize("batch", [1, ROWS + 1])

@@ -21,7 +21,7 @@ SPECTRUM = Spectrum(*(np.asarray(a, np.float32) for a in ([1.0, 0.3, 0.1], [1.0,
 
 @functools.cache
 def samples(law, dtype=np.float32):
-    spectrum = Spectrum(*(a.astype(dtype) for a in SPECTRUM))
+    spectrum = Spectrum(*(a.astype(dtype) for a in SPECTRUM[:3]))
     with jax.enable_x64(dtype == np.float64):
         values = np.asarray(law.sample(jax.random.key(0), 200_000, spectrum))
     assert values.shape == (200_000, 3)

@@ -6,13 +6,12 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import Course
-from sgdtheory.simulation import tables
-from sgdtheory.simulation.dynamics import Lane, Replica, Spectrum, State, step
+from sgdtheory.simulation.dynamics import Replica, Spectrum, State, step
 from sgdtheory.simulation.explicit import Explicit
 from sgdtheory.simulation.laws import Gaussian
-from sgdtheory.simulation.linear_dynamics import LinearDynamics, Table
+from sgdtheory.simulation.methods import make_table, setup_of
+from sgdtheory.simulation.runs import Run
 from sgdtheory.simulation.sufficient import Sufficient
-from sgdtheory.simulation.tables import make_table
 from tests.marks import slow
 from tests.simulation import textbook
 from tests.simulation.small import PROBLEM
@@ -34,18 +33,21 @@ def stepped(method, sampler, size, seed=0):
     moved = some_state(method)[1]
     words = np.random.default_rng(seed).integers(0, 2**32, (size, 2), dtype=np.uint32)
     with jax.enable_x64(True):
-        row = Table(*(each[0] for each in make_table([course], 2, 1, unit=1.0)))
+        setup = setup_of(Run(0, sampler, 3.0, 0.4, np.array([9]), course), spectrum, np.zeros(2, np.uint32))
+        row = jax.tree.map(lambda each: each[0], make_table([course], method, 2, 1, unit=1.0))
         zeros = np.zeros(3)
-        state = State(tuple(moved), (zeros,) * len(moved), (), zeros, zeros)
-        lanes = Lane(words, np.zeros(size), np.full(size, 3.0))
-        drawn = sampler.draws(lanes, np.uint32(0))[2] if isinstance(sampler, Sufficient) else ()
+        # one vector is kept as it is, of several how far each has moved
+        kept = tuple(some_state(method)[0] if len(moved) == 1 else moved)
+        state = State(kept, (zeros,) * len(moved), (), zeros, zeros)
+        drawn = sampler.ahead(words, np.full(size, 3.0), np.uint32(0))
+        drawn = drawn[2] if isinstance(sampler, Sufficient) else drawn
 
-        def one(key, draw):
-            replica = Replica(key, 0, np.uint32(0), 0.0, 1.0, 0.0)
-            fixed = LinearDynamics(len(moved)), sampler, spectrum, tables.with_start(method)
-            return step(*fixed, replica, state, np.uint32(2), row, draw).vectors_low
+        def one(key, ahead):
+            replica = Replica(key, 0, np.uint32(0), 0.0, 1.0, 0.0, np.uint32(0))
+            fixed = setup.dynamics, sampler, spectrum, setup.shared
+            return step(*fixed, replica, state, np.uint32(2), row, ahead).vectors_low
 
-        added = jax.jit(jax.vmap(one))(lanes.key, drawn)
+        added = jax.jit(jax.vmap(one))(words, drawn)
     after = np.asarray(moved) + np.stack([np.asarray(each) for each in added], axis=1)
     return after + np.multiply.outer(np.asarray(method.start, float), spectrum.start)
 

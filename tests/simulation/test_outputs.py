@@ -12,7 +12,7 @@ from scipy import linalg
 import sgdtheory as st
 from sgdtheory.algorithms.coordinates import random_rotation
 from sgdtheory.algorithms.muon import newton_schulz, polar
-from sgdtheory.simulation.dynamics import Lane, Spectrum
+from sgdtheory.simulation.dynamics import Draw, Spectrum
 from sgdtheory.simulation.simulator import key_words, random_directions
 from sgdtheory.simulation.wishart import Wishart
 from tests.marks import slow
@@ -137,18 +137,17 @@ def test_risks_have_the_law_of_dense_batches(name, outputs, sampler):
 class OfFullRank(Wishart):
     """Columns beyond the B-th stay."""
 
-    def increment(self, spectrum, lane, error, number, draw):
-        more = lane._replace(batch_size=jnp.maximum(lane.batch_size, float(error.shape[1])))
-        return super().increment(spectrum, more, error, number, draw)
+    def gradient(self, spectrum, error, draw):
+        return super().gradient(spectrum, error, draw._replace(batch=jnp.maximum(draw.batch, float(error.shape[1]))))
 
 
 @dataclass(frozen=True)
 class OneDegreeMore(Wishart):
     """χ_{B+1−k} in the place of χ_{B−k}: of batches of one row more, over B."""
 
-    def increment(self, spectrum, lane, error, number, draw):
-        more = lane._replace(batch_size=lane.batch_size + 1)
-        return super().increment(spectrum, more, error, number, draw) * (more.batch_size / lane.batch_size)
+    def gradient(self, spectrum, error, draw):
+        more = draw._replace(batch=draw.batch + 1)
+        return super().gradient(spectrum, error, more) * (more.batch / draw.batch)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -157,8 +156,7 @@ def increments(sampler, keys, batch, error):
     spectrum = Spectrum(np.array([1.0, 0.5, 0.1]), error, np.array(0.7))
 
     def one(key):
-        lane = Lane(key, jnp.asarray(1.0), batch)
-        return sampler.increment(spectrum, lane, error, np.uint32(5), sampler.draws(lane, np.uint32(0)))
+        return -sampler.gradient(spectrum, error, Draw(key, np.uint32(5), batch, ()))
 
     return jax.vmap(one)(keys)
 

@@ -4,8 +4,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.problems import drawn_sample
-from sgdtheory.simulation.sample_runs import _order
-from tests.risk.passes import dense, rows_of
+from tests.risk.passes import dense, gradient_steps, rows_of
 
 RARE = 3.9  # standard errors that one in 1e4 samples exceeds
 SETTING = {"batch_size": 2, "learning_rate": 0.3, "num_samples": 240}
@@ -60,19 +59,32 @@ def test_without_a_seed_every_replica_has_its_own_rows():
     assert abs(found.mean - np.mean(drawn)) < RARE * np.hypot(found.standard_error, np.std(drawn) / np.sqrt(200))
 
 
-def test_a_pass_without_replacement_is_a_permutation():
-    following = _order(np.random.default_rng(0), 10, False, 9)
-    drawn = np.concatenate([following(count) for count in (4, 5, 9, 9)]).reshape(3, 9)
-    assert all(np.unique(row).size == 9 for row in drawn)
-    assert len({tuple(row) for row in drawn}) == 3
-    again = _order(np.random.default_rng(0), 10, True, 9)(1000)
-    assert np.unique(again).size == 10
+@pytest.mark.parametrize("replacement", [False, True])
+def test_every_replica_reads_its_rows_one_step_after_the_other(replacement):
+    """By hand in NumPy, with nine of ten rows an epoch in a new order; risks on the way, and an end within an epoch."""
+    finite = problem().with_samples(10, seed=0, replacement=replacement)
+    setting = {"batch_size": 3, "learning_rate": 0.2, "num_samples": 3 * 8, "num_replicas": 2, "dtype": "float64"}
+    found = st.simulate(jax.random.key(0), finite, **setting, trajectory=3)
+    sample = drawn_sample(finite)
+    features, noise = rows_of(sample)
+    words = np.asarray(jax.random.bits(jax.random.key(0), (2,), "uint32")).tolist()
+    for replica in range(2):
+        random = np.random.default_rng([*words, 1, replica])
+        epochs = [random.integers(10, size=24)] if replacement else [random.permutation(10)[:9] for _ in range(3)]
+        batches = np.concatenate(epochs)[:24].reshape(8, 3)
+        assert replacement or all(np.unique(np.concatenate(batches[k : k + 3])).size == 9 for k in (0, 3))
+        errors = gradient_steps(features, noise, sample.start, batches, 0.2)
+        for number, step in enumerate(found.trajectory.num_steps):
+            both = errors[step], errors[:step].mean(0)
+            expected = [((sample.scale * each) ** 2).sum() for each in both]
+            risks = found.trajectory.last_iterate_risk[number, replica], found.trajectory.excess_risk[number, replica]
+            np.testing.assert_allclose(risks, expected, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"trajectory": 3}, "trajectory must be left at 0"),
+        ({"quantity": "bias"}, "quantity must be left at 'total'"),
         ({"law": "rademacher", "sampler": "explicit"}, "sampler must be left at 'sufficient'"),
         ({"algorithm": st.Algorithm(st.SignSGD())}, "algorithm must be linear"),
     ],

@@ -9,8 +9,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory._common.counter_random import threefry
-from sgdtheory.simulation.dynamics import STEPS, Lane, RateTable, Replica, Spectrum, begin, carry, risks, step
-from sgdtheory.simulation.sgd_dynamics import DelayedDynamics
+from sgdtheory.simulation.dynamics import STEPS, Dynamics, Replica, Spectrum, Table, begin, carry, risks, step
 from sgdtheory.simulation.sufficient import Sufficient
 from tests.marks import slow
 from tests.simulation.small import KEY, PROBLEM, columns, simulated
@@ -93,16 +92,16 @@ def test_init_draws_and_step_by_hand_are_simulate(compiled):
     spectrum = Spectrum(*(np.asarray(a, np.float32) for a in arrays))
     words = np.asarray(jax.random.bits(KEY, (2,), "uint32"))
     lane_key = np.stack(threefry((words[:1], words[1:]), *np.uint32([[run], [replica]])), axis=1)
-    lanes = Lane(lane_key, np.float32([rate]), np.float32([batch]))
-    sgd, row = DelayedDynamics(), RateTable(np.float32([rate]), np.float32([batch]))
-    mine = Replica(lane_key[0], 0, np.uint32(0), np.float32(0), np.float32(1), np.float32(0))
+    sgd, output = Dynamics(), np.ones(1, np.float32)
+    row = Table(*(np.float32(each) for each in ([[[0]]], [[rate]], [[1]], [batch])))
+    mine = Replica(lane_key[0], 0, np.uint32(0), np.float32(0), np.float32(1), np.float32(0), np.uint32(0))
     state = begin(sgd, spectrum, mine)
-    draw, one = compiled(Sufficient().draws), compiled(partial(step, sgd, Sufficient()))
+    draw, one = compiled(Sufficient().ahead), compiled(partial(step, sgd, Sufficient()))
     for number in range(steps):
         if number % STEPS == 0:
-            draws = draw(lanes, np.uint32(number))
-        state = one(spectrum, None, mine, state, np.uint32(number), row, draws[number % STEPS, 0])
-    average, last = risks(sgd, spectrum, None, carry(state), np.float32(0), np.float32(steps))
+            draws = draw(lane_key, np.float32([batch]), np.uint32(number))
+        state = one(spectrum, output, mine, state, np.uint32(number), row, draws[number % STEPS, 0])
+    average, last = risks(sgd, spectrum, output, carry(state), np.float32(0), np.float32(steps))
     np.testing.assert_allclose(scale**2 * average, found.excess_risk[run, replica], rtol=2e-5)
     np.testing.assert_allclose(scale**2 * last, found.last_iterate_risk[run, replica], rtol=2e-5)
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sgdtheory.simulation.dynamics import STEPS, Lane, Spectrum
+from sgdtheory.simulation.dynamics import STEPS, Draw, Spectrum
 from sgdtheory.simulation.sufficient import Sufficient
 from tests.marks import slow
 from tests.simulation import numpy_sgd
@@ -25,18 +25,19 @@ STARTS_NAMED = pytest.mark.parametrize(
 
 
 @partial(jax.jit, static_argnums=0)
-def increments(sampler, spectrum, lanes, u):
-    draws = jax.tree.map(lambda draw: draw[PLACE], sampler.draws(lanes, np.uint32(5 * STEPS)))
-    one = jax.vmap(sampler.increment, in_axes=(None, 0, None, None, 0))
-    return one(spectrum, lanes, u, np.uint32(5 * STEPS + PLACE), draws)
+def gradients(sampler, spectrum, keys, batch, u):
+    ahead = sampler.ahead(keys, batch, np.uint32(5 * STEPS))[PLACE]
+    draws = Draw(keys, np.uint32(5 * STEPS + PLACE), batch, ahead)
+    one = jax.vmap(sampler.gradient, in_axes=(None, None, Draw(0, None, 0, 0)))
+    return one(spectrum, u, draws)
 
 
 def stepped(sampler, batch, sigma, u, size=SIZE, seed=0):
     """(size, d) values of u one step later, step 5 · 64 + 37."""
     words = np.random.default_rng([seed, batch]).integers(0, 2**32, (size, 2), dtype=np.uint32)
-    lanes = Lane(words, np.full(size, RATE, np.float32), np.full(size, batch, np.float32))
+    batches = np.full(size, batch, np.float32)
     spectrum = Spectrum(*(np.asarray(a, np.float32) for a in (EIGENVALUES, u, sigma)))
-    return u + np.asarray(increments(sampler, spectrum, lanes, jnp.asarray(u, jnp.float32)), dtype=float)
+    return u - RATE * np.asarray(gradients(sampler, spectrum, words, batches, jnp.asarray(u, jnp.float32)), dtype=float)
 
 
 def dense(batch, sigma, u, seed=0):

@@ -13,27 +13,27 @@ from sgdtheory.simulation.sufficient import Sufficient
 class FewerDegrees(Sufficient):
     """Chi-square with B − 1 degrees of freedom."""
 
-    def draws(self, lanes, first):
+    def ahead(self, key, batch, first):
         number = (first + jnp.arange(STEPS, dtype="uint32"))[:, None]
-        degrees = lanes.batch_size - 1
-        chi = mean_chi_square((lanes.key[:, 0], lanes.key[:, 1]), number, degrees, lanes.batch_size.dtype)
-        return chi * degrees / lanes.batch_size
+        degrees = batch - 1
+        chi = mean_chi_square((key[:, 0], key[:, 1]), number, degrees, batch.dtype)
+        return chi * degrees / batch
 
 
 @dataclass(frozen=True)
 class Isotropic(Sufficient):
     """The noise forgets that it has less room along u: no −uuᵀ."""
 
-    def increment(self, spectrum, lane, error, number, draw):
-        epsilon = normals((lane.key[0], lane.key[1]), number, error.size, error.dtype)
+    def gradient(self, spectrum, error, draw):
+        epsilon = normals((draw.key[0], draw.key[1]), draw.number, error.size, error.dtype)
         tau = jnp.sqrt((error**2).sum() + spectrum.noise**2)
-        noise = jnp.sqrt(draw / lane.batch_size) * tau * epsilon
-        return -(lane.learning_rate * spectrum.eigenvalue) * (draw * error + noise)
+        noise = jnp.sqrt(draw.ahead / draw.batch) * tau * epsilon
+        return spectrum.eigenvalue * (draw.ahead * error + noise)
 
 
 @dataclass(frozen=True)
 class Noisier(Sufficient):
     """σ off by √2."""
 
-    def increment(self, spectrum, lane, error, number, draw):
-        return super().increment(spectrum._replace(noise=spectrum.noise * 2**0.5), lane, error, number, draw)
+    def gradient(self, spectrum, error, draw):
+        return super().gradient(spectrum._replace(noise=spectrum.noise * 2**0.5), error, draw)

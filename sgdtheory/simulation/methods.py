@@ -1,0 +1,271 @@
+"""Methods that are more than a linear step: delayed gradients, nonlinear methods, workers; and the table of any."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from sgdtheory._common.counter_random import symmetric_uniform, threefry
+from sgdtheory.algorithms import SGD, Coordinates, Course, LinearMethod, LocalSGD, NonlinearMethod, rotation
+from sgdtheory.simulation.dynamics import Dynamics, Sampler, Spectrum, State, Step, Table
+from sgdtheory.simulation.runs import Run
+
+BESIDE = np.uint32(0xFFFFFFFF)  # A counter word that no index of a normal reaches: of delays, and of workers' keys.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Delayed(Dynamics):
+    """Gradients that are taken at cᵀu of some steps ago (THEORY.md T41).
+
+    The last τ + 1 points are kept, (τ + 1, d), that of step t at t modulo τ + 1. `shared` holds the output and (τ + 1,)
+    P(delay ≤ j).
+
+    Attributes:
+        longest: τ.
+    """
+
+    longest: int
+
+    def begin(self, spectrum: Spectrum) -> tuple[tuple[Array, ...], Any]:
+        """Return the start, which all points before it are, too."""
+        vectors, _ = super().begin(spectrum)
+        return vectors, jnp.broadcast_to(spectrum.start, (self.longest + 1, *spectrum.start.shape))
+
+    def iterate(self, spectrum: Spectrum, shared: Any, vectors: tuple[Array, ...]) -> Array:
+        """Return u of the iterate."""
+        return super().iterate(spectrum, shared[0], vectors)
+
+    def place(self, step: Step, point: Array, kept: Any) -> tuple[Array, Any]:
+        """Return the point of a random number of steps ago."""
+        length = np.uint32(self.longest + 1)
+        number = step.draw.number
+        kept = kept.at[number % length].set(point)
+        words = threefry((step.draw.key[0], step.draw.key[1]), number, BESIDE)
+        uniform = (1 + symmetric_uniform(words, point.dtype)) / 2
+        # The last probability may round to less than 1: a uniform number above it still means the longest delay.
+        delay = jnp.minimum((uniform >= step.shared[1]).sum(), self.longest).astype(np.uint32)
+        return kept[(number + length - delay) % length], kept
+
+
+class Weights(NamedTuple):
+    """The map between u and the coordinates of a nonlinear method, the same for all replicas.
+
+    Attributes:
+        root: (d,) √λ_i.
+        basis: (d, d) Q with w = Qᵀ(the method's coordinates), or None for the identity.
+        unit: of the simulated gradients, in those of the method.
+    """
+
+    root: Any
+    basis: Any
+    unit: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nonlinear(Dynamics):
+    """`w ← w − γ d(g, k)` (THEORY.md T35): k is kept beside u, and `shared` holds the output and `Weights`."""
+
+    method: NonlinearMethod
+
+    def begin(self, spectrum: Spectrum) -> tuple[tuple[Array, ...], Any]:
+        """Return the start, and k = 0."""
+        vectors, _ = super().begin(spectrum)
+        return vectors, (jnp.zeros_like(vectors[0]),) * self.method.kept
+
+    def iterate(self, spectrum: Spectrum, shared: Any, vectors: tuple[Array, ...]) -> Array:
+        """Return u of the iterate."""
+        return super().iterate(spectrum, shared[0], vectors)
+
+    def direction(self, step: Step, gradient: Array, kept: Any) -> tuple[Array, Any]:
+        """Return `H^{1/2} d`, from `H^{1/2} g`; 0 where λ is."""
+        weights: Weights = step.shared[1]
+        slope = weights.unit * gradient / jnp.where(weights.root > 0, weights.root, 1)
+        if weights.basis is not None:
+            slope = jnp.matmul(slope, weights.basis.T, precision=lax.Precision.HIGHEST)
+        found, kept = self.method.direction(slope, kept, step.draw.number)
+        if weights.basis is not None:
+            found = jnp.matmul(found, weights.basis, precision=lax.Precision.HIGHEST)
+        return weights.root * found, kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workers(Dynamics):
+    """K workers that take local steps, and an outer step after every H-th (THEORY.md T40).
+
+    The two vectors are how far the workers (K, d) and the common weights (d,) have moved. The inner buffers (K, d) and
+    the outer buffer (d,) are kept beside them. Distances from the start, and not u, because the outer step takes the
+    difference of the workers' mean from the common weights: of K equal numbers the mean may be rounded.
+    """
+
+    method: LocalSGD
+
+    def begin(self, spectrum: Spectrum) -> tuple[tuple[Array, ...], Any]:
+        """Return vectors that have not moved, and empty buffers."""
+        zeros = jnp.zeros_like(spectrum.start)
+        each = jnp.zeros((self.method.num_workers, *zeros.shape), zeros.dtype)
+        return (each, zeros), (each, zeros)
+
+    def iterate(self, spectrum: Spectrum, shared: Any, vectors: tuple[Array, ...]) -> Array:
+        """Return the mean of the workers' weights."""
+        return spectrum.start + vectors[0].mean(0)
+
+    def change(self, step: Step, vectors: tuple[Array, ...], kept: Any) -> tuple[tuple[Array, ...], Any]:
+        """Return one inner step of all workers."""
+        moved, common = vectors
+        inner, outer = kept
+        draw = step.draw
+
+        def of_worker(key: Array, ahead: Any, place: Array) -> Array:
+            return self.gradient(step._replace(draw=draw._replace(key=key, ahead=ahead)), place)
+
+        keys = worker_keys(draw.key, self.method.num_workers)
+        inner = self.method.inner_momentum * inner + jax.vmap(of_worker)(keys, draw.ahead, step.spectrum.start + moved)
+        return (-step.row.gain[0] * inner, jnp.zeros_like(common)), (inner, outer)
+
+    def ended(self, state: State, number: Array) -> State:
+        """Return the state after an outer step, `p ← μp + Δ, m ← m − η(Δ + μp)`, all workers at m, if one is due."""
+        method = self.method
+        (moved, common), (moved_low, common_low) = state.vectors, state.vectors_low
+        inner, outer = state.kept
+        gap = (common - moved.mean(0)) + (common_low - moved_low.mean(0))
+        outer = method.outer_momentum * outer + gap
+        common_low = common_low - method.outer_learning_rate * (gap + method.outer_momentum * outer)
+        vectors, low = ((jnp.broadcast_to(each, moved.shape), each) for each in (common, common_low))
+        after = state._replace(vectors=vectors, vectors_low=low, kept=(inner, outer))
+        due = (number + np.uint32(1)) % np.uint32(method.local_steps) == 0
+        return jax.tree.map(lambda then, before: jnp.where(due, then, before), after, state)
+
+    def ahead(self, sampler: Sampler, key: Array, batch: Array, first: Array) -> Any:
+        """Return what is drawn for all workers, (STEPS, L, K, …)."""
+        workers = self.method.num_workers
+        each = jax.vmap(worker_keys, in_axes=(0, None))(key, workers).reshape(-1, 2)
+        drawn = super().ahead(sampler, each, jnp.repeat(batch, workers, axis=1), first)
+        return jax.tree.map(lambda a: a.reshape(a.shape[0], batch.shape[1], workers, *a.shape[2:]), drawn)
+
+
+def worker_keys(key: Array, workers: int) -> Array:
+    """Return (K, 2) keys of the workers of a replica; a single one has the replica's."""
+    if workers == 1:
+        return jnp.stack([key])
+    return jnp.stack(threefry((key[0], key[1]), jnp.arange(workers, dtype=np.uint32), BESIDE), axis=1)
+
+
+class Setup(NamedTuple):
+    """Dynamics of an algorithm, with its arrays and the linear method that its table is of.
+
+    Attributes:
+        dynamics: of the method.
+        shared: arrays that all replicas have in common.
+        steps: the linear method whose coefficients are tabulated.
+        unit: by which learning rates are multiplied.
+    """
+
+    dynamics: Dynamics
+    shared: Any
+    steps: LinearMethod
+    unit: float
+
+
+def setup_of(run: Run, spectrum: Spectrum, key: np.ndarray) -> Setup:
+    """Return the dynamics of a run's method in units in which λ_1 = 1 and Σ s_i + σ² = 1."""
+    method = run.course.algorithm.method
+    dtype = spectrum.start.dtype
+    root = float(np.sqrt(run.unit))  # gradients g are simulated in units of √λ_1 √(Σ s_i + σ²)
+    clip = run.course.algorithm.clip_norm
+    clip = None if clip is None else float(clip / (run.scale * root))
+    if isinstance(method, NonlinearMethod):
+        alike = method.in_units(run.scale * root)
+        unit = np.asarray(1.0 if alike else run.scale * root).astype(dtype)
+        weights = Weights(np.sqrt(spectrum.eigenvalue), _basis(method, spectrum, key), unit)
+        # Weights are simulated in units of √(Σ s_i + σ²)/√λ_1, and so is γ, which multiplies a d without a unit.
+        return Setup(Nonlinear(clip=clip, method=alike or method), (None, weights), SGD(), root / run.scale)
+    if isinstance(method, LocalSGD):
+        return Setup(Workers(vectors=2, clip=clip, method=method), None, SGD(), run.unit)
+    if method.late:
+        shared = None, np.cumsum(method.delays).astype(dtype)
+        return Setup(Delayed(clip=clip, longest=method.longest_delay), shared, SGD(), run.unit)
+    if method == SGD():
+        return Setup(Dynamics(clip=clip), None, method, run.unit)
+    output = np.asarray(method.output, dtype=float)
+    shared = with_start(output, output @ _origin(method)).astype(dtype)
+    return Setup(Dynamics(len(output), clip), shared, method, run.unit)
+
+
+def _basis(method: NonlinearMethod, spectrum: Spectrum, key: np.ndarray) -> np.ndarray | None:
+    """Return (d, d) Q. What is not simulated, a direction without a gradient, is a coordinate of its own."""
+    dim = spectrum.eigenvalue.size
+    if not isinstance(method.basis, Coordinates):
+        rows = rotation(method.basis, dim, key.tolist())
+        return None if rows is None else rows.astype(spectrum.start.dtype)
+    found = np.eye(dim, dtype=spectrum.start.dtype)
+    found[: len(method.basis.rows), : len(method.basis.rows)] = method.basis.rows
+    return found
+
+
+def _origin(method: LinearMethod) -> np.ndarray:
+    """Return (k,) the multiples of u(0) from which vectors are counted: 0 for one vector, else their start."""
+    start = np.asarray(method.start, dtype=float)
+    return start if start.size > 1 else np.zeros(1)
+
+
+def with_start(coefficients: np.ndarray, of_start: Any) -> np.ndarray:
+    """Return coefficients (…, K), with that of u(0) in front where there are several vectors."""
+    if coefficients.shape[-1] == 1:
+        return coefficients
+    return np.concatenate([np.asarray(of_start)[..., None], coefficients], axis=-1)
+
+
+def make_table(courses: Sequence[Course], method: LinearMethod, first: int, count: int, *, unit: float) -> Table:
+    """Return the steps first … first + count − 1 of G runs in float64; after a run's last step it repeats.
+
+    Args:
+        courses: of the runs.
+        method: whose coefficients are taken.
+        first: number of the first step.
+        count: T.
+        unit: by which learning rates are multiplied, for SGD λ_1, the unit of the simulated spectrum.
+    """
+    parts = []
+    for course in courses:
+        last = min(first + count, int(course.num_steps))
+        found = _steps(course, method, unit, np.arange(min(first, last - 1), last, dtype=float))
+        missing = count - found[-1].shape[0]
+        parts.append([np.pad(each, [(0, missing)] + [(0, 0)] * (each.ndim - 1), mode="edge") for each in found])
+    table = Table(*(np.stack(each, axis=1) for each in zip(*parts, strict=True)))
+    return table._replace(decay=None, point=None) if method == SGD() else table
+
+
+def _steps(course: Course, method: LinearMethod, unit: float, step: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Return I − A, b, c and batch sizes of T steps of one run.
+
+    In units of λ_1 gradients are smaller by that factor. A vector that begins at 0 and is no part of the iterate may
+    have any unit (momentum has that of gradients). It is given the one in which its b is 1, so that none over- or
+    underflows.
+    """
+    start = np.asarray(method.start, dtype=float)
+    reach = unit * np.abs(method.matrices(np.array([course.rate]), np.zeros(1)).b[0])
+    free = (start == 0) & (np.asarray(method.output) == 0) & (reach > 0)
+    scale = np.where(free, 1 / np.where(free, reach, 1), 1.0)
+    decay, gain, point = method.matrices(course.rates(step), step)
+    origin = _origin(method)
+    moved = with_start(decay / scale, decay @ origin) * scale[:, None]
+    seen = with_start(point / scale, point @ origin)
+    return moved, gain * (scale * unit), seen, np.maximum(np.rint(course.batches(step)), 1.0)
+
+
+def largest_batch(course: Course) -> float:
+    """Return a bound on the batch sizes of a run; attained but for the end of a ramp.
+
+    Shapes are monotone between their knots. Of a function of the step every value is looked at.
+    """
+    shape = course.algorithm.batch_schedule
+    if shape.smooth:
+        factors = shape.at(np.array([0.0, *shape.knots(), 1.0]))
+        return float(max(1.0, np.rint(course.batch * factors.max())))
+    chunk = 2**20  # steps, so that a run of 2³¹ of them does not fill the memory
+    pieces = np.arange(0, course.num_steps, chunk)
+    return max(float(course.batches(np.arange(low, min(low + chunk, course.num_steps))).max()) for low in pieces)
