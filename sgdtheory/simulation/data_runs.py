@@ -92,8 +92,10 @@ def simulate_data(
     """
     import jax  # half a second that the exact theory does not need
 
+    from sgdtheory.simulation.engine import simulation_of
     from sgdtheory.simulation.rows import RowSource
-    from sgdtheory.simulation.simulator import checked_dtype, key_words, scaled, simulation_of
+    from sgdtheory.simulation.simulator import checked_dtype, key_words
+    from sgdtheory.simulation.task import scaled
 
     x, y = checked_rows(features, targets).whole()
     if not x.any():
@@ -116,9 +118,9 @@ def simulate_data(
     source = RowSource(len(x), lambda replica: (regression.rows, residual), True, replacement, tuple(words.tolist()))
     noise = float(np.sqrt((residual**2).mean()))
     with jax.enable_x64(dtype == "float64"), jax.disable_jit(False):
-        setup = scaled(regression.eigenvalue, start, noise, dtype, source.sampler, source, measure)
+        task = scaled(regression.eigenvalue, start, noise, dtype, source.sampler, source, measure)
         resources = Resources(tuple(jax.devices()), LEAST_ROOM, lambda share: None)
-        return simulation_of(setup, plan, num_replicas, words, resources)
+        return simulation_of(task, plan, num_replicas, words, resources)
 
 
 def _regression(x: np.ndarray, y: np.ndarray) -> Regression:

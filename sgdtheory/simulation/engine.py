@@ -10,17 +10,36 @@ import numpy as np
 from jax.sharding import Mesh
 
 from sgdtheory._common.interrupts import Interrupts
-from sgdtheory.simulation.dynamics import Spectrum
 from sgdtheory.simulation.program import Program
-from sgdtheory.simulation.rows import RowSource
-from sgdtheory.simulation.runs import LEAST_ROOM, Resources, Run
+from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
+from sgdtheory.simulation.runs import ARRAYS, LEAST_ROOM, Plan, Resources, Run
+from sgdtheory.simulation.task import Task
 
-CALL_SECONDS = 0.3  # what a call to the devices should take: Ctrl-C and the progress bar wait for it
-FIRST_CALL = 16  # steps
-LENGTH_RATIO = 2  # of the runs that share a block, at most: a lane whose run has ended walks on
-ARRAYS = 8  # as large as w, in a lane of one vector: its state twice, and temporaries; of k, (k + 1)/2 times as many
-BLOCK_NUMBERS = {"cpu": 2**16, "gpu": 2**23, "tpu": 2**23}  # weights times the lanes of a fast block, on a device
-EXTRA_NUMBERS = 64  # times that may be in use within a step
+CALL_SECONDS = 0.3  # Seconds of a call to the devices, for which Ctrl-C and the progress bar wait.
+FIRST_CALL = 16  # Steps of the first call, before the time of a step is known; later calls grow at most twofold.
+LENGTH_RATIO = 2  # Largest ratio of the lengths of runs in one block: lanes whose run has ended go on to its end.
+# Weights times lanes of a block on a device. A block on a CPU stays within its cache; an accelerator needs enough lanes
+# to be busy (`benchmarks._gpu.sizes`).
+BLOCK_NUMBERS = {"cpu": 2**16, "gpu": 2**23, "tpu": 2**23}
+EXTRA_NUMBERS = 64  # Numbers that a sampler may have in use within a step, as a multiple of those of the block.
+
+
+def simulation_of(
+    task: Task,
+    plan: Plan,
+    num_replicas: int,
+    key: np.ndarray,
+    resources: Resources,
+    truncation: Truncation | None = None,
+) -> Simulation:
+    """Return the result of the runs of a plan."""
+    runs = plan.runs(task.sampler)
+    recorder, interrupted = simulate_runs(task, runs, num_replicas, key, resources)
+    average, last = (task.scale**2 * plan.gather(runs, risks) for risks in (recorder.average, recorder.last))
+    steps = plan.steps.reshape(*plan.shape, -1)
+    path = Trajectory(steps[..., :-1], average[..., :-1, :], last[..., :-1, :]) if steps.shape[-1] > 1 else None
+    dtype = task.spectrum.start.dtype.name
+    return Simulation(average[..., -1, :], last[..., -1, :], steps[..., -1], dtype, truncation, path, interrupted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,32 +78,26 @@ class Recorder:
 
 
 def simulate_runs(
-    spectrum: Spectrum,
-    runs: Sequence[Run],
-    num_replicas: int,
-    key: np.ndarray,
-    resources: Resources,
-    source: RowSource | None = None,
+    task: Task, runs: Sequence[Run], num_replicas: int, key: np.ndarray, resources: Resources
 ) -> tuple[Recorder, bool]:
     """Return the risks of all replicas of all runs, and whether Ctrl-C came before the end; short runs come first.
 
     Args:
-        spectrum: of the problem, NumPy arrays of the dtype to compute in.
+        task: problem and samplers.
         runs: the (B, γ), numbered from 0.
         num_replicas: R.
         key: (2,) uint32 from which the lanes' keys are derived.
         resources: devices, memory and progress.
-        source: of the rows, where they are read from a finite sample.
     """
     _check_room(runs, num_replicas, resources.memory_limit)
     recorder = Recorder(runs, num_replicas)
-    blocks = make_blocks(spectrum, runs, num_replicas, resources, source)
+    blocks = make_blocks(task, runs, num_replicas, resources)
     work = sum(block.length for block in blocks)
     done = 0
     mesh = Mesh(np.array(resources.devices), ("lanes",))
     with Interrupts() as interrupts, contextlib.suppress(KeyboardInterrupt):
         for block in blocks:
-            for step, program in _walk(_program(spectrum, runs, block, key, mesh, source), block):
+            for step, program in _walk(_program(task, runs, block, key, mesh), block):
                 resources.report((done + step) / work)
                 if step in block.stops:
                     recorder.write(block, step, *program.risks(step))
@@ -106,13 +119,7 @@ def _check_room(runs: Sequence[Run], num_replicas: int, memory_limit: float) -> 
         )
 
 
-def make_blocks(
-    spectrum: Spectrum,
-    runs: Sequence[Run],
-    num_replicas: int,
-    resources: Resources,
-    source: RowSource | None = None,
-) -> list[Block]:
+def make_blocks(task: Task, runs: Sequence[Run], num_replicas: int, resources: Resources) -> list[Block]:
     """Return blocks of lanes of one sampler and of similar length, as many as are fast and fit into memory."""
     groups: list[list[Run]] = []
     samplers = {run.sampler: number for number, run in enumerate(runs)}
@@ -126,7 +133,7 @@ def make_blocks(
     for members in groups:
         numbers = np.repeat(np.sort([run.number for run in members]), num_replicas)
         lanes = np.stack([numbers, np.tile(np.arange(num_replicas), len(members))], axis=1)
-        size = _block_size(members[0], spectrum, len(lanes), resources, source, exact=len(groups) == 1)
+        size = _block_size(members[0], task, len(lanes), resources, exact=len(groups) == 1)
         for start in range(0, len(lanes), size):
             block = lanes[start : start + size]
             blocks.append(Block(block, size, _stops(runs, np.unique(block[:, 0]))))
@@ -142,36 +149,34 @@ def _stops(runs: Sequence[Run], numbers: np.ndarray) -> dict[int, list[tuple[int
     return dict(sorted(stops.items()))
 
 
-def _block_size(
-    run: Run, spectrum: Spectrum, num_lanes: int, resources: Resources, source: RowSource | None, *, exact: bool
-) -> int:
+def _block_size(run: Run, task: Task, num_lanes: int, resources: Resources, *, exact: bool) -> int:
     """Return how many lanes a block has: enough to be fast, within the memory limit, as many on each device.
 
     Where there are several groups of runs the number is a power of two, unless memory or speed decide, so that few
     sizes are compiled.
     """
+    spectrum, source = task.spectrum, task.source
     size = spectrum.start.size
+    algorithm = run.course.algorithm
     devices = len(resources.devices)
     numbers = BLOCK_NUMBERS.get(resources.devices[0].platform, BLOCK_NUMBERS["cpu"])
-    workers = run.course.algorithm.workers
+    workers = algorithm.workers
     drawn = workers * run.sampler.numbers_a_lane(spectrum)
     fast = min(numbers // (size * workers), EXTRA_NUMBERS * numbers // drawn)
     own = 0 if source is None or source.shared else source.num_rows * (spectrum.eigenvalue.size + 1)
-    lane = ARRAYS * size * (run.vectors + 1) // 2 + drawn + own
+    lane = ARRAYS * size * (algorithm.method.vectors + 1) // 2 + drawn + own
     allowed = int(resources.memory_limit / (lane * spectrum.start.dtype.itemsize)) // devices
     each = -(-num_lanes // devices)
     wanted = each if exact else 1 << (each - 1).bit_length()
     return devices * max(1, min(fast, allowed, wanted))
 
 
-def _program(
-    spectrum: Spectrum, runs: Sequence[Run], block: Block, key: np.ndarray, mesh: Mesh, source: RowSource | None
-) -> Program:
+def _program(task: Task, runs: Sequence[Run], block: Block, key: np.ndarray, mesh: Mesh) -> Program:
     """Return the block's lanes at their start; padding repeats lanes."""
     number, replica = block.lanes[np.arange(block.size) % len(block.lanes)].T
     mine, where = np.unique(number, return_inverse=True)
     lanes = np.stack([where, number, replica], axis=1)
-    return Program([runs[each] for each in mine.tolist()], spectrum, mesh, lanes, key, source)
+    return Program(task, [runs[each] for each in mine.tolist()], mesh, lanes, key)
 
 
 def _walk(program: Program, block: Block) -> Iterator[tuple[int, Program]]:

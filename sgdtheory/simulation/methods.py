@@ -12,7 +12,7 @@ from jax import Array, lax
 from sgdtheory._common.counter_random import symmetric_uniform, threefry
 from sgdtheory.algorithms import SGD, Coordinates, Course, LinearMethod, LocalSGD, NonlinearMethod, rotation
 from sgdtheory.simulation.dynamics import Dynamics, Sampler, Spectrum, State, Step, Table
-from sgdtheory.simulation.runs import Run
+from sgdtheory.simulation.task import Task
 
 BESIDE = np.uint32(0xFFFFFFFF)  # A counter word that no index of a normal reaches: of delays, and of workers' keys.
 
@@ -170,29 +170,30 @@ class Setup(NamedTuple):
     unit: float
 
 
-def setup_of(run: Run, spectrum: Spectrum, key: np.ndarray) -> Setup:
-    """Return the dynamics of a run's method in units in which λ_1 = 1 and Σ s_i + σ² = 1."""
-    method = run.course.algorithm.method
+def setup_of(task: Task, course: Course, key: np.ndarray) -> Setup:
+    """Return the dynamics of a course's method in the units of a `Task`, in which λ_1 = 1 and Σ s_i + σ² = 1."""
+    method = course.algorithm.method
+    spectrum, unit, scale = task.spectrum, task.unit, task.scale
     dtype = spectrum.start.dtype
-    root = float(np.sqrt(run.unit))  # gradients g are simulated in units of √λ_1 √(Σ s_i + σ²)
-    clip = run.course.algorithm.clip_norm
-    clip = None if clip is None else float(clip / (run.scale * root))
+    root = float(np.sqrt(unit))  # gradients g are simulated in units of √λ_1 √(Σ s_i + σ²)
+    clip = course.algorithm.clip_norm
+    clip = None if clip is None else float(clip / (scale * root))
     if isinstance(method, NonlinearMethod):
-        alike = method.in_units(run.scale * root)
-        unit = np.asarray(1.0 if alike else run.scale * root).astype(dtype)
-        weights = Weights(np.sqrt(spectrum.eigenvalue), _basis(method, spectrum, key), unit)
+        alike = method.in_units(scale * root)
+        gradients = np.asarray(1.0 if alike else scale * root).astype(dtype)
+        weights = Weights(np.sqrt(spectrum.eigenvalue), _basis(method, spectrum, key), gradients)
         # Weights are simulated in units of √(Σ s_i + σ²)/√λ_1, and so is γ, which multiplies a d without a unit.
-        return Setup(Nonlinear(clip=clip, method=alike or method), (None, weights), SGD(), root / run.scale)
+        return Setup(Nonlinear(clip=clip, method=alike or method), (None, weights), SGD(), root / scale)
     if isinstance(method, LocalSGD):
-        return Setup(Workers(vectors=2, clip=clip, method=method), None, SGD(), run.unit)
+        return Setup(Workers(vectors=2, clip=clip, method=method), None, SGD(), unit)
     if method.late:
         shared = None, np.cumsum(method.delays).astype(dtype)
-        return Setup(Delayed(clip=clip, longest=method.longest_delay), shared, SGD(), run.unit)
+        return Setup(Delayed(clip=clip, longest=method.longest_delay), shared, SGD(), unit)
     if method == SGD():
-        return Setup(Dynamics(clip=clip), None, method, run.unit)
+        return Setup(Dynamics(clip=clip), None, method, unit)
     output = np.asarray(method.output, dtype=float)
     shared = with_start(output, output @ _origin(method)).astype(dtype)
-    return Setup(Dynamics(len(output), clip), shared, method, run.unit)
+    return Setup(Dynamics(len(output), clip), shared, method, unit)
 
 
 def _basis(method: NonlinearMethod, spectrum: Spectrum, key: np.ndarray) -> np.ndarray | None:
@@ -255,17 +256,3 @@ def _steps(course: Course, method: LinearMethod, unit: float, step: np.ndarray) 
     moved = with_start(decay / scale, decay @ origin) * scale[:, None]
     seen = with_start(point / scale, point @ origin)
     return moved, gain * (scale * unit), seen, np.maximum(np.rint(course.batches(step)), 1.0)
-
-
-def largest_batch(course: Course) -> float:
-    """Return a bound on the batch sizes of a run; attained but for the end of a ramp.
-
-    Shapes are monotone between their knots. Of a function of the step every value is looked at.
-    """
-    shape = course.algorithm.batch_schedule
-    if shape.smooth:
-        factors = shape.at(np.array([0.0, *shape.knots(), 1.0]))
-        return float(max(1.0, np.rint(course.batch * factors.max())))
-    chunk = 2**20  # steps, so that a run of 2³¹ of them does not fill the memory
-    pieces = np.arange(0, course.num_steps, chunk)
-    return max(float(course.batches(np.arange(low, min(low + chunk, course.num_steps))).max()) for low in pieces)

@@ -26,6 +26,7 @@ from sgdtheory.simulation.dynamics import (
 from sgdtheory.simulation.methods import make_table, setup_of
 from sgdtheory.simulation.rows import RowSource
 from sgdtheory.simulation.runs import Run
+from sgdtheory.simulation.task import Task
 
 T = TypeVar("T")
 EVERYWHERE, DIVIDED = PartitionSpec(), PartitionSpec("lanes")
@@ -37,42 +38,33 @@ class Program:
     """Replicas of runs of one algorithm: a state that moves on, and its risks.
 
     Args:
+        task: problem and samplers.
         runs: G runs, of one sampler and one method.
-        spectrum: of the problem.
         mesh: the devices.
         lanes: (L, 3) index of the run among the G, number of the run in its call, and replica of each lane.
         key: (2,) uint32.
-        source: of the rows, where they are read from a finite sample.
     """
 
-    def __init__(
-        self,
-        runs: Sequence[Run],
-        spectrum: Spectrum,
-        mesh: Mesh,
-        lanes: np.ndarray,
-        key: np.ndarray,
-        source: RowSource | None = None,
-    ) -> None:
+    def __init__(self, task: Task, runs: Sequence[Run], mesh: Mesh, lanes: np.ndarray, key: np.ndarray) -> None:
         self.sampler = runs[0].sampler
-        self.setup = setup_of(runs[0], spectrum, key)
+        self.setup = setup_of(task, runs[0].course, key)
         self.mesh = mesh
-        self.dtype = spectrum.start.dtype
-        self.source = source
+        self.spectrum = task.spectrum
+        self.source = task.source
+        self.dtype = self.spectrum.start.dtype
         self.run, number, replica = lanes.T
         courses = [run.course for run in runs]
         self.averages = [(course.algorithm.average, course.num_steps) for course in courses]
         padding = (1 << (len(courses) - 1).bit_length()) - len(courses)  # so that few shapes are compiled
         self.courses = [*courses, *[courses[-1]] * padding]
-        self.spectrum = spectrum
         self.readers = []
         stream = np.zeros(len(lanes), dtype=np.uint32)
-        if source is not None:
+        if self.source is not None:
             replicas = np.unique(replica)
-            rows = source.rows(replicas.tolist(), self.dtype)
+            rows = self.source.rows(replicas.tolist(), self.dtype)
             self.filler = len(rows.noise) - 1
-            self.spectrum = spectrum._replace(rows=_placed(rows, mesh, EVERYWHERE))
-            stream = self._open(source, np.searchsorted(replicas, replica), replicas)
+            self.spectrum = self.spectrum._replace(rows=_placed(rows, mesh, EVERYWHERE))
+            stream = self._open(self.source, np.searchsorted(replicas, replica), replicas)
         self.length = self._table_length(constant=courses[0].algorithm.constant)
         self.table: Any = None
         self.origin = 0

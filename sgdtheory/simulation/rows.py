@@ -8,7 +8,7 @@ import numpy as np
 from sgdtheory.algorithms import Course
 from sgdtheory.simulation.dynamics import Rows
 from sgdtheory.simulation.explicit import RowBatches
-from sgdtheory.simulation.methods import largest_batch
+from sgdtheory.simulation.runs import largest_batch
 
 Sample = tuple[np.ndarray, np.ndarray]  # (N, d) whitened features, and (N,) or (N, m) label noise
 

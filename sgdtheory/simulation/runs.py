@@ -1,4 +1,4 @@
-"""From settings that broadcast to runs, one for each (B, γ) or (B, γ, n), and back."""
+"""Runs of a call: one for each (B, γ) or (B, γ, n) of settings that broadcast, and the way back to the settings."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.algorithms import Algorithm, Course, numbers_of_steps
+from sgdtheory.algorithms import DEFAULT, Algorithm, Course, numbers_of_steps
 
-DEFAULT = Algorithm()
-LARGEST_STEPS = 2**31 - 1
-LARGEST_TRAJECTORY = 10_000
-LEAST_ROOM = 1e9  # bytes that any machine is taken to have, whatever the memory limit
+LARGEST_STEPS = 2**31 - 1  # Steps are counted in int32 on the devices.
+# Batch sizes beyond which B overflows a float32 (χ²_B is drawn from it), or a batch is drawn in more than 2²² slices.
+LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
+# Arrays as large as w in a lane of one vector: its state twice, and temporaries; of k vectors (k + 1)/2 times as many.
+# With fewer a block takes more than the memory limit; with more blocks are smaller than they have to be.
+ARRAYS = 8
+LARGEST_TRAJECTORY = 10_000  # Points beyond which a trajectory costs more to look at than to simulate.
+LEAST_ROOM = 1e9  # Bytes that every machine is taken to have: results below it pass any memory limit.
 
 
 @dataclass(frozen=True)
@@ -31,42 +35,30 @@ class Resources:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What all replicas of one (B, γ) share.
+    """One (B, γ), which all its replicas share.
 
     Attributes:
         number: position in the call, a word of the replicas' keys.
-        sampler: draws its steps.
-        batch_size, learning_rate: B, and γ in units of 1/λ_1.
+        sampler: of its mini-batches.
         steps: (K,) increasing step counts at which the risk is wanted.
-        course: what its steps do.
-        unit: λ_1.
-        scale: √(Σ s_i + σ²), the unit of u.
+        course: its steps.
     """
 
     number: int
     sampler: Any
-    batch_size: float
-    learning_rate: float
     steps: np.ndarray
     course: Course
-    unit: float = 1.0
-    scale: float = 1.0
-
-    @property
-    def vectors(self) -> int:
-        """Arrays of the weights' shape that the method keeps."""
-        return self.course.algorithm.method.vectors
 
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The points of a call, flattened, and the run that each belongs to.
+    """The settings of a call, P of them, and the run that each belongs to.
 
     Attributes:
-        algorithm: what is run.
+        algorithm: of all runs.
         shape: that B, γ and D broadcast to.
-        steps: (P, K) step counts wanted at each point, increasing; the last is n.
-        group: (P,) number of the point's run.
+        steps: (P, K) step counts wanted in each setting, increasing; the last is n.
+        group: (P,) number of the setting's run.
         batch_size, learning_rate: (G,) of each run.
     """
 
@@ -77,17 +69,17 @@ class Plan:
     batch_size: np.ndarray
     learning_rate: np.ndarray
 
-    def runs(self, sampler: Callable[[Course], Any], unit: float, scale: float = 1.0) -> list[Run]:
-        """The runs, with `sampler(course)` and learning rates times `unit`, which is λ_1; `scale` is the unit of u."""
+    def runs(self, sampler: Callable[[Course], Any]) -> list[Run]:
+        """Return the runs, with `sampler(course)`."""
         runs = []
         for number, (batch, rate) in enumerate(zip(self.batch_size.tolist(), self.learning_rate.tolist(), strict=True)):
             steps = np.unique(self.steps[self.group == number])
             course = Course(self.algorithm, batch, rate, float(steps[-1]))
-            runs.append(Run(number, sampler(course), batch, rate * unit, steps, course, unit, scale))
+            runs.append(Run(number, sampler(course), steps, course))
         return runs
 
     def gather(self, runs: Sequence[Run], risks: Sequence[np.ndarray]) -> np.ndarray:
-        """(…, K, R) from the runs' (K', R)."""
+        """Return (…, K, R) risks of the settings from the runs' (K', R)."""
         rows = [
             risks[number][np.searchsorted(runs[number].steps, steps)]
             for number, steps in zip(self.group.tolist(), self.steps, strict=True)
@@ -96,12 +88,17 @@ class Plan:
 
 
 def make_plan(settings: dict[str, np.ndarray], trajectory: int, algorithm: Algorithm = DEFAULT) -> Plan:
-    """Points with the n that their samples allow, and `trajectory` log-spaced step counts before it.
+    """Return the plan of settings, with the n that their samples allow and log-spaced step counts before it.
 
-    Points that differ in D alone are looks at one run, unless what an algorithm does depends on n.
+    Settings that differ in D alone share a run, unless n decides what the algorithm does.
+
+    Args:
+        settings: batch_size, learning_rate and num_samples, arrays of one shape.
+        trajectory: number of step counts before n.
+        algorithm: of all runs.
 
     Raises:
-        ValueError: no point at all, or more steps, at or on the way to it, than are counted.
+        ValueError: no setting at all, or more steps, at n or on the way to it, than are counted.
     """
     batch, rate, samples = (settings[name] for name in ("batch_size", "learning_rate", "num_samples"))
     if not batch.size:
@@ -117,13 +114,23 @@ def make_plan(settings: dict[str, np.ndarray], trajectory: int, algorithm: Algor
         )
     points = [np.append(np.round(np.geomspace(1, n, trajectory)), n) for n in steps.flat]
     numbers: dict[tuple[float, float, float], int] = {}
-    length = np.zeros_like(steps) if _whatever_length(algorithm) else steps
+    # A long run passes by the results of shorter ones if neither its steps nor its average depend on n.
+    length = np.zeros_like(steps) if algorithm.steady and algorithm.average.any_length else steps
     keys = zip(batch.flat, rate.flat, length.flat, strict=True)
     group = [numbers.setdefault(key, len(numbers)) for key in keys]
     batches, rates, _ = np.array(list(numbers)).T
     return Plan(algorithm, batch.shape, np.array(points, dtype=np.int64), np.array(group), batches, rates)
 
 
-def _whatever_length(algorithm: Algorithm) -> bool:
-    """Whether every step and average is the same whatever n."""
-    return algorithm.steady and algorithm.average.any_length
+def largest_batch(course: Course) -> float:
+    """Return a bound on the batch sizes of a run; attained but for the end of a ramp.
+
+    Shapes are monotone between their knots. Of a function of the step every value is looked at.
+    """
+    shape = course.algorithm.batch_schedule
+    if shape.smooth:
+        factors = shape.at(np.array([0.0, *shape.knots(), 1.0]))
+        return float(max(1.0, np.rint(course.batch * factors.max())))
+    chunk = 2**20  # steps, so that a run of 2³¹ of them does not fill the memory
+    pieces = np.arange(0, course.num_steps, chunk)
+    return max(float(course.batches(np.arange(low, min(low + chunk, course.num_steps))).max()) for low in pieces)

@@ -5,26 +5,24 @@ import hashlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, positive_number, real_array, settings_arrays, whole_number
-from sgdtheory.algorithms import Algorithm, Constant, Coordinates, Course, checked_algorithm
-from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, drawn_sample
+from sgdtheory.algorithms import Algorithm, Constant, checked_algorithm
+from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
 from sgdtheory.risk import as_one_pass
-from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
-from sgdtheory.simulation.runs import LEAST_ROOM, Plan, Resources, make_plan
+from sgdtheory.simulation.result import Simulation
+from sgdtheory.simulation.runs import LARGEST_BATCH, Resources, make_plan
 from sgdtheory.simulation.truncation import Quantity, truncate
 
 SAMPLERS = "sufficient", "explicit"
 QUANTITIES = "total", "bias", "variance"
 DTYPES = "float32", "float64"
-LARGEST_SQUARE = 4096  # directions where a step costs their square
+# What is left as it is for a finite sample.
 SAMPLE_OPTIONS = {"outputs": 1, "sampler": "sufficient", "law": "gaussian", "quantity": "total", "dim": None}
-BYTES_A_DIRECTION = 64.0  # of a replica of one vector
-LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
 
 
 def simulate(
@@ -136,67 +134,32 @@ def simulate(
 
     import jax  # half a second that the exact theory does not need
 
+    from sgdtheory.simulation.engine import simulation_of
+    from sgdtheory.simulation.task import check_dim, of_population, of_sample, random_directions, samplers
+
     # compiled even where a user has turned compilation off: a step takes seconds without
     with jax.enable_x64(dtype == "float64"), jax.disable_jit(False), _progress_bar(progress) as report:
         words = key_words(key)
         truncation = None
         if finite:
-            setup = _of_sample(problem, words, dtype)
+            task = of_sample(problem, words, dtype)
         else:
             truncation = truncate(
                 problem, dim, settings, algorithm, num_replicas=num_replicas * outputs, quantity=quantity, dtype=dtype
             )  # the mean over outputs is at best as good as that of as many more replicas
             head = problem if truncation is None else problem.truncated(truncation.dim)
-            _check_dim(head, memory_limit, algorithm, outputs, sampler)
+            check_dim(head, memory_limit, algorithm, outputs, sampler)
             split = random_directions(words, outputs, head.dim or 0)
-            setup = _of_population(head, truncation, quantity, dtype, split, _sampler(sampler, law, head, key, outputs))
+            task = of_population(head, truncation, quantity, dtype, split, samplers(sampler, law, head, key, outputs))
         named = (
             str(law) if isinstance(law, str) or hasattr(law, "fourth_moment") else "a function"
         )  # without its address
         described = re.sub(" at 0x[0-9a-f]+", "", repr(algorithm))
-        rows = setup.source and (setup.source.num_rows, setup.source.replacement, setup.source.shared)
-        same = words, settings, num_replicas, setup.spectrum, rows, trajectory, sampler, named, described, memory_limit
+        rows = task.source and (task.source.num_rows, task.source.replacement, task.source.shared)
+        same = words, settings, num_replicas, task.spectrum, rows, trajectory, sampler, named, described, memory_limit
         _check_same_call(*same)
         resources = Resources(_devices(devices), memory_limit, report)
-        return simulation_of(setup, plan, num_replicas, words, resources, truncation)
-
-
-class Setup(NamedTuple):
-    """What is simulated, in units in which λ_1 = 1 and Σ s_i + σ² = 1.
-
-    Attributes:
-        spectrum: the problem, arrays of the dtype to compute in.
-        unit: λ_1.
-        scale: √(Σ s_i + σ²), the unit of u.
-        sampler: of a run, by its course.
-        source: of the rows, where they are read from a finite sample.
-    """
-
-    spectrum: Any
-    unit: float
-    scale: float
-    sampler: Callable[[Course], Any]
-    source: Any = None
-
-
-def simulation_of(
-    setup: Setup,
-    plan: Plan,
-    num_replicas: int,
-    words: np.ndarray,
-    resources: Resources,
-    truncation: Truncation | None = None,
-) -> Simulation:
-    """Return the result of the runs of a plan."""
-    from sgdtheory.simulation.engine import simulate_runs
-
-    runs = plan.runs(setup.sampler, setup.unit, setup.scale)
-    recorder, interrupted = simulate_runs(setup.spectrum, runs, num_replicas, words, resources, setup.source)
-    average, last = (setup.scale**2 * plan.gather(runs, risks) for risks in (recorder.average, recorder.last))
-    steps = plan.steps.reshape(*plan.shape, -1)
-    path = Trajectory(steps[..., :-1], average[..., :-1, :], last[..., :-1, :]) if steps.shape[-1] > 1 else None
-    dtype = setup.spectrum.start.dtype.name
-    return Simulation(average[..., -1, :], last[..., -1, :], steps[..., -1], dtype, truncation, path, interrupted)
+        return simulation_of(task, plan, num_replicas, words, resources, truncation)
 
 
 def _check_sample(algorithm: Algorithm, options: dict[str, Any]) -> None:
@@ -216,24 +179,6 @@ def _check_choices(**choices: tuple[Any, tuple[str, ...]]) -> None:
     for name, (value, known) in choices.items():
         if value not in known:
             raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
-
-
-def _check_dim(head: AbstractProblem, memory_limit: float, algorithm: Algorithm, outputs: int, sampler: str) -> None:
-    """One replica has to fit, and matrices of d × d too."""
-    dim = head.dim or 0
-    basis = getattr(algorithm.method, "basis", "eigenvectors")
-    rotated = basis != "eigenvectors"
-    if isinstance(basis, Coordinates) and len(basis.rows) != dim:
-        raise ValueError(f"basis must have one row for each of the {dim} directions simulated, got {len(basis.rows)}")
-    if dim > LARGEST_SQUARE and (rotated or outputs > 1 and sampler == "sufficient"):
-        what = "a random basis" if rotated else "several outputs"
-        raise ValueError(f"dim must be at most {LARGEST_SQUARE} for {what}, got {dim}; lower it")
-    size = BYTES_A_DIRECTION * dim * outputs * (algorithm.method.vectors + 1) / 2
-    if size > max(memory_limit, LEAST_ROOM):
-        raise ValueError(
-            f"dim must be smaller: one replica of {dim * outputs:.3g} weights takes {size / 1e9:.3g} GB; "
-            "lower it or raise memory_limit"
-        )
 
 
 def checked_dtype(dtype: Any) -> str:
@@ -307,120 +252,6 @@ def key_words(key: Any) -> np.ndarray:
         return np.asarray(jax.random.bits(key, (2,), "uint32"))
     except (TypeError, ValueError):
         raise ValueError(f"key must be a JAX key, for example jax.random.key(0), got {key!r}") from None
-
-
-def random_directions(key: np.ndarray, outputs: int, dim: int) -> np.ndarray:
-    """(m, d), of which each column is uniform on the sphere, the same for one (2,) uint32 key.
-
-    The first output's are made positive, by turning an axis of x, so that one output is the ordinary problem.
-    """
-    drawn = np.random.default_rng([*key.tolist(), outputs]).standard_normal((outputs, dim))
-    return drawn / np.linalg.norm(drawn, axis=0) * np.sign(drawn[0])
-
-
-def scaled(
-    eigenvalue: np.ndarray,
-    start: np.ndarray,
-    noise: float,
-    dtype: str,
-    sampler: Callable[[Course], Any],
-    source: Any = None,
-    measure: tuple[np.ndarray, np.ndarray] | None = None,
-) -> Setup:
-    """Return what is simulated, in its units.
-
-    Args:
-        eigenvalue: (d,) λ_i.
-        start: (d,) or (m, d) u at the start.
-        noise: standard deviation of the label noise of an output.
-        dtype: to compute in.
-        sampler: of a run, by its course.
-        source: of the rows, whose noise is in the units of y.
-        measure: root and centre of a risk that is not that of the coordinates, in the units of y.
-    """
-    from sgdtheory.simulation.dynamics import Measure, Spectrum
-
-    unit = float(eigenvalue.max()) or 1.0
-    outputs = len(start) if start.ndim > 1 else 1
-    scale = float(np.hypot(np.linalg.norm(start), noise * np.sqrt(outputs))) or 1.0
-    size = np.asarray(noise / scale).astype(dtype)
-    other = None if measure is None else Measure(measure[0].astype(dtype), (measure[1] / scale).astype(dtype))
-    spectrum = Spectrum((eigenvalue / unit).astype(dtype), (start / scale).astype(dtype), size, measure=other)
-    return Setup(spectrum, unit, scale, sampler, source and source.in_units(scale))
-
-
-def _of_population(
-    head: AbstractProblem,
-    truncation: Truncation | None,
-    quantity: Quantity,
-    dtype: str,
-    split: np.ndarray,
-    sampler: Callable[[Course], Any],
-) -> Setup:
-    """Return the simulation of a problem of which every batch is new.
-
-    What is not simulated is a direction without a gradient for each output, whose noise outputs do not share.
-    """
-    eigenvalue, signal = (np.asarray(values, dtype=float) for values in head.directions())
-    outputs = len(split)
-    start = split * np.sqrt(signal)
-    if truncation is not None:
-        eigenvalue = np.append(eigenvalue, np.zeros(outputs))
-        start = np.hstack([start, np.sqrt(truncation.tail_risk / outputs) * np.eye(outputs)])
-    start = (start if outputs > 1 else start[0]) * (quantity != "variance")
-    noise = 0.0 if quantity == "bias" else float(np.sqrt(head.noise_variance / outputs))
-    return scaled(eigenvalue, start, noise, dtype, sampler)
-
-
-def _of_sample(problem: FiniteSampleProblem, words: np.ndarray, dtype: str) -> Setup:
-    """Return the simulation of epochs over a finite sample (THEORY.md T42).
-
-    Replica r of a sample with a seed draws its batches from (key, r); without one it draws its rows from them, too.
-    """
-    from sgdtheory.simulation.rows import RowSource
-
-    own = problem.seed is None and problem.rows is None
-    known = drawn_sample(problem.drawn(0) if own else problem)  # only rows depend on the seed
-
-    def sample(replica: int) -> tuple[np.ndarray, np.ndarray]:
-        seed = np.random.SeedSequence([*words.tolist(), 0, replica]).generate_state(1, np.uint64)[0]
-        drawn = drawn_sample(problem.drawn(int(seed))) if own else known
-        features, noise = (np.concatenate(each) for each in zip(*drawn.rows(), strict=True))
-        return np.pad(features / known.scale, [(0, 0), (0, 1)]), noise
-
-    source = RowSource(problem.num_samples, sample, not own, problem.replacement, (*words.tolist(), 1))
-    # Directions without an eigenvalue are one more, which keeps its risk; the rows' noise has what they contribute.
-    eigenvalue = np.append(known.scale**2, 0.0)
-    start = np.append(known.scale * known.start, np.sqrt(known.frozen))
-    return scaled(eigenvalue, start, float(np.sqrt(problem.noise_variance)), dtype, source.sampler, source)
-
-
-def _sampler(sampler: str, law: Any, head: AbstractProblem, key: Any, outputs: int) -> Callable[[Course], Any]:
-    """The sampler of a run, by its course."""
-    from sgdtheory.simulation.explicit import ROWS, Explicit
-    from sgdtheory.simulation.laws import Gaussian, as_law
-    from sgdtheory.simulation.methods import largest_batch
-    from sgdtheory.simulation.sufficient import Sufficient
-    from sgdtheory.simulation.wishart import Wishart
-
-    drawn = as_law(law, np.asarray(head.directions()[0], dtype=float), key)
-    if sampler == "sufficient" and drawn != Gaussian():
-        raise ValueError(f"law {law!r} needs sampler='explicit': the sufficient sampler is for Gaussian data")
-
-    def of_run(course: Course) -> Any:
-        largest = largest_batch(course)
-        if largest > LARGEST_BATCH[sampler]:
-            raise ValueError(
-                f"batch_schedule must keep batch sizes up to {LARGEST_BATCH[sampler]:g} for this sampler, got "
-                f"{largest:g}; lower it or batch_size"
-            )
-        if sampler == "sufficient":
-            return Sufficient() if outputs == 1 else Wishart()
-        if course.constant_batch:
-            return Explicit(drawn, int(largest))
-        return Explicit(drawn, min(1 << (int(largest) - 1).bit_length(), ROWS), varying=True)  # few programs
-
-    return of_run
 
 
 @contextlib.contextmanager

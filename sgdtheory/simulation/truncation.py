@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from sgdtheory.algorithms import Algorithm
+from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk import excess_risk
 from sgdtheory.simulation.deviation import standard_deviation
@@ -18,7 +18,6 @@ Quantity = Literal["total", "bias", "variance"]
 ALLOWED_SHIFT = 0.1  # of a standard error of the mean
 LARGEST_DIM = 2**17  # chosen by itself; a user may ask for more
 MULTIPLE = 64  # automatic choices are multiples of it: fewer shapes to compile
-DEFAULT = Algorithm()
 
 
 @dataclass(frozen=True)

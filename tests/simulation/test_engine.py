@@ -11,11 +11,13 @@ from sgdtheory.simulation.explicit import Explicit
 from sgdtheory.simulation.laws import Gaussian
 from sgdtheory.simulation.runs import Resources, Run
 from sgdtheory.simulation.sufficient import Sufficient
+from sgdtheory.simulation.task import Task
 from tests.marks import slow
 
 PROBLEM = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.5)
 LANE_BYTES = (engine.ARRAYS * 3 + Sufficient().numbers_a_lane(None)) * 4
 SPECTRUM = Spectrum(*(np.asarray(a, np.float32) for a in ([1.0, 0.5, 0.1], [1.0, 0.7, 1.4], 0.5)))
+TASK = Task(SPECTRUM, 1.0, 1.0, lambda course: Sufficient())
 KEY = np.array([7, 8], np.uint32)
 
 
@@ -26,11 +28,11 @@ def simulated(**options):
 
 def run(number, steps, *, batch=4.0, rate=0.5, sampler=None):
     course = Course(st.Algorithm(), batch, rate, float(max(steps)))
-    return Run(number, sampler or Sufficient(), batch, rate, np.array(steps), course)
+    return Run(number, sampler or Sufficient(), np.array(steps), course)
 
 
 def recorded(runs, num_replicas=6, memory_limit=1e9, report=lambda share: None):
-    return simulate_runs(SPECTRUM, runs, num_replicas, KEY, Resources(tuple(jax.devices()), memory_limit, report))
+    return simulate_runs(TASK, runs, num_replicas, KEY, Resources(tuple(jax.devices()), memory_limit, report))
 
 
 @pytest.fixture
@@ -143,7 +145,7 @@ def test_blocks_of_any_size_give_the_same_numbers(lanes):
 @pytest.mark.parametrize(("limit", "size"), [(1, 1), (5.5 * LANE_BYTES, 5), (1e12, 40)])
 def test_blocks_keep_within_the_memory_limit(limit, size):
     resources = Resources(tuple(jax.devices()), limit, lambda share: None)
-    blocks = engine.make_blocks(SPECTRUM, [run(0, [10])], 40, resources)
+    blocks = engine.make_blocks(TASK, [run(0, [10])], 40, resources)
     assert {block.size for block in blocks} == {size}
     np.testing.assert_array_equal(np.concatenate([block.lanes for block in blocks])[:, 1], np.arange(40))
 

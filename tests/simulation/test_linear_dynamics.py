@@ -10,8 +10,8 @@ from sgdtheory.simulation.dynamics import Replica, Spectrum, State, step
 from sgdtheory.simulation.explicit import Explicit
 from sgdtheory.simulation.laws import Gaussian
 from sgdtheory.simulation.methods import make_table, setup_of
-from sgdtheory.simulation.runs import Run
 from sgdtheory.simulation.sufficient import Sufficient
+from sgdtheory.simulation.task import Task
 from tests.marks import slow
 from tests.simulation import textbook
 from tests.simulation.small import PROBLEM
@@ -33,7 +33,7 @@ def stepped(method, sampler, size, seed=0):
     moved = some_state(method)[1]
     words = np.random.default_rng(seed).integers(0, 2**32, (size, 2), dtype=np.uint32)
     with jax.enable_x64(True):
-        setup = setup_of(Run(0, sampler, 3.0, 0.4, np.array([9]), course), spectrum, np.zeros(2, np.uint32))
+        setup = setup_of(Task(spectrum, 1.0, 1.0, lambda course: sampler), course, np.zeros(2, np.uint32))
         row = jax.tree.map(lambda each: each[0], make_table([course], method, 2, 1, unit=1.0))
         zeros = np.zeros(3)
         # one vector is kept as it is, of several how far each has moved

@@ -7,7 +7,7 @@ from scipy import stats
 
 import sgdtheory as st
 from sgdtheory.risk.reference import risk_by_covariance
-from sgdtheory.simulation import sufficient
+from sgdtheory.simulation import task
 from tests.marks import slow
 from tests.simulation import numpy_sgd
 from tests.simulation.small import PROBLEM, columns, simulated
@@ -81,7 +81,7 @@ NOISELESS = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.0)
 def test_the_mean_of_a_wrong_sampler_is_off(monkeypatch, wrong, quantity):
     found, exact = control(PROBLEM, SHORT, quantity)
     assert abs(found.z_score(exact)) < normal_limit(1)
-    monkeypatch.setattr(sufficient, "Sufficient", wrong)
+    monkeypatch.setattr(task, "Sufficient", wrong)
     found, _ = control(PROBLEM, SHORT, quantity)
     assert abs(found.z_score(exact)) > 6
 

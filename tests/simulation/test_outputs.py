@@ -13,7 +13,8 @@ import sgdtheory as st
 from sgdtheory.algorithms.coordinates import random_rotation
 from sgdtheory.algorithms.muon import newton_schulz, polar
 from sgdtheory.simulation.dynamics import Draw, Spectrum
-from sgdtheory.simulation.simulator import key_words, random_directions
+from sgdtheory.simulation.simulator import key_words
+from sgdtheory.simulation.task import random_directions
 from sgdtheory.simulation.wishart import Wishart
 from tests.marks import slow
 from tests.simulation.small import PROBLEM, columns

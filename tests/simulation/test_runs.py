@@ -13,16 +13,16 @@ def test_one_setting_is_one_run():
     made = plan(4, 0.5, 403)
     assert made.shape == ()
     np.testing.assert_array_equal(made.steps, [[100]])
-    (run,) = made.runs(lambda course: ("sampler", course.batch), 3.0)
-    assert (run.number, run.sampler, run.batch_size, run.learning_rate) == (0, ("sampler", 4.0), 4.0, 1.5)
+    (run,) = made.runs(lambda course: ("sampler", course.batch))
+    assert (run.number, run.sampler, run.course.batch, run.course.rate) == (0, ("sampler", 4.0), 4.0, 0.5)
     np.testing.assert_array_equal(run.steps, [100])
 
 
 def test_settings_that_differ_in_samples_alone_share_a_run():
     made = plan([[1], [2]], 0.5, [[10, 20, 40]])
     assert made.shape == (2, 3)
-    runs = made.runs(lambda course: None, 1.0)
-    assert [run.batch_size for run in runs] == [1.0, 2.0]
+    runs = made.runs(lambda course: None)
+    assert [run.course.batch for run in runs] == [1.0, 2.0]
     np.testing.assert_array_equal(runs[0].steps, [10, 20, 40])
     np.testing.assert_array_equal(runs[1].steps, [5, 10, 20])
 
@@ -36,7 +36,7 @@ def test_runs_are_numbered_in_order_of_appearance():
 def test_steps_in_between_are_log_spaced_and_belong_to_the_run():
     made = plan(1, 0.5, [100, 10_000], trajectory=3)
     np.testing.assert_array_equal(made.steps, [[1, 10, 100, 100], [1, 100, 10_000, 10_000]])
-    (run,) = made.runs(lambda course: None, 1.0)
+    (run,) = made.runs(lambda course: None)
     np.testing.assert_array_equal(run.steps, [1, 10, 100, 10_000])
 
 
@@ -51,7 +51,7 @@ def test_steps_in_between_stay_within_the_run(samples, trajectory):
 
 def test_gather_puts_every_number_where_it_was_asked_for():
     made = plan([[1], [2]], [0.5, 0.1, 0.5], [[8, 8, 24]], trajectory=2)
-    runs = made.runs(lambda course: None, 1.0)
+    runs = made.runs(lambda course: None)
     risks = [1000 * run.number + run.steps[:, None] + np.array([0.0, 0.5]) for run in runs]
     table = made.gather(runs, risks)
     assert table.shape == (2, 3, 3, 2)
