@@ -115,7 +115,7 @@ class Table(NamedTuple):
     I − A and c are None for SGD, where they are 0 and 1: without them a step takes a fifth less time.
 
     Attributes:
-        decay: (T, G, k, K) I − A, where K = k for one vector and 1 + k for several (`Dynamics`).
+        decay: (T, G, k, K) I − A, K = k or 1 + k (`Dynamics`).
         gain: (T, G, k) b.
         point: (T, G, K) c.
         batch: (T, G) batch size.
@@ -174,23 +174,26 @@ class Dynamics:
     gradient's (`direction`). Instances are static arguments of the compiled program; methods of as many vectors share
     one. `shared` holds the output o, (K,), or None as the table does.
 
-    One vector is kept as it is. Of several the program keeps how far each has moved, `v_j = u_j − s_j u(0)`, and
-    coefficients are those of the K = 1 + k vectors u(0), v_1 … v_k. Most methods of several vectors stand still without
+    A single vector that begins at u(0) is kept as it is, so that it may shrink by any factor. Of others the program
+    keeps how far each has moved, `v_j = u_j − s_j u(0)`, and coefficients are those of the K = 1 + k vectors u(0),
+    v_1 … v_k. Most methods of several vectors stand still without
     gradients because (I − A) s = 0 cancels between vectors. Evaluated on u, that would leave a rounding error in every
     step, and directions without a gradient would drift.
 
     Attributes:
         vectors: k.
         clip: largest norm c of a gradient, longer ones become `c g/‖g‖`; in the unit of simulated gradients, or None.
+        moved: whether vectors are counted from their start.
     """
 
     vectors: int = 1
     clip: float | None = None
+    moved: bool = False
 
     def begin(self, spectrum: Spectrum) -> tuple[tuple[Array, ...], Any]:
         """Return the vectors at the start, and what is kept beside them."""
         start = jnp.asarray(spectrum.start)
-        return ((start,) if self.vectors == 1 else (jnp.zeros_like(start),) * self.vectors), ()
+        return ((jnp.zeros_like(start),) * self.vectors if self.moved else (start,)), ()
 
     def iterate(self, spectrum: Spectrum, shared: Any, vectors: tuple[Array, ...]) -> Array:
         """Return u of the iterate, which joins the sum and whose risk is the last iterate's."""
@@ -198,7 +201,7 @@ class Dynamics:
 
     def every(self, spectrum: Spectrum, vectors: tuple[Array, ...]) -> tuple[Array, ...]:
         """Return the K vectors that coefficients belong to."""
-        return vectors if self.vectors == 1 else (spectrum.start, *vectors)
+        return (spectrum.start, *vectors) if self.moved else vectors
 
     def change(self, step: Step, vectors: tuple[Array, ...], kept: Any) -> tuple[tuple[Array, ...], Any]:
         """Return what the step adds to each vector, `−(I − A) u − b d`, and what is kept after it."""

@@ -191,9 +191,8 @@ def setup_of(task: Task, course: Course, key: np.ndarray) -> Setup:
         return Setup(Delayed(clip=clip, longest=method.longest_delay), shared, SGD(), unit)
     if method == SGD():
         return Setup(Dynamics(clip=clip), None, method, unit)
-    output = np.asarray(method.output, dtype=float)
-    shared = with_start(output, output @ _origin(method)).astype(dtype)
-    return Setup(Dynamics(len(output), clip), shared, method, unit)
+    shared = _with_start(method, np.asarray(method.output, dtype=float)).astype(dtype)
+    return Setup(Dynamics(method.vectors, clip, _moved(method)), shared, method, unit)
 
 
 def _basis(method: NonlinearMethod, spectrum: Spectrum, key: np.ndarray) -> np.ndarray | None:
@@ -207,17 +206,17 @@ def _basis(method: NonlinearMethod, spectrum: Spectrum, key: np.ndarray) -> np.n
     return found
 
 
-def _origin(method: LinearMethod) -> np.ndarray:
-    """Return (k,) the multiples of u(0) from which vectors are counted: 0 for one vector, else their start."""
-    start = np.asarray(method.start, dtype=float)
-    return start if start.size > 1 else np.zeros(1)
+def _moved(method: LinearMethod) -> bool:
+    """Return whether the program keeps how far vectors have moved; a single one that begins at u(0) is kept itself."""
+    return tuple(method.start) != (1.0,)
 
 
-def with_start(coefficients: np.ndarray, of_start: Any) -> np.ndarray:
-    """Return coefficients (…, K), with that of u(0) in front where there are several vectors."""
-    if coefficients.shape[-1] == 1:
+def _with_start(method: LinearMethod, coefficients: np.ndarray) -> np.ndarray:
+    """Return (…, K) coefficients from those of the k vectors, with that of u(0) in front where it is one of K."""
+    if not _moved(method):
         return coefficients
-    return np.concatenate([np.asarray(of_start)[..., None], coefficients], axis=-1)
+    of_start = coefficients @ np.asarray(method.start, dtype=float)
+    return np.concatenate([of_start[..., None], coefficients], axis=-1)
 
 
 def make_table(courses: Sequence[Course], method: LinearMethod, first: int, count: int, *, unit: float) -> Table:
@@ -252,7 +251,10 @@ def _steps(course: Course, method: LinearMethod, unit: float, step: np.ndarray) 
     free = (start == 0) & (np.asarray(method.output) == 0) & (reach > 0)
     scale = np.where(free, 1 / np.where(free, reach, 1), 1.0)
     decay, gain, point = method.matrices(course.rates(step), step)
-    origin = _origin(method)
-    moved = with_start(decay / scale, decay @ origin) * scale[:, None]
-    seen = with_start(point / scale, point @ origin)
-    return moved, gain * (scale * unit), seen, np.maximum(np.rint(course.batches(step)), 1.0)
+    decay = _with_start(method, decay / scale) * scale[:, None]
+    return (
+        decay,
+        gain * (scale * unit),
+        _with_start(method, point / scale),
+        np.maximum(np.rint(course.batches(step)), 1.0),
+    )

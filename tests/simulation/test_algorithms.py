@@ -184,6 +184,22 @@ def test_a_users_method_has_its_exact_risk(average):
     assert abs(found.normal_score(exact)) < normal_limit(2)
 
 
+class TwiceAsLong(st.LinearMethod):
+    """SGD with weights that are kept at twice their size; of a user."""
+
+    start, output = (2,), (0.5,)
+
+    def coefficients(self, rate, step):
+        return st.Coefficients([[1]], [2 * rate], [0.5])
+
+
+def test_a_single_vector_may_begin_anywhere():
+    options = {"num_replicas": 6, "dtype": "float64"}
+    found, sgd = (simulated(st.Algorithm(method, st.Cosine()), **options) for method in (TwiceAsLong(), st.SGD()))
+    np.testing.assert_allclose(found.excess_risk, sgd.excess_risk, rtol=1e-10)
+    np.testing.assert_allclose(found.last_iterate_risk, sgd.last_iterate_risk, rtol=1e-10)
+
+
 @pytest.mark.parametrize("quantity", [slow("bias"), "variance"])
 def test_parts_of_the_risk(quantity):
     one = algorithm("weight decay", "smooth", "window")

@@ -37,7 +37,7 @@ def stepped(method, sampler, size, seed=0):
         row = jax.tree.map(lambda each: each[0], make_table([course], method, 2, 1, unit=1.0))
         zeros = np.zeros(3)
         # one vector is kept as it is, of several how far each has moved
-        kept = tuple(some_state(method)[0] if len(moved) == 1 else moved)
+        kept = tuple(moved if setup.dynamics.moved else some_state(method)[0])
         state = State(kept, (zeros,) * len(moved), (), zeros, zeros)
         drawn = sampler.ahead(words, np.full(size, 3.0), np.uint32(0))
         drawn = drawn[2] if isinstance(sampler, Sufficient) else drawn
