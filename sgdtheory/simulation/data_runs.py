@@ -1,4 +1,4 @@
-"""`simulate_data`: averaged mini-batch SGD on rows of data, drawn with replacement or passed over in random orders."""
+"""`simulate_data`: averaged mini-batch SGD on rows of data, drawn with replacement or read in random orders."""
 
 from typing import Any, NamedTuple
 
@@ -46,17 +46,17 @@ def simulate_data(
 
         risk = Σ over targets of (w̄ − ŵ)ᵀ H (w̄ − ŵ),    H = XᵀX/N,    ŵ the least-squares fit of these rows
 
-    The population is the rows themselves: nothing about their law is assumed, which is what the exact theory is held
-    against here. For the risk on rows that are held out, see how far ŵ itself is off there; where the law of the rows
-    is known, `population` gives the risk under it instead, `(w̄ − w*)ᵀH(w̄ − w*)`.
+    The population is the rows themselves. Nothing about their law is assumed, so that the exact theory of Gaussian rows
+    can be compared with them. On rows that are held out ŵ itself has a risk, which is not part of this one. Where the
+    law of the rows is known, `population` gives the risk under it instead, `(w̄ − w*)ᵀH(w̄ − w*)`.
 
-    Rows are drawn with replacement, or read in passes, `replacement=False`: every ⌊N/B⌋ steps in a new random order, of
-    which rows that do not fill a batch are left out (a data loader with shuffle and drop_last).
+    Rows are drawn with replacement, or with `replacement=False` read in epochs. An epoch of ⌊N/B⌋ steps has a new
+    random order, of which the rows that do not fill a batch are left out (a data loader with shuffle and drop_last).
 
-    Replica r reads the same rows in the same order at every batch size and learning rate: they compare with less noise
-    than each has. Rows are rotated to the eigenbasis of H in float64, and increments and sums of a run are compensated,
-    so that float32 resolves risks to about 1e-6 of themselves, far below the scatter of replicas. Rows and one batch of
-    each replica have to fit into memory.
+    Replica r reads the same rows in the same order at every batch size and learning rate, so that settings compare with
+    less noise than each has. Rows are rotated to the eigenbasis of H in float64, and increments and sums of a run are
+    compensated. So float32 resolves risks to about 1e-6 of themselves, far below the scatter of replicas. The rows, and
+    a batch of one replica, have to fit into memory.
 
     Example:
         >>> import jax
@@ -77,7 +77,7 @@ def simulate_data(
         batch_size: B, whole numbers ≥ 1; scalar or array.
         learning_rate: γ > 0, in units of 1/λ; scalar or array.
         num_samples: D ≥ B, may exceed N; scalar or array. The three broadcast like NumPy arrays; settings that differ
-            in D or γ alone share a run.
+            in D alone share a run.
         num_replicas: R ≥ 1.
         dtype: "float32" or "float64", of the simulation.
         replacement: whether a row may come again before all others have come; if not, B ≤ N.

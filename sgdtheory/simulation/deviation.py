@@ -1,4 +1,4 @@
-"""How much the risk of a replica scatters under any algorithm, estimated on the low side, step by step."""
+"""Estimate, on the low side, how much the risk of a replica scatters under any linear algorithm."""
 
 from functools import lru_cache
 from typing import Any
@@ -9,46 +9,55 @@ from sgdtheory.algorithms import DEFAULT, Algorithm, Course, column_products, nu
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk import displacement, mean_and_scatter
 
-STEPS_AT_ONCE = 4096
-TIME_POINTS = 200  # at which the sums over steps are evaluated, from either end
-MODES_AT_ONCE = 4096  # in a temporary
+STEPS_AT_ONCE = 4096  # Steps in a table of coefficients; shorter runs are padded to it, so that one loop is compiled.
+TIME_POINTS = 200  # Points from either end at which sums over steps are evaluated; a test allows them an error of 2%.
+MODES_AT_ONCE = 4096  # Modes in a temporary of TIME_POINTS columns, some 13 MB.
 
 
 def standard_deviation(
     problem: AbstractProblem, settings: dict, algorithm: Algorithm = DEFAULT, quantity: str = "total"
 ) -> np.ndarray:
-    """Standard deviation of a replica's risk, estimated on the low side."""
-    if algorithm == DEFAULT:
-        return _of_averaged_sgd(problem, settings, quantity)
-    return _by_steps(problem, settings, algorithm, quantity)
+    """Return the standard deviation of a replica's risk, estimated on the low side, of all settings.
 
+    The weights that are returned count as Gaussian with independent coordinates, of mean `√s_i μ_i` and variance V_i,
 
-def _of_averaged_sgd(problem: AbstractProblem, settings: dict, quantity: str) -> np.ndarray:
-    """Of averaged SGD, in closed form.
+        Var = 2 Σ V_i² + 4 Σ s_i μ_i² V_i.
 
-    As if the average were Gaussian with independent coordinates: `Var = 2 Σ V_i² + 4 Σ M_i V_i` in units of risk,
-    with the mean path's `M_i = s_i [(1 − q_i^n)/(n x_i)]²` and fluctuations driven by label noise and by the mean
-    path's risk, `V_i = (1/(B n²)) Σ_{τ<n−1} (1 − q_i^{n−1−τ})² [σ² + Σ_j s_j q_j^{2τ}]`.
+    Fluctuations are driven by label noise and by the risk of the mean path. What the risk of the fluctuations adds is
+    left out.
+
+    Args:
+        problem: the problem.
+        settings: batch_size, learning_rate and num_samples, arrays of one shape.
+        algorithm: linear in the gradient.
+        quantity: "total", "bias" or "variance".
     """
-    batch, rate, samples = (np.asarray(settings[name]) for name in ("batch_size", "learning_rate", "num_samples"))
-    result = np.zeros(batch.shape)
+    result = np.zeros(np.shape(settings["batch_size"]))
     noise = 0.0 if quantity == "bias" else problem.noise_variance
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        for place in np.ndindex(batch.shape):
-            n = float(np.floor_divide(samples[place], batch[place]))
-            modes = problem.modes(float(0.5 / (n * rate[place])))
+    method = algorithm.method
+    returned = _averaged_sgd if algorithm == DEFAULT else _delayed if method.late else _by_steps
+    with np.errstate(all="ignore"):
+        for place in np.ndindex(result.shape):
+            batch, rate, samples = (float(settings[k][place]) for k in ("batch_size", "learning_rate", "num_samples"))
+            number = number_of_steps(algorithm.batch_schedule, batch, samples, algorithm.workers)
+            modes = problem.modes(0.5 / max(displacement(method, rate, number), rate))
             signal = np.zeros_like(modes.signal) if quantity == "variance" else modes.signal
-            variance, mean = _fluctuation_and_mean(
-                modes.eigenvalue * rate[place], signal, noise, float(batch[place]), n
-            )
-            result[place] = np.sqrt(2 * modes.multiplicity @ variance**2 + 4 * mean @ variance)
+            mean, variance = returned(Course(algorithm, batch, rate, number), modes, signal, noise)
+            result[place] = np.sqrt(2 * modes.multiplicity @ variance**2 + 4 * (signal * mean**2) @ variance)
     return np.where(np.isfinite(result), result, np.inf)
 
 
-def _fluctuation_and_mean(
-    x: np.ndarray, signal: np.ndarray, noise: float, batch: float, n: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """(V_i, M_i) of each mode; sums over τ by the trapezoidal rule on log-spaced points from both ends."""
+def _averaged_sgd(course: Course, modes: Modes, signal: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return (μ_i, V_i) of averaged SGD in closed form.
+
+    With q_i = 1 − x_i and x_i = γλ_i
+
+        μ_i = (1 − q_i^n)/(n x_i),    V_i = (1/(B n²)) Σ_{τ<n−1} (1 − q_i^{n−1−τ})² [σ² + Σ_j s_j q_j^{2τ}].
+
+    Sums over τ are evaluated by the trapezoidal rule on points that are log-spaced from both ends.
+    """
+    n = course.num_steps
+    x = modes.eigenvalue * course.rate
     few = np.unique(np.round(np.geomspace(1, n, TIME_POINTS))) - 1  # 0 … n − 1
     tau = np.unique(np.concatenate([few, n - 1 - few]))
     weight = np.diff(np.concatenate([[-0.5], (tau[1:] + tau[:-1]) / 2, [n - 0.5]]))
@@ -57,45 +66,26 @@ def _fluctuation_and_mean(
     drive = noise + sum(np.exp(2 * tau[:, None] * log_q[part]) @ signal[part] for part in parts)
     variance = np.empty_like(x)
     for part in parts:
+        # For x > 1 the powers of q change sign, and 1 − q^m alternates around 1, which it approaches.
         settled = np.where(x[part] > 1, 1.0, -np.expm1((n - 1 - tau)[:, None] * log_q[part]))
-        variance[part] = (weight * drive) @ settled**2 / (batch * n**2)
+        variance[part] = (weight * drive) @ settled**2 / (course.batch * n**2)
     reached = -np.expm1(n * log_q) / np.where(x > 0, n * x, 1)
-    mean = signal * np.where(x > 0, reached, 1.0) ** 2
-    return variance, mean
+    return np.where(x > 0, reached, 1.0), variance
 
 
-def _by_steps(problem: AbstractProblem, settings: dict, algorithm: Algorithm, quantity: str) -> np.ndarray:
-    """Of any algorithm.
+def _by_steps(course: Course, modes: Modes, signal: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return (μ_i, V_i) of any linear algorithm, step by step.
 
-    As if the state u and the sum S of each direction were Gaussian, driven by label noise and by the mean path's risk
-    alone: mean m and covariance C of (u, S) obey, with  the matrix of a step and b̂ = (b, 0),
+    Mean m and covariance C of the state and the sum (u, S) of each direction obey, with  the matrix of a step and
+    b̂ = (b, 0),
 
-        m ←  m,    C ←  C Âᵀ + (λ_i²/B_t) b̂ b̂ᵀ [σ² + Σ_j s_j (cᵀm_j)²],    Var = 2 Σ V_i² + 4 Σ s_i μ_i² V_i,
+        m ←  m,    C ←  C Âᵀ + (λ_i²/B_t) b̂ b̂ᵀ [σ² + Σ_j s_j (cᵀm_j)²].
 
-    where μ_i and V_i are mean and variance of what is returned. A step costs some microseconds, simulating it more.
+    A step costs some microseconds, simulating it more.
     """
-    result = np.zeros(settings["batch_size"].shape)
-    noise = 0.0 if quantity == "bias" else problem.noise_variance
-    with np.errstate(all="ignore"):
-        for place in np.ndindex(result.shape):
-            batch, rate, samples = (float(settings[k][place]) for k in ("batch_size", "learning_rate", "num_samples"))
-            course = Course(
-                algorithm, batch, rate, number_of_steps(algorithm.batch_schedule, batch, samples, algorithm.workers)
-            )
-            modes = problem.modes(0.5 / max(displacement(algorithm.method, rate, course.num_steps), rate))
-            signal = np.zeros_like(modes.signal) if quantity == "variance" else modes.signal
-            mean, variance = _returned(course, modes, signal, noise)
-            result[place] = np.sqrt(2 * modes.multiplicity @ variance**2 + 4 * (signal * mean**2) @ variance)
-    return np.where(np.isfinite(result), result, np.inf)
-
-
-def _returned(course: Course, modes: Modes, signal: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
-    """Mean, in units of the start, and variance of what is returned, (K,) each, in every mode's direction."""
     import jax
 
     method = course.algorithm.method
-    if method.late:
-        return _late_returned(course, modes, signal, noise)
     average = course.algorithm.average
     n = course.num_steps
     start, output = (np.asarray(each, dtype=float) for each in (method.start, method.output))
@@ -124,10 +114,9 @@ def _returned(course: Course, modes: Modes, signal: np.ndarray, noise: float) ->
     return shown @ mean, np.einsum("i,j,ijm->m", shown, shown, covariance)
 
 
-def _late_returned(course: Course, modes: Modes, signal: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
-    """`_returned` of late gradients: of the mean its size, as its sign does not matter."""
-    known = Modes(modes.eigenvalue, modes.multiplicity, signal)
-    moments = mean_and_scatter(course, known, noise)
+def _delayed(course: Course, modes: Modes, signal: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return (|μ_i|, V_i) of delayed gradients."""
+    moments = mean_and_scatter(course, Modes(modes.eigenvalue, modes.multiplicity, signal), noise)
     shares = course.algorithm.average.returned(course.num_steps, course.num_steps)
     square, scatter = (
         shares.iterate**2 * own + 2 * shares.iterate * shares.total * cross + shares.total**2 * total
@@ -139,7 +128,7 @@ def _late_returned(course: Course, modes: Modes, signal: np.ndarray, noise: floa
 
 @lru_cache
 def _loop() -> Any:
-    """The compiled loop over a chunk of steps."""
+    """Return the compiled loop over the steps of a table."""
     import jax
     import jax.numpy as jnp
 

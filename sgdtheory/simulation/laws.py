@@ -1,8 +1,7 @@
 """Laws of the data for the explicit sampler.
 
-A law draws whitened samples `z = H^{−1/2} x` in the eigenbasis: `E z zᵀ = I`. Whatever its fourth moments, if they
-have the form `E[z_i² (zᵀu)²] = χ ‖u‖² + δ u_i²` the second moments of SGD obey a closed recursion (THEORY.md
-S2).
+A law draws whitened samples `z = H^{−1/2} x` in the eigenbasis, `E z zᵀ = I`. If its fourth moments have the form
+`E[z_i² (zᵀu)²] = χ ‖u‖² + δ u_i²`, the second moments of SGD obey a closed recursion (THEORY.md S2).
 """
 
 import math
@@ -19,32 +18,32 @@ from sgdtheory._common.counter_random import mean_chi_square
 from sgdtheory.simulation.dynamics import Spectrum
 from sgdtheory.simulation.user_law import UserLaw, check_user_law
 
-LARGEST_FREEDOM = 1e9
+LARGEST_FREEDOM = 1e9  # Degrees of freedom beyond which Student's t is the normal law to the digits of a float32.
 
 
 class FourthMoment(NamedTuple):
-    """`E[z_i² (zᵀu)²] = χ ‖u‖² + δ u_i²`."""
+    """Fourth moments χ and δ in `E[z_i² (zᵀu)²] = χ ‖u‖² + δ u_i²`."""
 
     isotropic: float
     diagonal: float
 
 
 class Law(Protocol):
-    """A law of whitened samples; hashable, a static argument of the compiled program."""
+    """Protocol of laws of whitened samples; hashable, a static argument of the compiled program."""
 
     def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
-        """(rows, d) whitened samples."""
+        """Return (rows, d) whitened samples."""
         ...
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """z ~ N(0, I)."""
+    """Independent standard normal coordinates, z ~ N(0, I)."""
 
     fourth_moment = FourthMoment(1.0, 2.0)
 
     def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
-        """(rows, d) whitened samples."""
+        """Return (rows, d) whitened samples."""
         return jax.random.normal(key, (rows, spectrum.eigenvalue.size), spectrum.start.dtype)
 
 
@@ -55,7 +54,7 @@ class Rademacher:
     fourth_moment = FourthMoment(1.0, 0.0)
 
     def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
-        """(rows, d) whitened samples."""
+        """Return (rows, d) whitened samples."""
         return jax.random.rademacher(key, (rows, spectrum.eigenvalue.size), spectrum.start.dtype)
 
 
@@ -83,14 +82,13 @@ class StudentT:
 
     @property
     def fourth_moment(self) -> FourthMoment:
-        """χ = 1, δ = kurtosis − 1."""
+        """Fourth moments χ = 1 and δ = kurtosis − 1."""
         return FourthMoment(1.0, 2.0 + 6.0 / (self.degrees_of_freedom - 4.0))
 
     def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
-        """(rows, d) whitened samples."""
-        return _student(
-            key, (rows, spectrum.eigenvalue.size), (rows, spectrum.eigenvalue.size), self.degrees_of_freedom, spectrum
-        )
+        """Return (rows, d) whitened samples."""
+        shape = rows, spectrum.eigenvalue.size
+        return _student(key, shape, shape, self.degrees_of_freedom, spectrum)
 
 
 @dataclass(frozen=True)
@@ -113,12 +111,12 @@ class EllipticalT:
 
     @property
     def fourth_moment(self) -> FourthMoment:
-        """χ = κ/3, δ = 2κ/3, for kurtosis κ."""
+        """Fourth moments χ = κ/3 and δ = 2κ/3, for kurtosis κ."""
         excess = 2.0 / (self.degrees_of_freedom - 4.0)
         return FourthMoment(1.0 + excess, 2.0 + 2.0 * excess)
 
     def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
-        """(rows, d) whitened samples."""
+        """Return (rows, d) whitened samples."""
         return _student(key, (rows, spectrum.eigenvalue.size), (rows, 1), self.degrees_of_freedom, spectrum)
 
 
@@ -126,7 +124,7 @@ NAMED_LAWS = {"gaussian": Gaussian(), "rademacher": Rademacher(), "student_t": S
 
 
 def as_law(law: Any, eigenvalue: np.ndarray, key: Any) -> Law:
-    """A built-in law by its name or as it is; anything else callable is a user's law, checked here once.
+    """Return a built-in law, from its name or as it is, or a user's law of any other callable, which is checked here.
 
     Raises:
         ValueError: an unknown law, or a user's law of the wrong shape or second moments.
@@ -143,6 +141,7 @@ def as_law(law: Any, eigenvalue: np.ndarray, key: Any) -> Law:
 
 
 def _student(key: Any, shape: tuple[int, ...], radii: tuple[int, ...], freedom: float, spectrum: Spectrum) -> Array:
+    """Return normals over independent radii, of variance 1; one radius serves the axes on which `radii` has 1."""
     normal_key, radius_key = jax.random.split(key)
     dtype = spectrum.start.dtype
     words = jax.random.key_data(radius_key)

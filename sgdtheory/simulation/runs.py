@@ -14,7 +14,7 @@ LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
 # Arrays as large as w in a lane of one vector: its state twice, and temporaries; of k vectors (k + 1)/2 times as many.
 # With fewer a block takes more than the memory limit; with more blocks are smaller than they have to be.
 ARRAYS = 8
-LARGEST_TRAJECTORY = 10_000  # Points beyond which a trajectory costs more to look at than to simulate.
+LARGEST_TRAJECTORY = 10_000  # Points of a trajectory: at each the devices wait until its risks have come back.
 LEAST_ROOM = 1e9  # Bytes that every machine is taken to have: results below it pass any memory limit.
 
 

@@ -68,8 +68,9 @@ def simulate(
     Replicas are divided among all devices that JAX sees, and among processes after `jax.distributed.initialize`
     (every process makes the same call and gets the same result).
 
-    Passes over N samples (`problem.with_samples(N)`, THEORY.md T42) take linear methods and Gaussian rows; without a
-    seed every replica has a sample of its own.
+    Epochs over N Gaussian samples (`problem.with_samples(N)`, THEORY.md T42) take linear methods of one worker. Without
+    a seed every replica has a sample of its own. The order in which a replica reads its rows depends on the key, its
+    number and the batch size alone.
 
     Example:
         >>> import jax
@@ -182,7 +183,7 @@ def _check_choices(**choices: tuple[Any, tuple[str, ...]]) -> None:
 
 
 def checked_dtype(dtype: Any) -> str:
-    """The name of one of `DTYPES`."""
+    """Return the name of one of `DTYPES`."""
     try:
         name = np.dtype(dtype).name
     except TypeError:
@@ -193,7 +194,7 @@ def checked_dtype(dtype: Any) -> str:
 
 
 def _check_same_call(*arguments: Any) -> None:
-    """Every process of several makes the same call; other calls would be mixed up without a word."""
+    """Check that every process of several makes the same call; others would be mixed up without an error."""
     import jax
     from jax.experimental import multihost_utils
 
@@ -245,7 +246,7 @@ def _devices(devices: Sequence[Any] | None) -> tuple[Any, ...]:
 
 
 def key_words(key: Any) -> np.ndarray:
-    """Two uint32 words from a key of any kind."""
+    """Return two uint32 words from a key of any kind."""
     import jax
 
     try:
@@ -256,7 +257,7 @@ def key_words(key: Any) -> np.ndarray:
 
 @contextlib.contextmanager
 def _progress_bar(wanted: bool | Callable[[float], None]) -> Iterator[Callable[[float], None]]:
-    """A function to call with the share of the work that is done."""
+    """Yield a function to call with the share of the work that is done."""
     if callable(wanted):
         yield wanted
         return

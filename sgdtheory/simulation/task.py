@@ -1,4 +1,4 @@
-"""What is simulated: the problem in the units of the program, and the samplers of its mini-batches."""
+"""The task of a call: the problem in the units of the program, and the samplers of its mini-batches."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ LARGEST_SQUARE = 4096  # Directions up to which a step may cost their square: 2�
 
 
 class Task(NamedTuple):
-    """What is simulated, in units in which λ_1 = 1 and Σ s_i + σ² = 1.
+    """Problem and samplers of a call, in units in which λ_1 = 1 and Σ s_i + σ² = 1.
 
     Attributes:
         spectrum: the problem, arrays of the dtype to compute in.
@@ -39,7 +39,7 @@ class Task(NamedTuple):
 
 
 def random_directions(key: np.ndarray, outputs: int, dim: int) -> np.ndarray:
-    """(m, d), of which each column is uniform on the sphere, the same for one (2,) uint32 key.
+    """Return (m, d) numbers, each column uniform on the sphere, the same for one (2,) uint32 key.
 
     The first output's are made positive, by turning an axis of x, so that one output is the ordinary problem.
     """
@@ -56,7 +56,7 @@ def scaled(
     source: RowSource | None = None,
     measure: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> Task:
-    """Return what is simulated, in its units.
+    """Return the task of a problem, in its units.
 
     Args:
         eigenvalue: (d,) λ_i.
@@ -121,7 +121,7 @@ def of_sample(problem: FiniteSampleProblem, words: np.ndarray, dtype: str) -> Ta
 
 
 def samplers(sampler: str, law: Any, head: AbstractProblem, key: Any, outputs: int) -> Callable[[Course], Any]:
-    """The sampler of a run, by its course."""
+    """Return the function from a run's course to its sampler."""
     drawn = as_law(law, np.asarray(head.directions()[0], dtype=float), key)
     if sampler == "sufficient" and drawn != Gaussian():
         raise ValueError(f"law {law!r} needs sampler='explicit': the sufficient sampler is for Gaussian data")
@@ -143,7 +143,7 @@ def samplers(sampler: str, law: Any, head: AbstractProblem, key: Any, outputs: i
 
 
 def check_dim(head: AbstractProblem, memory_limit: float, algorithm: Algorithm, outputs: int, sampler: str) -> None:
-    """One replica has to fit, and matrices of d × d too."""
+    """Refuse a number of directions of which one replica, or a matrix of d × d, does not fit."""
     dim = head.dim or 0
     basis = getattr(algorithm.method, "basis", "eigenvectors")
     rotated = basis != "eigenvectors"

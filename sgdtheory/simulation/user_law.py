@@ -1,4 +1,4 @@
-"""A user's law of the data, and what is asked of it."""
+"""A user's law of the data, and the check that its second moments are those of the problem."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,22 +12,22 @@ from jax import Array
 from sgdtheory._common.arguments import refuse_complex
 from sgdtheory.simulation.dynamics import Spectrum
 
-CHECK_ROWS = 256
-CHECK_BATCHES = 64
-CHECK_PROJECTIONS = 16
-CHECK_PAIRS = 16  # leading directions of which all pairs are looked at
-CHECK_TELLING = 100.0  # samples that must share in a second moment before it is held against a law
-CHECK_LEADING = 0.01  # of the trace
-CHECK_ROUNDING = 1e-6  # of λ_1 that a direction with λ = 0 may show
-CHECK_SIGMAS = 8.0  # how far off a law has to be, in standard errors
-CHECK_MARGIN = 0.1  # and relative to what it should be: standard errors of heavy tails are not to be relied upon
+CHECK_ROWS = 256  # Rows of a batch of the check.
+CHECK_BATCHES = 64  # Batches: 16,384 samples, of which a second moment of light tails is known to 1%.
+CHECK_PROJECTIONS = 16  # Random projections, which see correlations of directions beyond the leading ones.
+CHECK_PAIRS = 16  # Leading directions of which all pairs are compared; their number grows with its square.
+CHECK_TELLING = 100.0  # Samples that must share in a second moment before it counts against a law.
+CHECK_LEADING = 0.01  # Share of the trace from which on a direction counts, however few samples make up its moment.
+CHECK_ROUNDING = 1e-6  # Share of λ_1 that rounding in float32 may leave in a direction with λ = 0.
+CHECK_SIGMAS = 8.0  # Standard errors by which a refused law is off: more than 136 moments are compared at once.
+CHECK_MARGIN = 0.1  # Relative difference below which no law is refused: standard errors of heavy tails are unreliable.
 
 
 @dataclass(frozen=True, eq=False)
 class UserLaw:
     """A function `(key, batch_size) -> x` of shape (batch_size, dim), in the eigenbasis, with `E x xᵀ = diag(λ)`.
 
-    Directions with λ = 0 that hold signal, the unsimulated tail among them, see independent standard normals instead.
+    Directions with λ = 0, the unsimulated tail among them, get independent standard normals: their signal is noise.
 
     Attributes:
         function: the user's.
@@ -50,7 +50,7 @@ class UserLaw:
         return id(self.function), self.dim, self.largest_eigenvalue
 
     def sample(self, key: Any, rows: int, spectrum: Spectrum) -> Array:
-        """(rows, d) whitened samples."""
+        """Return (rows, d) whitened samples."""
         data_key, frozen_key = jax.random.split(key)
         dtype, size = spectrum.start.dtype, spectrum.eigenvalue.size
         x = jnp.asarray(self.function(data_key, rows), dtype)
@@ -61,7 +61,7 @@ class UserLaw:
 
 
 def check_user_law(law: Callable[[Any, int], Any], eigenvalue: np.ndarray, key: Any) -> None:
-    """Shape, finiteness, use of the key and second moments, from CHECK_ROWS · CHECK_BATCHES samples.
+    """Check shape, finiteness, use of the key and second moments, from CHECK_ROWS · CHECK_BATCHES samples.
 
     Raises:
         ValueError: the law is not one of the problem's data.
@@ -91,7 +91,7 @@ def _check_unseen(unseen: np.ndarray, eigenvalue: np.ndarray) -> None:
 
 
 def _check_moments(mean: np.ndarray, square: np.ndarray, eigenvalue: np.ndarray, directions: np.ndarray) -> None:
-    """Means of `_second_moments` and of their squares, against what they should be, where the samples can tell."""
+    """Compare means of `_second_moments` with what they should be, where the samples identify them."""
     count, d, (left, right) = CHECK_ROWS * CHECK_BATCHES, eigenvalue.size, _pairs(eigenvalue.size)
     ends = d, d + left.size
     expected = np.concatenate([eigenvalue > 0, np.zeros(left.size), (directions[eigenvalue > 0] ** 2).sum(0)])
@@ -118,7 +118,7 @@ def _check_moments(mean: np.ndarray, square: np.ndarray, eigenvalue: np.ndarray,
 
 
 def _batch(law: Callable[[Any, int], Any], key: Any, dim: int) -> np.ndarray:
-    """(CHECK_ROWS, dim) samples of a user's law."""
+    """Return (CHECK_ROWS, dim) samples of a user's law."""
     drawn = law(key, CHECK_ROWS)
     refuse_complex("law", drawn)
     try:
@@ -140,6 +140,6 @@ def _pairs(dim: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _second_moments(z: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """(rows, …) squares of whitened coordinates, products of leading ones, and squares of projections."""
+    """Return (rows, …) squares of whitened coordinates, products of leading ones, and squares of projections."""
     first, second = _pairs(z.shape[1])
     return np.concatenate([z**2, z[:, first] * z[:, second], np.einsum("rd,dp->rp", z, directions) ** 2], axis=1)

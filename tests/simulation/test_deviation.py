@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.simulation.deviation import _by_steps, standard_deviation
+from sgdtheory.simulation.deviation import standard_deviation
 from tests.marks import slow
 from tests.simulation.small import PROBLEM
 
@@ -56,7 +56,8 @@ def test_the_deviation_is_estimated_from_below_but_not_far(name, quantity):
 def test_the_deviation_step_by_step_is_that_of_the_closed_form(quantity):
     problem, setting = st.PowerLaw(2.0, 1.5), arrays(8, 0.05, 100)
     closed = float(standard_deviation(problem, setting, quantity=quantity))
-    assert _by_steps(problem, setting, SGD, quantity) == pytest.approx(closed, rel=0.02)
+    by_steps = standard_deviation(problem, setting, st.Algorithm(average=st.TailAverage(1.0)), quantity)
+    assert by_steps == pytest.approx(closed, rel=0.02)
 
 
 def test_standard_deviation_without_randomness_is_zero():
