@@ -101,6 +101,7 @@ def simulate_runs(
                 resources.report((done + step) / work)
                 if step in block.stops:
                     recorder.write(block, step, *program.risks(step))
+                # What this step gave has been recorded: a first Ctrl-C loses no result.
                 if interrupts.pending and done + step < work:
                     return recorder, True
             done += block.length
@@ -131,6 +132,7 @@ def make_blocks(task: Task, runs: Sequence[Run], num_replicas: int, resources: R
     groups.sort(key=lambda members: members[-1].steps[-1])
     blocks = []
     for members in groups:
+        # The recorder finds the lanes of a run by bisection: they are sorted by its number.
         numbers = np.repeat(np.sort([run.number for run in members]), num_replicas)
         lanes = np.stack([numbers, np.tile(np.arange(num_replicas), len(members))], axis=1)
         size = _block_size(members[0], task, len(lanes), resources, exact=len(groups) == 1)

@@ -44,6 +44,7 @@ class Explicit:
         rows = min(self.batch_size, ROWS)
         size = draw.batch.astype(np.int32) if self.varying else self.batch_size
 
+        # Every slice has a key of its own, so that a batch of more slices has the same rows in the first ones.
         def slice_sum(index: int | Array, total: Array) -> Array:
             data_key, noise_key = jax.random.split(jax.random.fold_in(key, index))
             used = index * rows + jnp.arange(rows) < size

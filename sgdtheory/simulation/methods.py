@@ -45,6 +45,7 @@ class Delayed(Dynamics):
         number = step.draw.number
         kept = kept.at[number % length].set(point)
         words = threefry((step.draw.key[0], step.draw.key[1]), number, BESIDE)
+        # One delay for all coordinates of a replica: a batch is late as a whole.
         uniform = (1 + symmetric_uniform(words, point.dtype)) / 2
         # The last probability may round to less than 1: a uniform number above it still means the longest delay.
         delay = jnp.minimum((uniform >= step.shared[1]).sum(), self.longest).astype(np.uint32)
@@ -131,6 +132,7 @@ class Workers(Dynamics):
         method = self.method
         (moved, common), (moved_low, common_low) = state.vectors, state.vectors_low
         inner, outer = state.kept
+        # High and low parts are subtracted apart: their sums have lost the digits in which the workers differ.
         gap = (common - moved.mean(0)) + (common_low - moved_low.mean(0))
         outer = method.outer_momentum * outer + gap
         common_low = common_low - method.outer_learning_rate * (gap + method.outer_momentum * outer)
@@ -179,6 +181,7 @@ def setup_of(task: Task, course: Course, key: np.ndarray) -> Setup:
     clip = course.algorithm.clip_norm
     clip = None if clip is None else float(clip / (scale * root))
     if isinstance(method, NonlinearMethod):
+        # In the units of the simulation gradients neither over- nor underflow, if the method can be given in them.
         alike = method.in_units(scale * root)
         gradients = np.asarray(1.0 if alike else scale * root).astype(dtype)
         weights = Weights(np.sqrt(spectrum.eigenvalue), _basis(method, spectrum, key), gradients)
@@ -231,6 +234,7 @@ def make_table(courses: Sequence[Course], method: LinearMethod, first: int, coun
     """
     parts = []
     for course in courses:
+        # Lanes whose run has ended go on beside others; their risks have been read, and what they do is of no account.
         last = min(first + count, int(course.num_steps))
         found = _steps(course, method, unit, np.arange(min(first, last - 1), last, dtype=float))
         missing = count - found[-1].shape[0]

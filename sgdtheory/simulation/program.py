@@ -132,6 +132,7 @@ class Program:
             table = make_table(self.courses, self.setup.steps, self.origin, self.length, unit=self.setup.unit)
             index = None
             if self.source is not None:
+                # Without replacement a batch has each row once at most, and its mean is over as many.
                 batch = np.minimum(table.batch, self.source.largest_batch)
                 parts = [reader.table(batch[:, run], self.sampler.width, self.filler) for run, reader in self.readers]
                 index = np.stack(parts, axis=1)
@@ -141,7 +142,7 @@ class Program:
     def risks(self, now: int) -> tuple[np.ndarray, np.ndarray]:
         """Return (L,) risks of what is returned, nan where there is nothing yet, and of the iterate."""
         shares = np.array([average.returned(now, num_steps) for average, num_steps in self.averages])
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # the last iterate has no sum, and norm inf
             norm = 1 / shares[self.run, 1]
         given = self.setup.dynamics, self.spectrum, self.setup.shared, self.state
         found = _compiled_risks(*given, shares[self.run, 0].astype(self.dtype), norm.astype(self.dtype))

@@ -87,13 +87,14 @@ class RowReader:
         self.offset = offset
         self.epoch = source.num_rows
         self.left = np.zeros(0, dtype=int)
-        if course.constant_batch:
+        if course.constant_batch:  # a varying batch size reads epochs to their ends, over which batches may extend
             batch = int(course.batches(np.zeros(1))[0])
             if batch <= self.epoch:
                 self.epoch -= self.epoch % batch
 
     def table(self, batch: np.ndarray, width: int, filler: int) -> np.ndarray:
         """Return (T, width) numbers of the rows of the next T steps of these batch sizes (T,), filled up."""
+        # Rows are asked for all at once, in the order of the steps: the stream does not depend on the tables' lengths.
         there = np.arange(width) < batch[:, None]
         index = np.full(there.shape, filler, dtype=np.int32)
         index[there] = self.offset + self._next(int(there.sum()))

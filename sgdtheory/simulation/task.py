@@ -69,6 +69,7 @@ def scaled(
     """
     unit = float(eigenvalue.max()) or 1.0
     outputs = len(start) if start.ndim > 1 else 1
+    # In these units float32 overflows only where a run has diverged, whatever the units of λ and y.
     scale = float(np.hypot(np.linalg.norm(start), noise * np.sqrt(outputs))) or 1.0
     size = np.asarray(noise / scale).astype(dtype)
     other = None if measure is None else Measure(measure[0].astype(dtype), (measure[1] / scale).astype(dtype))
@@ -94,6 +95,7 @@ def of_population(
     if truncation is not None:
         eigenvalue = np.append(eigenvalue, np.zeros(outputs))
         start = np.hstack([start, np.sqrt(truncation.tail_risk / outputs) * np.eye(outputs)])
+    # Mean risks are linear in start and noise: runs from w_0 = w* have the variance, those without noise the bias.
     start = (start if outputs > 1 else start[0]) * (quantity != "variance")
     noise = 0.0 if quantity == "bias" else float(np.sqrt(head.noise_variance / outputs))
     return scaled(eigenvalue, start, noise, dtype, sampler)

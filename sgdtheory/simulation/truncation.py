@@ -123,6 +123,7 @@ def _frozen(problem: AbstractProblem, dim: int | None, settings: dict) -> Trunca
 
 def _smallest(fits: Callable[[int], bool], available: float) -> float:
     """Return the smallest count that fits, to 2%; `available` if none below it does."""
+    # Shifts fall as directions are added, but for rounding; a bracket by doubling takes few exact risks.
     high = 1
     while not fits(high):
         if high * 2 >= available or high > 1e15:
