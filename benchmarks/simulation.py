@@ -9,6 +9,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -43,6 +44,7 @@ def main() -> None:
     _add_generator(table, replicas, step)
     _add_reference(table, replicas, step)
     _add_others(table, step / replicas)
+    _add_rows(table)
     _add_large(table)
     console.print(table)
 
@@ -162,6 +164,21 @@ def _add_others(table: Table, each: float) -> None:
     table.add_row(
         "JAX scan with optax.sgd over sampled batches", f"{scan * 1e6:.0f} µs a replica, {scan / each:.0f} ×", ""
     )
+
+
+def _add_rows(table: Table) -> None:
+    """SGD on 2000 rows of 100 features, 32 replicas, for one learning rate and for eight at once."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2000, 100)) / np.arange(1, 101)
+    rows = x, x @ rng.standard_normal(100) + rng.standard_normal(2000)
+    for batch, steps in ((1, 16384), (16, 4096), (256, 512)):
+        seconds = []
+        for number in (1, 8):
+            setting = {"batch_size": batch, "num_samples": batch * steps, "num_replicas": 32}
+            setting["learning_rate"] = np.geomspace(0.01, 0.1, number)
+            seconds.append(_best(partial(st.simulate_data, KEY, *rows, **setting), 3) / steps)
+        one, eight = (f"{value * 1e6:.0f} µs" for value in seconds)
+        table.add_row(f"a step on rows, B = {batch}; of eight learning rates", f"{one}; {eight}", "")
 
 
 def _add_large(table: Table) -> None:

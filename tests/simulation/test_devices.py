@@ -22,17 +22,22 @@ CALL = {
 }
 EXPLICIT = {"batch_size": 4.0, "learning_rate": 0.3, "num_samples": 200.0, "num_replicas": 7, "sampler": "explicit"}
 MOMENTUM = {"batch_size": [4.0, 9.0], "learning_rate": 0.1, "num_samples": 900.0, "num_replicas": 7}
+ROWS = {"batch_size": 3.0, "learning_rate": 0.1, "num_samples": 300.0, "num_replicas": 7, "rows": 20}
 ALGORITHM = "st.Algorithm(st.HeavyBall(0.5), st.Cosine(), st.Linear(final=2), st.TailAverage())"
 PROLOGUE = f"""
 import json, sys, warnings
 warnings.simplefilter("error")
 import jax
 import sgdtheory as st
-CALL, MOMENTUM, EXPLICIT = {CALL!r}, {MOMENTUM!r} | dict(algorithm={ALGORITHM}), {EXPLICIT!r}
+CALL, MOMENTUM, EXPLICIT, ROWS = {CALL!r}, {MOMENTUM!r} | dict(algorithm={ALGORITHM}), {EXPLICIT!r}, {ROWS!r}
 
-def numbers(calls=(CALL, MOMENTUM, EXPLICIT), **options):
+def simulated(rows=None, **call):
     problem = st.PowerLaw(2.0, 1.5, 20)
-    found = [st.simulate(jax.random.key(3), problem, **call, **options) for call in calls]
+    problem = problem if rows is None else problem.with_samples(rows, replacement=False)
+    return st.simulate(jax.random.key(3), problem, **call)
+
+def numbers(calls=(CALL, MOMENTUM, EXPLICIT, ROWS), **options):
+    found = [simulated(**call, **options) for call in calls]
     arrays = [found[0].excess_risk, found[0].trajectory.last_iterate_risk, *(f.excess_risk for f in found[1:])]
     return [array.tolist() for array in arrays]
 """
@@ -76,14 +81,20 @@ def finish(*processes):
             process.kill()
 
 
+def simulated(rows=None, **call):
+    problem = st.PowerLaw(2.0, 1.5, 20)
+    problem = problem if rows is None else problem.with_samples(rows, replacement=False)
+    return st.simulate(jax.random.key(3), problem, **call)
+
+
 def numbers(*calls):
-    found = [st.simulate(jax.random.key(3), st.PowerLaw(2.0, 1.5, 20), **call) for call in calls]
+    found = [simulated(**call) for call in calls]
     return [found[0].excess_risk, found[0].trajectory.last_iterate_risk, *(each.excess_risk for each in found[1:])]
 
 
 @pytest.fixture(scope="module")
 def here():
-    return numbers(CALL, MOMENTUM | {"algorithm": eval(ALGORITHM)}, EXPLICIT)  # as the subprocesses have it
+    return numbers(CALL, MOMENTUM | {"algorithm": eval(ALGORITHM)}, EXPLICIT, ROWS)  # as the subprocesses have it
 
 
 def same(first, second):
@@ -95,7 +106,7 @@ def same(first, second):
 def test_any_number_of_devices_gives_the_same_numbers(here, tmp_path):
     finish(start(DEVICES, 4, tmp_path / "numbers"))
     found = json.loads((tmp_path / "numbers").read_text())
-    assert [len(numbers) for numbers in found.values()] == [4, 2, 2]
+    assert [len(numbers) for numbers in found.values()] == [5, 2, 2]
     for numbers in found.values():
         same(numbers, here[: len(numbers)])
 

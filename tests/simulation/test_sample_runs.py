@@ -81,6 +81,18 @@ def test_every_replica_reads_its_rows_one_step_after_the_other(replacement):
             np.testing.assert_allclose(risks, expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("seed", [0, None])
+def test_the_memory_limit_does_not_change_the_numbers(seed):
+    """Replicas one by one, over two runs of a batch size that varies: each begins its epochs anew."""
+    finite = problem().with_samples(12, seed=seed, replacement=False)
+    algorithm = st.Algorithm(st.HeavyBall(0.5), batch_schedule=st.Linear(final=3), average=st.TailAverage(0.5))
+    setting = {"batch_size": [2, 3], "learning_rate": 0.1, "num_samples": 120, "num_replicas": 3}
+    options = {"algorithm": algorithm, "dtype": "float64"}
+    whole, parts = (st.simulate(jax.random.key(0), finite, **setting, **options, memory_limit=m) for m in (1e9, 1))
+    np.testing.assert_allclose(whole.excess_risk, parts.excess_risk, rtol=1e-10)
+    assert np.unique(whole.excess_risk).size == 6
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
