@@ -174,7 +174,7 @@ def _add_rows(table: Table) -> None:
     for batch, steps in ((1, 16384), (16, 4096), (256, 512)):
         seconds = []
         for number in (1, 8):
-            setting = {"batch_size": batch, "num_samples": batch * steps, "num_replicas": 32}
+            setting: dict[str, Any] = {"batch_size": batch, "num_samples": batch * steps, "num_replicas": 32}
             setting["learning_rate"] = np.geomspace(0.01, 0.1, number)
             seconds.append(_best(partial(st.simulate_data, KEY, *rows, **setting), 3) / steps)
         one, eight = (f"{value * 1e6:.0f} µs" for value in seconds)
