@@ -104,9 +104,8 @@ class RowReader:
         size = self.source.num_rows
         if self.source.replacement:
             return self.random.integers(size, size=count)
-        parts = [self.left]
-        while sum(map(len, parts)) < count:
-            parts.append(self.random.permutation(size)[: self.epoch])
-        drawn = np.concatenate(parts)
+        epochs = -(-(count - self.left.size) // self.epoch)
+        orders = [self.random.permutation(size)[: self.epoch] for _ in range(epochs)]
+        drawn = np.concatenate([self.left, *orders])
         self.left = drawn[count:]
         return drawn[:count]
