@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.algorithms import Course, parameters
+from sgdtheory.algorithms import Course
 from sgdtheory.algorithms.registry import AVERAGES, METHODS, SCHEDULES
 from sgdtheory.risk import THRESHOLDS, course_risk
 from tests import dense_recursion
 from tests.marks import slow
+from tests.registered import instance
 
 FEW = st.PowerLaw(2.0, 3.0, noise_variance=0.5, dim=5)
 FLAT = st.LeastSquares([1.0, 0.9, 0.2], [0.3, 1.0, 0.5], 0.1)
@@ -36,14 +37,6 @@ def combinations():
         (m, s, a, p), case = zip(*chosen, strict=True)
         tried = (m + s + a) % 8 == 0 and (m + s) % len(PROBLEMS) == p
         yield case if tried else slow(*case)
-
-
-def instance(kind):
-    """The kind with the first values of its sliders, as the explorer shows it."""
-    if hasattr(kind, "written"):  # stages, which are set by a text
-        return kind((0.0, 0.5), (1.0, 0.3))
-    fields = parameters(kind)
-    return kind(**{name: type(said.slider.step)(said.slider.first) for name, said in fields.items() if said.slider})
 
 
 def algorithm_of(method, schedule, average):
