@@ -1,10 +1,8 @@
 """Times of two solvers on both sides of each threshold between them: `python -m benchmarks.thresholds`."""
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 import sgdtheory as st
-from sgdtheory.risk import THRESHOLDS, Thresholds, run_risks
+from sgdtheory.risk import Thresholds, moved_thresholds, run_risks
 
 PROBLEM = st.PowerLaw(2.0, 3.0)
 LAST = st.LastIterate()
@@ -31,6 +29,7 @@ class Case(NamedTuple):
         algorithm: of the runs.
         unit: steps in the unit of the threshold.
         runs: how many of them are solved in one call.
+        problem: that all of them solve.
     """
 
     name: str
@@ -38,6 +37,7 @@ class Case(NamedTuple):
     algorithm: st.Algorithm
     unit: float = 1.0
     runs: int = 1
+    problem: st.AbstractProblem = PROBLEM
 
 
 CASES = (
@@ -74,9 +74,9 @@ def _milliseconds(case: Case, steps: float, threshold: float) -> float:
     settings = np.full(case.runs, 16.0), rates, np.full(case.runs, steps)
 
     def solve() -> Any:
-        return run_risks(PROBLEM, case.algorithm, *settings, estimate=False)
+        return run_risks(case.problem, case.algorithm, *settings, estimate=False)
 
-    with _moved(case.name, threshold):
+    with moved_thresholds(**{case.name: threshold}):
         solve()  # compiles, and fills caches
         return 1000 * min(_processor_seconds(solve) for _ in range(REPEATS))
 
@@ -85,17 +85,6 @@ def _processor_seconds(function: Callable[[], Any]) -> float:
     start = time.process_time()
     function()
     return time.process_time() - start
-
-
-@contextlib.contextmanager
-def _moved(name: str, value: float) -> Iterator[None]:
-    """Move a threshold for as long as the context is open."""
-    before = replace(THRESHOLDS)
-    object.__setattr__(THRESHOLDS, name, value)
-    try:
-        yield
-    finally:
-        object.__setattr__(THRESHOLDS, name, getattr(before, name))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ the relative difference that is allowed beside the stated error. One in sixteen 
 has every method, schedule and average; the others are slow.
 """
 
-import contextlib
 import itertools
 from typing import NamedTuple
 
@@ -15,18 +14,19 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.algorithms import Course, parameters
+from sgdtheory.algorithms import Course
 from sgdtheory.algorithms.registry import AVERAGES, METHODS, SCHEDULES
-from sgdtheory.risk import THRESHOLDS, course_risk
+from sgdtheory.risk import course_risk, propagate
 from tests import dense_recursion
+from tests.forced import FORCED, forced
 from tests.marks import slow
+from tests.registered import instance
 
 FEW = st.PowerLaw(2.0, 3.0, noise_variance=0.5, dim=5)
 FLAT = st.LeastSquares([1.0, 0.9, 0.2], [0.3, 1.0, 0.5], 0.1)
 PROBLEMS = {"power law": FEW, "three directions": FLAT}
 NUM_STEPS = 420
 BATCH = 4
-NEVER = 1e9  # A threshold that no run reaches.
 STANDARD_ERRORS = 5.0  # Gaussian means are farther in 6e-7 of the tests.
 
 
@@ -36,14 +36,6 @@ def combinations():
         (m, s, a, p), case = zip(*chosen, strict=True)
         tried = (m + s + a) % 8 == 0 and (m + s) % len(PROBLEMS) == p
         yield case if tried else slow(*case)
-
-
-def instance(kind):
-    """The kind with the first values of its sliders, as the explorer shows it."""
-    if hasattr(kind, "written"):  # stages, which are set by a text
-        return kind((0.0, 0.5), (1.0, 0.3))
-    fields = parameters(kind)
-    return kind(**{name: type(said.slider.step)(said.slider.first) for name, said in fields.items() if said.slider})
 
 
 def algorithm_of(method, schedule, average):
@@ -69,34 +61,26 @@ def rate_of(problem, algorithm):
         return 0.1
 
 
-@contextlib.contextmanager
-def thresholds(**moved):
-    """Other thresholds between solvers, for as long as the context is open."""
-    before = {name: getattr(THRESHOLDS, name) for name in moved}
-    for name, value in moved.items():
-        object.__setattr__(THRESHOLDS, name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            object.__setattr__(THRESHOLDS, name, value)
-
-
 def path_end(problem, setting, algorithm):
     path = st.risk_path(problem, **setting, algorithm=algorithm, points=4)
     returned = path.iterate if isinstance(algorithm.average, st.LastIterate) else path.average
     return returned.total[-1]
 
 
-def every_step(problem, setting, algorithm):
-    with thresholds(few_steps=NEVER, short_smooth=NEVER, rounds_by_steps=NEVER, delayed_by_steps=NEVER):
-        return st.excess_risk(problem, **setting, algorithm=algorithm).total
+def by(solver):
+    """Return the way by one solver of segments, wherever it can be used."""
+
+    def way(problem, setting, algorithm):
+        with forced(solver):
+            return st.excess_risk(problem, **setting, algorithm=algorithm).total
+
+    return way
 
 
 def compiled(problem, setting, algorithm):
     """Single steps in a compiled loop."""
     course = Course(algorithm, setting["batch_size"], setting["learning_rate"], NUM_STEPS)
-    with thresholds(few_steps=NEVER, short_smooth=NEVER, rounds_by_steps=NEVER, delayed_by_steps=NEVER):
+    with forced("steps"):
         return float(course_risk(problem, course, compiled_from=1.0).parts.sum())
 
 
@@ -140,7 +124,7 @@ class Pair(NamedTuple):
 
 PAIRS = {
     "the end of the path": Pair(path_end, lambda algorithm: True, 1e-9),
-    "every step": Pair(every_step, lambda algorithm: algorithm.linear, 1e-9),
+    **{f"by {solver}": Pair(by(solver), lambda algorithm: algorithm.linear, 1e-9) for solver in FORCED},
     "compiled steps": Pair(compiled, lambda algorithm: algorithm.linear, 1e-9),
     "side by side": Pair(side_by_side, lambda algorithm: algorithm.linear, 1e-9),
     "dense moments": Pair(dense, single, 1e-9),
@@ -166,6 +150,19 @@ def test_every_way_leads_to_the_same_risk(method, schedule, average, name):
             other = pair.way(problem, setting, algorithm)
             allowed = pair.allowed + (risk.relative_error if algorithm.linear else 1e-9)
             assert other == pytest.approx(risk.total, rel=allowed), words
+
+
+@pytest.mark.parametrize("solver", [name for name in propagate.PROPAGATORS if name != "gone"])
+def test_every_solver_has_its_pair(solver, monkeypatch):
+    """The pair of a solver is computed by that solver for one of these algorithms, once oscillations have died out."""
+    used = []
+    original = propagate.PROPAGATORS[solver]
+    monkeypatch.setitem(propagate.PROPAGATORS, solver, lambda *given: used.append(solver) or original(*given))
+    for method, schedule in (("heavy-ball", "stages"), ("heavy-ball", "cosine"), ("local", "constant")):
+        algorithm = algorithm_of(method, schedule, "last")
+        setting = setting_of(FLAT, algorithm)
+        PAIRS[f"by {solver}"].way(FLAT, {**setting, "num_samples": 10 * setting["num_samples"]}, algorithm)
+    assert used
 
 
 def test_a_wrong_schedule_is_seen():

@@ -1,6 +1,7 @@
 """The methods, schedules and averages that have a name: flags, help, texts, sliders and tables are made of these.
 
-To add one, write its class in a file of its own, and one line here: its name, its module and class.
+To add one, write its class in a module of this subpackage, and one line here: its name, its module and class.
+docs/how-it-works.md lists what else a name needs.
 """
 
 import importlib

@@ -49,7 +49,10 @@ class Shape:
         raise NotImplementedError
 
     def knots(self) -> tuple[float, ...]:
-        """Fractions strictly between 0 and 1 at which the formula changes, in order."""
+        """Return the fractions strictly between 0 and 1 at which the formula changes, in order.
+
+        f is monotone between two of them: searches and bounds look at f at the knots and at both ends alone.
+        """
         warmup = getattr(self, "warmup", 0.0)
         return (warmup,) if 0 < warmup < 1 else ()
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from sgdtheory._common.arguments import checked_name
+from sgdtheory.algorithms import parameters
 from sgdtheory.cli.flags import field_texts
-from sgdtheory.training import PARAMETRIZATIONS, PRESETS, FlatField, TrainConfig, defaults_of, flat_fields
+from sgdtheory.training import KINDS, PARAMETRIZATIONS, PRESETS, FlatField, TrainConfig, defaults_of, flat_fields
 
-TEXTS = {  # of the fields of the theory's shapes, and of a model in Python
+TEXTS = {  # of a model in Python, and of shapes whose text in terms of schedule_steps is clearer than their own
     "entry_point": "custom: module:name of a Custom model, as mynets:net of mynets.py in this folder.",
     "warmup": "Fraction of schedule_steps in which the learning rate grows linearly from 0; of all but stages.",
     "final": "cosine, linear: learning rate at schedule_steps, over its peak.",
@@ -38,7 +39,7 @@ def _text(field: FlatField) -> str:
     """What the flag means: in each of the kinds that it belongs to, where that differs."""
     if field.name in TEXTS:
         return TEXTS[field.name]
-    texts = {each: field_texts(kind)[name] for each, (kind, name) in field.homes.items()}
+    texts = {each: _texts_of(kind)[name] for each, (kind, name) in field.homes.items()}
     if "" in texts or len(texts) > 1 and len(set(texts.values())) == 1:
         return next(iter(texts.values()))
     defaults = {each: defaults_of(kind)[field.name] for each, (kind, _) in field.homes.items()}
@@ -47,7 +48,13 @@ def _text(field: FlatField) -> str:
     return " ".join(f"{each}: {text[0].lower()}{text[1:]}" for each, text in texts.items())
 
 
+def _texts_of(kind: type) -> dict[str, str]:
+    """Return the text of each field; those of a shape of the theory are annotated."""
+    return field_texts(kind) | {name: said.text for name, said in parameters(kind).items()}
+
+
 _FIELDS = flat_fields()
+_OF_SCHEDULES = [field.name for field in _FIELDS if field.homes.keys() <= KINDS["schedule"].keys()]
 _Flags: Any = dataclasses.make_dataclass(
     "_Flags",
     [(field.name, _type(field), dataclasses.field(default=field.default)) for field in _FIELDS],
@@ -79,7 +86,7 @@ class NetworkCommand(_Flags):
             *("num_workers", "local_steps", "outer_learning_rate", "outer_momentum"),
         ),
         "duration and schedule": (
-            *("max_steps", "target_loss", "schedule", "warmup", "final", "decay", "exponent", "stages"),
+            *("max_steps", "target_loss", "schedule", *_OF_SCHEDULES),
             "schedule_steps",
         ),
         "averages and evaluation": ("averages", "uniform_average", "eval_every"),

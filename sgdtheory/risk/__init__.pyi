@@ -30,3 +30,4 @@ from .systems.mean_path import mean_risks_along as mean_risks_along
 from .systems.mean_path import one_minus_power as one_minus_power
 from .thresholds import THRESHOLDS as THRESHOLDS
 from .thresholds import Thresholds as Thresholds
+from .thresholds import moved_thresholds as moved_thresholds

@@ -18,8 +18,6 @@ from sgdtheory.risk.systems.periodic import make_period
 from sgdtheory.risk.systems.runs import Point, Propagated, Segment, in_closed_form, joined, kinds_of, point, propagated
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-# Rounding of so few steps changes moments by 1e-11 of themselves at most: 400 ε each where matrices are near defective.
-
 
 def propagate(moments: Moments, segment: Segment, by_steps: bool = False) -> Propagated:
     """Return the moments of S runs at the ends of segments; runs beyond the range of a float do not change.
@@ -104,11 +102,7 @@ def constant_ends(moments: Moments, segment: Segment) -> tuple[Ends, np.ndarray]
 
     It takes less time than the moments of all modes. The second array (S,) says whether runs are near the threshold.
     """
-    if (
-        (kinds_of(segment) != "constant").any()
-        or (segment.steps <= THRESHOLDS.few_steps).any()
-        or _has_overflowed(moments).any()
-    ):
+    if (_kinds(moments, segment) != "constant").any():
         return None
     stage, _, holds = _closed(moments, segment)
     return (ends_after(stage, moments, segment.steps), _near(stage, segment, segment.steps)) if holds.all() else None
@@ -239,3 +233,11 @@ PROPAGATORS: dict[str, Callable[[Moments, Segment], Propagated]] = {
     "rounds": propagate_rounds,
     "smooth": propagate_smooth,
 }
+"""Name of a solver → function from the moments at the start of a segment of S runs, and the segment, to `Propagated`.
+
+A solver returns the moments of T19 and T20 at `segment.high`, which differs from run to run, and does not change those
+that it is given. `points` has one `point` for each of `segment.stops`, which only a single run has. `size` is the sum
+of |terms| to which the rounding error is relative, and 0 where nothing cancels. `near` says whether a run is near the
+stability threshold (1 or 0), and is −1 where the solver does not know. `propagate_by_steps` takes runs that a solver
+cannot do. `_kinds` chooses the solver of each run.
+"""

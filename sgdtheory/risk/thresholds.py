@@ -3,9 +3,10 @@
 Most of them are a matter of time: on both sides of a threshold two solvers give the same risk, and
 `python -m benchmarks.thresholds` prints how long each of them takes at half, once and twice the threshold. The others
 keep digits, or refuse runs that would take too long.
-
 """
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -73,3 +74,29 @@ class Thresholds:
 
 
 THRESHOLDS = Thresholds()
+
+
+@contextlib.contextmanager
+def moved_thresholds(**values: float) -> Iterator[None]:
+    """Move thresholds for as long as the context is open, so that a test or a benchmark can force a solver.
+
+    It has no effect on `COMPILED_FROM` and other defaults of arguments, which are read when modules are imported.
+
+    >>> from sgdtheory.risk import THRESHOLDS, moved_thresholds
+    >>> with moved_thresholds(few_steps=1e9):
+    ...     THRESHOLDS.few_steps
+    1000000000.0
+    >>> THRESHOLDS.few_steps
+    32
+
+    Raises:
+        AttributeError: a name that is not a threshold.
+    """
+    before = {name: getattr(THRESHOLDS, name) for name in values}
+    for name, value in values.items():
+        object.__setattr__(THRESHOLDS, name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            object.__setattr__(THRESHOLDS, name, value)

@@ -13,7 +13,7 @@ from sgdtheory.training.data import Arrays, Digits, StandardLibrary, Teacher, To
 from sgdtheory.training.models import MLP, ConvNet, GatedRecurrent, ResidualMLP, Transformer
 from sgdtheory.training.named_model import NamedModel
 from sgdtheory.training.optimizers import SGD, Adam, Muon, SignSGD
-from sgdtheory.training.schedules import WSD, Constant, Cosine, Linear, PowerDecay, ScheduleFree, Stages
+from sgdtheory.training.schedules import SHAPES, ScheduleFree, Stages
 
 KINDS: dict[str, dict[str, type]] = {
     "model": {
@@ -26,15 +26,7 @@ KINDS: dict[str, dict[str, type]] = {
     },
     "data": {"teacher": Teacher, "digits": Digits, "arrays": Arrays, "stdlib": StandardLibrary, "tokens": Tokens},
     "optimizer": {"sgd": SGD, "adam": Adam, "sign": SignSGD, "muon": Muon},
-    "schedule": {
-        "constant": Constant,
-        "cosine": Cosine,
-        "linear": Linear,
-        "wsd": WSD,
-        "power": PowerDecay,
-        "stages": Stages,
-        "schedule_free": ScheduleFree,
-    },
+    "schedule": {name.replace("-", "_"): kind for name, kind in SHAPES.items()} | {"schedule_free": ScheduleFree},
 }
 DEFAULT_KINDS = {"model": "mlp", "data": "teacher", "optimizer": "adam", "schedule": "constant"}
 SPELLINGS: dict[tuple[type, str], str] = {(Tokens, "path"): "tokens", (ScheduleFree, "interpolation"): "beta1"}

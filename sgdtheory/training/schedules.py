@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass
 
-from sgdtheory.algorithms import WSD, Constant, Cosine, Linear, PowerDecay, Stages
+from sgdtheory.algorithms import KINDS, Shape
+from sgdtheory.algorithms import WSD as WSD
+from sgdtheory.algorithms import Constant as Constant
+from sgdtheory.algorithms import Cosine as Cosine
+from sgdtheory.algorithms import Linear as Linear
+from sgdtheory.algorithms import PowerDecay as PowerDecay
+from sgdtheory.algorithms import Stages as Stages
 from sgdtheory.training.fields import check_fields
 
 
@@ -32,5 +38,6 @@ class ScheduleFree:
         check_fields(self)
 
 
-Schedule = Constant | Cosine | Linear | WSD | PowerDecay | Stages | ScheduleFree
-ENDING = Cosine, Linear, WSD, PowerDecay  # which are over at schedule_steps
+SHAPES = KINDS["schedule"]
+Schedule = Shape | ScheduleFree
+ENDING = tuple(kind for kind in SHAPES.values() if kind not in (Constant, Stages))  # They are over at schedule_steps.

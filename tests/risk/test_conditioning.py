@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from tests.forced import forced
 from tests.risk.balls import risk
 
 LAST = st.LastIterate()
@@ -99,7 +100,8 @@ def test_digits_that_weight_decay_loses_are_stated():
     ]
     for problem, decay, batch, rate, steps in cases:
         method = st.SGD(weight_decay=decay)
-        seen = found(problem, method, LAST, batch, rate, steps)
+        with forced("constant"):  # The contour loses the digits. Another solver may keep them.
+            seen = found(problem, method, LAST, batch, rate, steps)
         assert_right(seen, risk(problem, method, LAST, batch, [(rate, int(steps))]))
         assert 0 < seen.relative_error <= 1
         assert seen.total > 0

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.risk.solvers import delayed_steps as late_steps
-from sgdtheory.risk.thresholds import Thresholds
+from sgdtheory.risk import moved_thresholds
 from tests.dense_delays import risks
 
 EIGENVALUES = np.array([1.0, 0.45, 0.1])
@@ -130,13 +129,14 @@ def test_a_drawn_delay_that_is_not_drawn_is_a_delay():
 
 
 @pytest.mark.parametrize("delay", [5, (0.4, 0.0, 0.6)])
-def test_compiled_steps_are_the_same(delay, monkeypatch):
+def test_compiled_steps_are_the_same(delay):
     shapes = {"schedule": st.Cosine(), "average": st.ExponentialAverage(window=0.3)}
     algorithm = st.Algorithm(st.DelayedSGD(delay), **shapes)
     setting = {"batch_size": 4, "learning_rate": 0.2, "num_samples": 4 * 120}
     plain = st.excess_risk(PROBLEM, **setting, algorithm=algorithm).total
-    monkeypatch.setattr(late_steps, "THRESHOLDS", Thresholds(compiled_from=1.0))
-    np.testing.assert_allclose(st.excess_risk(PROBLEM, **setting, algorithm=algorithm).total, plain, rtol=1e-12)
+    with moved_thresholds(compiled_from=1.0):
+        compiled = st.excess_risk(PROBLEM, **setting, algorithm=algorithm).total
+    np.testing.assert_allclose(compiled, plain, rtol=1e-12)
 
 
 def test_a_million_steps_at_a_delay_of_64_keep_the_laws_of_a_mean():

@@ -6,7 +6,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.problems import TrainingProblem, drawn_sample
-from sgdtheory.risk import Thresholds, as_one_pass, run_risks
+from sgdtheory.risk import as_one_pass, moved_thresholds, run_risks
 from sgdtheory.risk.systems.finite_sample import drivers_of
 from sgdtheory.risk.systems.mean_path import responses
 from sgdtheory.risk.systems.row_moments import RowMoments, divided, second_risks
@@ -267,7 +267,7 @@ def test_errors_are_stated():
 
 
 @pytest.mark.slow
-def test_most_errors_are_within_what_is_stated(monkeypatch):
+def test_most_errors_are_within_what_is_stated():
     """Of the diagonal theory and of the rows' own diagonals, against exact moments, in random settings."""
     random = np.random.default_rng(0)
     within = []
@@ -281,10 +281,8 @@ def test_most_errors_are_within_what_is_stated(monkeypatch):
         steps = int(np.exp(random.uniform(np.log(20), np.log(3000))))
         setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": LAST}
         exact = st.excess_risk(fresh.with_samples(size, seed), **setting)
-        for limits in (Thresholds(whole_sample=0), Thresholds(whole_sample=0, diagonal_sample=0)):
-            with monkeypatch.context() as patched:
-                for module in ("row_moments", "finite_sample"):
-                    patched.setattr(f"sgdtheory.risk.systems.{module}.THRESHOLDS", limits)
+        for limits in ({"whole_sample": 0}, {"whole_sample": 0, "diagonal_sample": 0}):
+            with moved_thresholds(**limits):
                 found = st.excess_risk(fresh.with_samples(size, seed), **setting)
             within.append(abs(found.total / exact.total - 1) <= found.relative_error)
     assert np.mean(within) > 0.85

@@ -62,26 +62,24 @@ def adam(vectors, gradient, rate, step, beta1, beta2, epsilon):
     return w - rate * unbiased[0] / (np.sqrt(unbiased[1]) + epsilon), m, v
 
 
-def nonlinear(method):
-    """As of `method_of`."""
-    settings = {name: value for name, value in vars(method).items() if name != "basis"}
-    if isinstance(method, st.algorithms.Adam):
-        return adam, settings, (True, False, False), 0
-    return (sign if isinstance(method, st.algorithms.SignSGD) else normalized), settings, (True, False), 0
+UPDATES = {  # class → update, which vectors begin at w_0 (the others begin at 0), and which vector is the iterate
+    st.SGD: (sgd, (True,), 0),
+    st.HeavyBall: (heavy_ball, (True, False), 0),
+    st.Nesterov: (nesterov, (True, False), 0),
+    st.ScheduleFree: (schedule_free, (True, True), 1),
+    st.AcceleratedSGD: (accelerated, (True, True), 0),
+    st.SignSGD: (sign, (True, False), 0),
+    st.NormalizedSGD: (normalized, (True, False), 0),
+    st.Adam: (adam, (True, False, False), 0),
+}
 
 
 def method_of(method):
-    """Update, its settings, which vectors begin at w_0 (the others at 0), and which is the iterate."""
-    settings = vars(method)
-    if isinstance(method, st.algorithms.NonlinearMethod):
-        return nonlinear(method)
-    if isinstance(method, st.HeavyBall | st.Nesterov):
-        return (heavy_ball if isinstance(method, st.HeavyBall) else nesterov), settings, (True, False), 0
-    if isinstance(method, st.ScheduleFree):
-        return schedule_free, settings, (True, True), 1
-    if isinstance(method, st.AcceleratedSGD):
-        return accelerated, settings, (True, True), 0
-    return sgd, settings, (True,), 0
+    """Return the update, its settings, which vectors begin at w_0, and which vector is the iterate."""
+    if type(method) not in UPDATES:
+        raise NotImplementedError(f"{type(method).__name__} has no update here: write it, and its line in UPDATES")
+    update, begins, iterate = UPDATES[type(method)]
+    return update, {name: value for name, value in vars(method).items() if name != "basis"}, begins, iterate
 
 
 class Regression:

@@ -170,7 +170,7 @@ class Segment:
     """The steps low … high − 1 of S runs, (S,) each, without a kink inside.
 
     Attributes:
-        ground: what the runs share.
+        setup: what the runs share.
         runs: S of them.
         low, high: numbers of steps.
         origin: (S,) steps at which the segments began that these are parts of: those of the last kinks.
