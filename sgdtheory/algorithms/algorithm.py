@@ -33,11 +33,10 @@ class Algorithm:
         1.318e-04 2.552e-04
 
     Args:
-        method: SGD(), HeavyBall(β), Nesterov(β), ScheduleFree(β), AcceleratedSGD(…), LocalSGD(K, H) or your own
-            LinearMethod; SignSGD(β), Lion(β₁, β₂), Adam(β₁, β₂), NormalizedSGD(); and for `simulate`
-            your own NonlinearMethod.
-        schedule: of the learning rate: Constant(), Cosine(), Linear(), WSD(), PowerDecay(p), Stages(…), an array (as
-            many stages of equal length; one step each for as many steps), Schedule(f) of your own, f a function of the
+        method: a method of docs/algorithms.md, such as SGD(), HeavyBall(β) or Adam(β₁, β₂); your own LinearMethod; and
+            for `simulate` your own NonlinearMethod.
+        schedule: of the learning rate: a shape of docs/algorithms.md, such as Cosine() or WSD(), an array (as many
+            stages of equal length; one step each for as many steps), Schedule(f) of your own, f a function of the
             fraction u = t/n, or a bare function of the step (optax's schedules), which does not stretch with the run.
         batch_schedule: the same, for the batch size.
         average: UniformAverage(), TailAverage(φ), ExponentialAverage(τ), LastIterate() or your own AbstractAverage.
@@ -131,9 +130,8 @@ def checked_algorithm(algorithm: object, *, linear: bool = True) -> Algorithm:
             clipped = "" if algorithm.clip_norm is None else f" with clip_norm={algorithm.clip_norm:g}"
             raise ValueError(
                 f"algorithm must be linear in the gradient where risks are exact, got {algorithm.method!r}{clipped}; "
-                "simulate takes it, excess_risk NormalizedSGD() without momentum, SignSGD(β), Lion(β₁, β₂) "
-                "and Adam(β₁, β₂) with β₁² < β₂, and problem.preconditioned(0.5) is exact for "
-                "what a preconditioner does"
+                "simulate takes it, excess_risk takes the methods with a deterministic equivalent "
+                "(docs/optimizers.md), and problem.preconditioned(0.5) is exact for what a preconditioner does"
             )
         return algorithm
     if isinstance(algorithm, LinearMethod | NonlinearMethod):

@@ -12,6 +12,8 @@ from typing import Any, Literal, Union
 
 import tyro
 
+from sgdtheory.algorithms import KINDS, NonlinearMethod
+
 OPTIONS = "options"  # flags that are in no group
 
 
@@ -72,7 +74,11 @@ def flags_of(kind: type, defaults: Mapping[str, Any]) -> list[Flag]:
 
 
 def field_texts(kind: type) -> dict[str, str]:
-    """Field → the sentence below it, of the class and of those that it extends; or as its FLAG_TEXTS has it."""
+    """Field → the sentence below it, of the class and of those that it extends; or as its FLAG_TEXTS has it.
+
+    `{nonlinear}` stands for the names of the methods that are not linear.
+    """
+    nonlinear = ", ".join(name for name, each in KINDS["method"].items() if issubclass(each, NonlinearMethod))
     found = {}
     for each in reversed(kind.__mro__):
         if "FLAG_TEXTS" in vars(each):
@@ -82,7 +88,8 @@ def field_texts(kind: type) -> dict[str, str]:
             assert isinstance(definition, ast.ClassDef)
             for field, below in zip(definition.body, definition.body[1:], strict=False):
                 if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
-                    found[ast.unparse(field.target)] = inspect.cleandoc(ast.literal_eval(below.value))
+                    text = inspect.cleandoc(ast.literal_eval(below.value))
+                    found[ast.unparse(field.target)] = text.replace("{nonlinear}", nonlinear)
     return found
 
 

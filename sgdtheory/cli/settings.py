@@ -153,7 +153,7 @@ class SettingsCommand(ProblemCommand):
     batch_size: tuple[float, ...]
     """Batch size B."""
     learning_rate: tuple[float, ...]
-    """Learning rate γ, in 1/λ_1; of sign, normalized, adam, lion, muon in units of the weights,
+    """Learning rate γ, in 1/λ_1; of {nonlinear} in units of the weights,
     w_0 − w* = √(s_i/λ_i)."""
     num_samples: tuple[float, ...]
     """Number of samples D; there are as many steps as they allow."""

@@ -29,7 +29,7 @@ class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCom
 
     Each of batch size, learning rate and number of samples takes one value or several of equal number. The theorem is
     about averaged SGD with a constant step, and is left out with another algorithm; so is a risk that theory does not
-    know. With infinitely many directions sign, normalized, adam, lion, muon and clipping need --simulated-dim.
+    know. With infinitely many directions methods that are not linear (sign, …) and clipping need --simulated-dim.
     """
 
     num_replicas: float = 1024

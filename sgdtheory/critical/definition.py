@@ -119,7 +119,7 @@ def critical_batch_size(
     Exact in whole batch sizes and steps (numbers of steps above 1e8 to 1e-8 relative). With fixed steps and γ every
     term of the risk falls with B; so n steps can do iff B = (1 + overhead) D/n can, and B* follows from the fewest.
 
-    Of SignSGD(), Adam() and NormalizedSGD(), by deterministic equivalents, to a few percent: small batches waste data
+    Of methods that are not linear, by deterministic equivalents, to a few percent: small batches waste data
     there, the risk is U-shaped in B, and beside the largest useful B there is a smallest one. Numbers of steps up to 16
     are all tried, and up to D = 400 all others; beyond, every minimum that a scan over log n shows. Where the stated
     error of the risk at B* or at the optimum is 5% or more, `remark` says what B* may be.

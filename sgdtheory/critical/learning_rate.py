@@ -57,7 +57,7 @@ def optimal_learning_rate(
     are not considered. ScheduleFree() and your own methods whose coefficients change with the step, and schedules that
     are functions of the step, have no such edge: their γ is searched up to where the risk after D samples exceeds 10⁴
     times the initial risk. Beyond, some 1 in 4000 random runs with B > 10³ had less risk, and none with B ≤ 512.
-    SignSGD(), Adam() and NormalizedSGD(), by deterministic equivalents, have no edge: the least minimum to some 3e-4 of
+    Methods that are not linear, by deterministic equivalents, have no edge: the least minimum to some 3e-4 of
     it (1e-3 beside a cliff, as after few steps), with the risk of `excess_risk`, its `relative_error` and, where that
     is 5% or more, a `remark`. Of passes over a finite sample (`with_samples`) the least minimum within a factor of 1000
     of γ about the first one found, 1e-5 of it in 60 random settings.

@@ -125,7 +125,7 @@ def optimal_schedule(
     of 20 problems with 65 to 100 steps, by 5% once. With at most 64 steps searches begin at smooth schedules,
     Chebyshev's steps in several orders and random ones, and from the best one with its steps in other orders or with
     one rate changed, until that leads to no better one. The least is taken; `agreeing` says how many searches ended
-    there. For SignSGD() and Adam() the risk is that of the deterministic equivalent, stepped through: the learning
+    there. For other methods the risk is that of the deterministic equivalent, stepped through: the learning
     rates of the last iterate at a constant batch size, without a bound above, up to 20,000 steps. There a fourth start
     rises first. With 1000 steps the search takes 20 s.
 
@@ -141,7 +141,7 @@ def optimal_schedule(
         batch_size: B, a whole number ≥ 1, of all batches; n = ⌊D/B⌋. None: B_t is found too.
         num_steps: n, where batch_size is None: n ≤ D whole steps. None: as many steps as samples, B = 1; where serial
             steps cost nothing nothing is better.
-        method: SGD(), or what has a deterministic equivalent: SignSGD(β), Adam(β₁, β₂).
+        method: SGD(), or a method whose deterministic equivalent couples directions by the loss alone, such as Adam().
         average: what is returned, the last iterate or an average, which is kept as it is.
         constant_learning_rate: whether one γ, stable with every B_t, is kept, and batch sizes alone vary.
 
@@ -178,7 +178,10 @@ def _check_method(method: LinearMethod | NonlinearMethod) -> None:
     """Plain SGD, or one that is not linear if its directions meet in the loss alone."""
     searched = EquivalentRuns.of(method) if isinstance(method, NonlinearMethod) else method == SGD()
     if not searched:
-        raise ValueError(f"method must be SGD(), or SignSGD() or Adam() in the basis of eigenvectors, got {method!r}")
+        raise ValueError(
+            "method must be SGD(), or one in the basis of eigenvectors whose deterministic equivalent couples "
+            f"directions by the loss alone, such as Adam(), got {method!r}"
+        )
 
 
 def _check_rates_alone(method: NonlinearMethod, ramp: bool, average: AbstractAverage, constant: bool) -> None:

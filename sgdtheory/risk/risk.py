@@ -75,8 +75,8 @@ def excess_risk(
     The bias of an exponential average, which falls as its start is forgotten, is right to 1e-10 of itself or to 5e-17
     of the initial risk, whichever is larger.
 
-    SignSGD(), Lion(), Adam() and NormalizedSGD(), which are not linear, by deterministic equivalents for many
-    directions (T37, T38, T54), which are within a few percent of the expected risk; γ is in units of the weights then.
+    Methods that are not linear, such as SignSGD() and Adam(), by deterministic equivalents for many directions (T37,
+    T38, T54; docs/optimizers.md), within a few percent of the expected risk; γ is in units of the weights then.
     SignSGD(basis=…) too, of up to 512 directions in seconds to minutes; of a random basis that is the risk of one
     rotation.
 
