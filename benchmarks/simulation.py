@@ -120,7 +120,7 @@ def _add_reference(table: Table, replicas: int, step: float) -> None:
 
 
 def _add_others(table: Table, each: float) -> None:
-    """What a user would otherwise write, a replica and step at B = 256."""
+    """Add the times of a replica and step at B = 256 of programs that a user would write without the library."""
     eigenvalue = np.arange(1.0, DIM + 1) ** -2.0
     rng = np.random.default_rng(0)
     root = np.sqrt(eigenvalue).astype(np.float32)

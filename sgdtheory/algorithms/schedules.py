@@ -29,7 +29,7 @@ Warmup = Annotated[
 
 @dataclass(frozen=True)
 class Shape:
-    """What every shape has: `f(u)` by `at(u)`, and the places where it is not smooth.
+    """Shape f(u) of a schedule, a function of the fraction u = t/n of the run, and its knots.
 
     With a warm-up fraction w, f = u/w for u < w, and what follows is a function of v = (u − w)/(1 − w).
     """
@@ -37,7 +37,7 @@ class Shape:
     smooth: ClassVar[bool] = True  # between its knots
 
     def at(self, fraction: Any, xp: Any = np) -> Any:
-        """f(u), elementwise; `xp` is the module of the arrays, numpy or jax.numpy."""
+        """Return f(u), elementwise; `xp` is the module of the arrays, numpy or jax.numpy."""
         warmup = getattr(self, "warmup", 0.0)
         if warmup == 0:
             return self._after(fraction, fraction, xp)
@@ -45,7 +45,7 @@ class Shape:
         return xp.where(fraction < warmup, fraction / warmup, self._after(fraction, rest, xp))
 
     def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:
-        """f after the warm-up: u, and v = (u − w)/(1 − w)."""
+        """Return f after the warm-up at u, given v = (u − w)/(1 − w) as well."""
         raise NotImplementedError
 
     def knots(self) -> tuple[float, ...]:
@@ -58,11 +58,11 @@ class Shape:
 
     @cached_property
     def flat(self) -> bool:
-        """Whether f is the same everywhere."""
+        """Return whether f is the same everywhere."""
         return self.smooth and not self.knots() and np.ptp(self.factors(np.arange(5), 5)) == 0
 
     def factors(self, step: ArrayLike, num_steps: float) -> np.ndarray:
-        """The factor at steps 0, 1, … of n steps, float64."""
+        """Return the factors at given steps of a run of n steps, float64."""
         return np.asarray(self.at(np.asarray(step, dtype=float) / num_steps), dtype=float)
 
 
@@ -92,7 +92,7 @@ class Constant(Shape):
 
 @dataclass(frozen=True)
 class _ToFinal(Shape):
-    """What shapes have that go from 1 to a value of one's own."""
+    """Base of the shapes that go from 1 to a value which the user chooses."""
 
     final: Annotated[
         float,
@@ -284,17 +284,17 @@ class Stages(Shape):
 
     @property
     def text(self) -> str:
-        """What `from_text` reads, to the last digit."""
+        """Return the text from which `from_text` makes the same stages, to the last digit."""
         pairs = zip(self.fractions, self.values, strict=True)
         return ",".join(":".join(repr(each).removesuffix(".0") for each in pair) for pair in pairs)
 
     def at(self, fraction: Any, xp: Any = np) -> Any:
-        """The value of the stage that u lies in."""
+        """Return the value of the stage that u lies in."""
         stage = xp.searchsorted(xp.asarray(self.fractions), fraction, side="right") - 1
         return xp.asarray(self.values)[stage]
 
     def knots(self) -> tuple[float, ...]:
-        """The starts of all stages but the first."""
+        """Return the starts of all stages but the first."""
         return self.fractions[1:]
 
 

@@ -41,17 +41,17 @@ class Flag:
 
     @property
     def positional(self) -> bool:
-        """Whether it is recognized by its place."""
+        """Return whether the argument is recognized by its place on the command line, not by a name."""
         return not self.spellings[0].startswith("-")
 
     @property
     def usage(self) -> str:
-        """How it is written."""
+        """Return the flag and its value as they are written on the command line."""
         return f"{self.spellings[0]} {self.value}".strip()
 
 
 def flags_of(kind: type, defaults: Mapping[str, Any]) -> list[Flag]:
-    """The flags of a command's dataclass, with `defaults` in the place of its own."""
+    """Return the flags of a command's dataclass, with `defaults` in the place of its own."""
     hints, texts = typing.get_type_hints(kind, include_extras=True), field_texts(kind)
     groups = {name: group for group, names in getattr(kind, "FLAG_GROUPS", {}).items() for name in names}
     found = []

@@ -36,7 +36,7 @@ def _type(field: FlatField) -> Any:
 
 
 def _text(field: FlatField) -> str:
-    """What the flag means: in each of the kinds that it belongs to, where that differs."""
+    """Return the help text of a flag, one for each kind that it belongs to where these differ."""
     if field.name in TEXTS:
         return TEXTS[field.name]
     texts = {each: _texts_of(kind)[name] for each, (kind, name) in field.homes.items()}
@@ -49,7 +49,7 @@ def _text(field: FlatField) -> str:
 
 
 def _texts_of(kind: type) -> dict[str, str]:
-    """Return the text of each field; those of a shape of the theory are annotated."""
+    """Return the text of each field of a kind: its docstring, or the annotation of a shape's parameter."""
     return field_texts(kind) | {name: said.text for name, said in parameters(kind).items()}
 
 

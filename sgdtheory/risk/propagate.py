@@ -45,6 +45,7 @@ def _kinds(moments: Moments, segment: Segment, by_steps: bool = False) -> np.nda
     few = np.where(
         kinds == "rounds", THRESHOLDS.rounds_by_steps * segment.runs.algorithm.method.period, THRESHOLDS.few_steps
     )
+    # A closed form costs the same for any number of steps, so that few steps are sooner taken one by one.
     short = segment.steps <= np.where(kinds == "smooth", _short(segment), few)
     return np.where(_has_overflowed(moments), "gone", np.where(short, "steps", kinds))
 
@@ -137,6 +138,7 @@ def propagate_rounds(moments: Moments, segment: Segment) -> Propagated:
     settling = np.maximum(THRESHOLDS.few_rounds, settling_steps(stage.spectrum, stage.keeping, noiseless))
     lost = (rest.steps <= THRESHOLDS.most_settling) & _loses_digits(first_round.moments, rest, stage, rounds)
     holds = (rounds > settling) & ~lost
+    # The closed form holds once oscillations have died out; where they last, rounds are applied one after the other.
     each = ~holds & ~lost & (rest.steps <= THRESHOLDS.most_steps) & (not segment.stops)
     parts = []
     if (indices := np.flatnonzero(~holds & ~each)).size:
@@ -187,6 +189,7 @@ def _loses_digits(moments: Moments, segment: Segment, stage: Stage | PeriodStage
         number: (S,) how often the stage is repeated.
     """
     largest_kept = THRESHOLDS.largest_growth * max(float(segment.setup.modes.signal.sum()), 1.0)
+    # Moments that have grown and then decay for long are forgotten; those that decay briefly still hide small modes.
     grown = np.einsum("dsiik->ds", moments.own).max(0) > largest_kept
     result = grown & (2 * stage.spectrum.slowest * number > -NEGLIGIBLE)
     if (going_on := np.flatnonzero(~grown & (segment.high < segment.runs.length))).size:
@@ -199,13 +202,11 @@ def _at_stops(stage: Stage, moments: Moments, segment: Segment, settled: float) 
     """Return the points of a single run at its stops: before oscillations have died out step by step."""
     low = float(segment.low[0])
     early = [stop for stop in segment.stops if stop <= settled]
-    first_round = (
-        [] if not early else propagate_by_steps(moments, segment.between(segment.low, np.array(early[-1:]))).points
-    )
+    points = [] if not early else propagate_by_steps(moments, segment.between(segment.low, np.array(early[-1:]))).points
     stops = sorted({*(stop for stop in segment.stops if stop > settled), float(segment.high[0])})
     again = np.zeros(len(stops), dtype=int)
     there = after(stage.select(again), at_runs(moments, again), np.array(stops) - low)
-    return _joined_stops(there, stops, first_round, segment)
+    return _joined_stops(there, stops, points, segment)
 
 
 def _joined_stops(there: MomentsAndSize, stops: list[float], points: list[Point], segment: Segment) -> Propagated:
@@ -221,6 +222,7 @@ def _joined_stops(there: MomentsAndSize, stops: list[float], points: list[Point]
 def _overflowed(moments: Moments, segment: Segment) -> Propagated:
     """Return the moments as they are, beyond the range of a float, and sums of an average that are so as well."""
     if segment.keeping is not None:
+        # The average has terms of the iterate, which is infinite, even where its sums are still finite.
         lost = (np.full_like(each, np.inf) for each in (moments.cross, moments.square))
         moments = Moments(moments.own, *lost)
     return propagated(moments, [point(stop, moments, segment.runs.output) for stop in segment.stops])

@@ -1,6 +1,7 @@
 """Algorithms in words: flags, texts and objects say the same; what does not matter or is missing is one sentence."""
 
 import dataclasses
+import re
 import typing
 
 import numpy as np
@@ -23,9 +24,18 @@ from sgdtheory.cli.path import PathCommand
 from sgdtheory.cli.risk import RiskCommand
 from tests.cli.text import RISK, cells, strict_json
 
+# Ranges of numbers that may lie beyond their sliders.
+RANGES = {
+    "weight_decay": (0.0, 1e3),
+    "final": (0.0, 3.0),
+    "exponent": (0.0, 5.0),
+    "long_step": (0.0, 50.0),
+    "window": (1e-9, 3.0),
+}
+
 
 def drawn(kind):
-    """Return a strategy of a class of the registry: any floats in the ranges of its sliders, words of its choices."""
+    """Return a strategy of a class of the registry: any floats in `RANGES` or those of its sliders, and its choices."""
     if kind is st.Stages:
         share = some.floats(0, 0.5)
         return some.builds(lambda u, *values: kind([0, u], values), some.floats(0.01, 0.99), share, share)
@@ -33,7 +43,7 @@ def drawn(kind):
     for name, said in parameters(kind).items():
         if said.slider:
             numbers = some.integers if isinstance(said.slider.step, int) else some.floats
-            fields[name] = numbers(said.slider.low, said.slider.high)
+            fields[name] = numbers(*RANGES.get(name, (said.slider.low, said.slider.high)))
         elif said.choice:
             fields[name] = some.sampled_from(said.choice.values or said.choice.words)
     return some.builds(or_rejected, some.just(kind), some.fixed_dictionaries(fields))
@@ -57,6 +67,19 @@ def having(part, setting):
     """Return the names of a part's kinds that have a setting, as an error lists them: "a, b or c"."""
     names = [name for name, kind in KINDS[part].items() if setting in settings_of_kind(part, kind)]
     return " or ".join([", ".join(names[:-1]), names[-1]])
+
+
+@pytest.mark.parametrize(
+    ("part", "setting", "names"),
+    [
+        ("method", "momentum", {"heavy-ball", "nesterov", "sign", "normalized", "muon"}),
+        ("method", "basis", {"sign", "adam", "lion"}),
+        ("schedule", "final", {"cosine", "linear"}),
+    ],
+)
+def test_kinds_that_have_a_setting(part, setting, names):
+    """The messages below list what `having` finds, so that it is compared with names that are written by hand."""
+    assert names <= set(re.split(", | or ", having(part, setting)))
 
 
 @given(algorithms)

@@ -161,7 +161,7 @@ class CoupledMemoryRun(CoupledRun):
 
 
 class _Gradient(NamedTuple):
-    """What gradients g add to m: g's rows on δ, Cov(g, δ), Cov(m, g) and Cov(g), (d, d) each."""
+    """Contribution of gradients g to m: g's rows on δ, Cov(g, δ), Cov(m, g) and Cov(g), (d, d) each."""
 
     follows: np.ndarray
     with_error: np.ndarray
@@ -191,7 +191,7 @@ def _noise(gain: np.ndarray, noise: np.ndarray, others: np.ndarray, own: np.ndar
 
 
 def _correlation(covariance: np.ndarray) -> np.ndarray:
-    """(d, d), 0 where a variance is."""
+    """Return the (d, d) correlations of a covariance, 0 where a variance is 0."""
     root = np.sqrt(np.maximum(np.diag(covariance), TINY))
     return np.clip(covariance / root[:, None] / root, -1, 1)
 
@@ -206,7 +206,7 @@ class CoupledSigns(CoupledReaction):
     basis: Basis
 
     def error(self, steps: float, batch: float) -> float:
-        """As measured."""
+        """Return the relative error that `benchmarks/equivalents.py` measured."""
         return ERROR
 
     def react(self, seen: Seen, batch: float) -> Reaction:

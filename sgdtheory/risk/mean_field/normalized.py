@@ -32,7 +32,14 @@ TINY = np.finfo(float).tiny
 
 
 class Directions(NamedTuple):
-    """What P steps begin with: a² and r (P, K); T and Σ λ E u² (P, 1); B (P, 1); nodes and weights of χ, (P, M)."""
+    """Directions at the beginning of P steps.
+
+    Attributes:
+        signal, spread: (P, K) a² and r.
+        loss, pull: (P, 1) T and Σ λ E u².
+        batch: (P, 1) B.
+        chi, share: (P, M) nodes and weights of χ.
+    """
 
     signal: np.ndarray
     spread: np.ndarray
@@ -48,7 +55,7 @@ class Directions(NamedTuple):
         return np.maximum(self.loss * trace + (chi_square - 1) * self.pull, TINY)
 
     def fall(self, ensemble: Ensemble, chi: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """(P, N, K) D at N nodes (χ, s)."""
+        """Return the (P, N, K) factors D at N nodes (χ, s)."""
         eigenvalue = ensemble.root**2
         far = np.empty((*place.shape, 2))
         far[..., 0] = self.loss
@@ -63,7 +70,9 @@ class Directions(NamedTuple):
 
 
 class Integrals(NamedTuple):
-    """What directions do to each other: over P steps and N nodes (χ, s), (P, N) each; S is E‖h‖² at χ² = B.
+    """Integrands by which directions act on each other, (P, N) each, of P steps and N nodes (χ, s).
+
+    S is E‖h‖² at χ² = B.
 
     Attributes:
         chi: χ.
@@ -80,12 +89,12 @@ class Integrals(NamedTuple):
     by_loss: np.ndarray
 
     def at(self, size: np.ndarray) -> "Integrals":
-        """With s, Φ ds and the derivative themselves, for another S: (P, 1)."""
+        """Return the integrands with s, Φ ds and the derivative themselves, for another S, (P, 1)."""
         return Integrals(self.chi, self.place / size, self.weight / size, self.own, self.by_loss / size)
 
 
 class Means(NamedTuple):
-    """Of h_i/‖h‖, (P, K) each: `E = √λ_i a_i gain`, `∂E/∂a_i = √λ_i slope`, `E (h_i/‖h‖)² = λ_i square`."""
+    """Means of h_i/‖h‖, (P, K) each: `E = √λ_i a_i gain`, `∂E/∂a_i = √λ_i slope`, `E (h_i/‖h‖)² = λ_i square`."""
 
     gain: np.ndarray
     slope: np.ndarray
