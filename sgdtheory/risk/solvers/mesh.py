@@ -171,7 +171,12 @@ class Mesh(NamedTuple):
 
 def panels_of(segment: Segment, oscillations: list[Oscillation | None]) -> list[Panels | None]:
     """Return the panels of each run, given its oscillation; None for a run that grows beyond the range of a float."""
-    probes = np.floor(np.linspace(segment.low, np.maximum(segment.high - 1, segment.low), GROWTH_PROBES, axis=1))
+    last = np.maximum(segment.high - 1, segment.low)
+    probes = np.linspace(segment.low, last, GROWTH_PROBES, axis=1)
+    if segment.runs.algorithm.method.step_dependence == "smooth":  # as a function of log t, which is fast at first
+        early = np.geomspace(segment.low + 1, last + 1, GROWTH_PROBES, axis=1) - 1
+        probes = np.sort(np.append(probes, early, axis=1), axis=1)
+    probes = np.floor(probes)
     rates = segment.runs.rates_at(probes)
     slowest = _slowest(segment, rates.max(1))
     growths = _growths(segment, probes, rates)

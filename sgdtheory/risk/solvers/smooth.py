@@ -45,7 +45,10 @@ def _first_panels(segment: Segment, oscillation: list[Oscillation | None]) -> np
     longest = np.full(settings, float(THRESHOLDS.few_steps))
     if segment.runs.output.size > 1 or segment.keeping is not None:  # second moments of one vector do not oscillate
         # from the kink on: of what is left of a segment they are the same, and panels begin at the same step
-        probes = np.floor(np.linspace(segment.origin, segment.high - 1, SETTLING_PROBES, axis=1))
+        # and beyond the steps that are taken anyway: next to none is averaged in the first steps of schedule-free SGD,
+        # which seemed never to settle where γλ > 2.
+        first = np.minimum(segment.origin + longest, segment.high - 1)
+        probes = np.floor(np.linspace(first, segment.high - 1, SETTLING_PROBES, axis=1))
         spectrum = step_spectrum(segment.runs.maps(probes, segment.setup.modes).propagator_decay)
         if oscillation[0]:
             slowly = segment.setup.resolution.turn / SHORTEST_PANEL
