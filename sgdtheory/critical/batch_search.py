@@ -1,56 +1,225 @@
-"""The largest batch size that reaches a risk with the learning rate tuned."""
+"""The batch size that attains the least risk with D samples, and the largest one that reaches a risk.
 
-from functools import partial
+With n and γ fixed every term of the risk (E1) falls with B. So n steps of at most D samples do best with B = ⌊D/n⌋, and
+a pair (B, n) is worth looking at only if neither can grow: some 2 √D pairs in all.
+"""
+
 from typing import NamedTuple
 
 import numpy as np
+from scipy.interpolate import Akima1DInterpolator
 
 from sgdtheory.critical.least_risk import LeastRisk
-from sgdtheory.critical.patterns import whole_numbers
-from sgdtheory.critical.step_search import PATTERN, ROUNDING, Enough, enough_before, fewest_enough
+from sgdtheory.critical.step_search import EVERY_FEW_STEPS, PATTERN, ROUNDING, fewest_enough
+
+# Up to this many samples every pair is tried, which is as fast as a search.
+EVERY_PAIR = 400.0
+# Batch sizes that are always tried for the least risk: what is attained by others is compared with them.
+SMALLEST_BATCHES = np.arange(1.0, 6.0)
+# Numbers of steps per decade that are tried first; oscillations of ρ(n) need more than smooth problems do.
+PER_DECADE = 3.0
+# Batch sizes for which the risk is estimated between those tried.
+ESTIMATED = 20000
+# The most promising of them are tried, so many at a time,
+TRIED_AT_ONCE = 8
+# in so many rounds, each with better estimates. Numbers of steps beside the three best are tried as well.
+ROUNDS = 4
+BESIDE = np.arange(-4.0, 5.0)
+# Estimates of log risk are taken to be off by so much at first, then by what they have been off by. A pair is tried
+# while its estimate is no higher above the least risk than MARGIN times that.
+ESTIMATE_OFF = 0.01
+MARGIN = 10.0
+# While the risk oscillates, everything within this factor of the best number of steps is tried.
+OSCILLATING = 1.2
+# Relative difference of risks that are the same: no B is preferred to 1 for less.
+SAME_RISK = 1e-8
+
+
+class Optimum(NamedTuple):
+    """B_opt, its best γ, and `R_opt(D) = min_B min_γ Δ(B, γ, D)`."""
+
+    batch: float
+    rate: float
+    risk: float
 
 
 class LargestBatch(NamedTuple):
-    """B, the same without its rounding, and of one larger than the least the fewest steps with which it can."""
+    """B, the same without its rounding, the fewest steps with which it reaches the risk, and γ."""
 
     batch: float
     real: float
-    enough: Enough | None = None
+    steps: float
+    rate: float
+
+
+def pairs(samples: float, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the (B, n) of at most so many samples in which neither can grow, next above the given B ≥ 1."""
+    steps = np.maximum(np.floor(samples / np.clip(batch, 1.0, samples) * (1 + ROUNDING)), 1.0)
+    found = np.unique(np.floor(samples / steps * (1 + ROUNDING)))
+    return found, np.floor(samples / found * (1 + ROUNDING))
+
+
+class _Tried:
+    """Pairs whose least risk is known, (K,), by B increasing; others are known roughly to be worse."""
+
+    def __init__(self, least_risk: LeastRisk, samples: float) -> None:
+        self.least_risk = least_risk
+        self.samples = samples
+        self.batch, self.steps, self.rate, self.risk = np.empty((4, 0))
+
+    def add(self, batch: np.ndarray) -> None:
+        """Try the pairs next above these batch sizes, those that are new."""
+        batch, steps = pairs(self.samples, batch)
+        new = ~np.isin(batch, self.batch) & (steps >= self.least_risk.tuned.first_steps)
+        if new.any():
+            goal = float(self.risk.min()) if self.risk.size else np.inf
+            found = self.least_risk(batch[new], steps[new], goal)
+            more = np.array([batch[new], steps[new], found.rate, found.risk])
+            columns = np.hstack([np.array([self.batch, self.steps, self.rate, self.risk]), more])
+            self.batch, self.steps, self.rate, self.risk = columns[:, np.argsort(columns[0])]
+
+    def estimate(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return log risks that are expected of (K,) pairs; inf of those that are known.
+
+        The risk is smooth in n but for the samples that nB leaves unused, each of which is worth what it costs: 1/D;
+        and for what tells n from n + 1, as parity or the length of a tail does.
+        """
+        unused = np.log(self.samples / (self.batch * self.steps))
+        values = np.log(self.risk) - unused
+        kind, known_kind = self._kind(batch, steps), self._kind(self.batch, self.steps)
+        near = np.abs(self.steps - self.steps[self.risk.argmin()]) <= BESIDE[-1]
+        offset = np.zeros(int(max(kind.max(), known_kind.max())) + 1)
+        for each in np.unique(known_kind[near]):
+            offset[each] = values[near & (known_kind == each)].mean() - values[near].mean()
+        curve = Akima1DInterpolator(np.log(self.batch), values - offset[known_kind])
+        smooth = curve(np.clip(np.log(batch), *np.log(self.batch[[0, -1]]))) + offset[kind]
+        return np.where(np.isin(batch, self.batch), np.inf, smooth + np.log(self.samples / (batch * steps)))
+
+    def _kind(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return n modulo the length of what repeats with n; 0 where n steps are like n + 1."""
+        tuned = self.least_risk.tuned
+        period = np.where(steps <= tuned.resonant * batch, max(2.0, tuned.pattern), max(1.0, tuned.pattern))
+        return (steps % period).astype(int)
+
+    def try_promising(self, batch: np.ndarray, steps: np.ndarray) -> None:
+        """Try the pairs of least estimates, as long as these leave a chance, and numbers of steps beside the best."""
+        off = ESTIMATE_OFF
+        for _ in range(ROUNDS):
+            estimate = self.estimate(batch, steps)
+            least = np.argsort(estimate)[:TRIED_AT_ONCE]
+            least = least[estimate[least] - MARGIN * off < np.log(self.risk.min())]
+            beside = (self.steps[np.argsort(self.risk)[:3]][:, None] + BESIDE).ravel()
+            self.add(np.append(batch[least], self.samples / np.maximum(beside, self.least_risk.tuned.first_steps)))
+            if not least.size:
+                break
+            found = self.risk[np.searchsorted(self.batch, batch[least])]
+            off = float(np.abs(np.log(found) - estimate[least]).max()) + SAME_RISK
+
+    def best(self) -> Optimum:
+        """Return the least one, known to all digits, as is every other that comes near it."""
+        before = np.inf
+        while self.risk.min() < before:
+            before = float(self.risk.min())
+            found = self.least_risk(self.batch, self.steps, before)
+            self.rate, self.risk = found.rate, found.risk
+        k = int(np.argmin(self.risk)) if self.risk.min() < self.risk[0] * (1 - SAME_RISK) else 0
+        return Optimum(float(self.batch[k]), float(self.rate[k]), float(self.risk[k]))
+
+
+def optimal_batch_size(least_risk: LeastRisk, samples: float) -> Optimum:
+    """Return the least risk with D samples (THEORY.md T12)."""
+    tried = _Tried(least_risk, samples)
+    if samples <= EVERY_PAIR:
+        tried.add(np.arange(1.0, np.floor(samples) + 1))
+        return tried.best()
+    few = np.arange(least_risk.tuned.first_steps, EVERY_FEW_STEPS + 1)
+    tried.add(SMALLEST_BATCHES)
+    largest = samples / EVERY_FEW_STEPS
+    number = int(PER_DECADE * np.log10(largest)) + 2
+    steps = np.floor(samples / np.geomspace(SMALLEST_BATCHES[-1], max(largest, SMALLEST_BATCHES[-1]), number))
+    tried.add(samples / steps)
+    tried.add(samples / few)
+    every, n = pairs(samples, np.append(np.arange(1.0, ESTIMATED), np.geomspace(1.0, samples, ESTIMATED)))
+    every, n = every[n > EVERY_FEW_STEPS], n[n > EVERY_FEW_STEPS]
+    tried.try_promising(every, n)
+    before = np.inf
+    while tried.risk.min() < before:
+        before = tried.risk.min()
+        best = tried.steps[int(tried.risk.argmin())]
+        if not EVERY_FEW_STEPS < best <= least_risk.tuned.oscillating:
+            break
+        tried.add(samples / np.arange(np.ceil(best / OSCILLATING), OSCILLATING * best))
+    return tried.best()
 
 
 def largest_batch(
-    tuned: LeastRisk,
-    budget: float,
-    target: float,
-    least: float,
-    *,
-    all_data: bool,
-    first: float | None = None,
-    guess: float = np.nan,
+    least_risk: LeastRisk, budget: float, target: float, least: Optimum, *, all_data: bool, first: float
 ) -> LargestBatch:
-    """Largest whole B with which `budget/B` steps or fewer reach the target; B = `least` does.
+    """Return the largest whole B with which budget/B steps or fewer reach the target; the least one does.
 
-    With n and γ fixed every term of the risk (E1) falls with B, and more γ are stable. So n steps can do iff
-    B = budget/n can: first the fewest steps for which a B that need not be whole can, then the first whole one below it
-    that can. With `all_data` a B counts only if it can with all ⌊budget/B⌋ steps. Fewer steps than `first` are not
-    looked at: by default those that teach nothing. A good `guess` of the fewest steps makes the search short.
+    First the fewest steps with which a B that need not be whole can, then the first whole one below it that can.
+
+    Args:
+        least_risk: the least risk of B and n.
+        budget: samples.
+        target: the risk to reach.
+        least: what is known to reach it.
+        all_data: whether a B counts only if it can with all ⌊budget/B⌋ steps.
+        first: fewer steps are not tried.
     """
-    if target >= tuned.initial_risk:
-        return LargestBatch(np.floor(budget), budget)  # a single step, which changes nothing, is enough
-    first = tuned.patterns.first_steps if first is None else first
-    found = fewest_enough(tuned, lambda n: budget / n, target, (first, np.floor(budget / least)), guess)
-    real = budget / found.steps
-    steps = found.steps
+    if target >= least_risk.tuned.initial_risk:
+        return LargestBatch(
+            np.floor(budget), budget, 1.0, least.rate
+        )  # a single step, which changes nothing, is enough
+    most = np.floor(budget / least.batch)
+    guess = _expected_steps(least_risk, budget, target)
+    ends = np.array([first - 1]), np.array([most])
+    fewest, rate = fewest_enough(least_risk, lambda n, _: budget / n, target, *ends, guess)
+    real = budget / fewest[0]
+    steps = fewest[0]
     batch = np.floor(real)
-    while batch > least:
+    while batch > least.batch:
         most = np.floor(budget / batch)
-        last = whole_numbers(max(steps, most - PATTERN), most)
-        possible = np.unique([most] if all_data else [steps, most, *last])
-        size = partial(np.full_like, fill_value=batch)
-        best = tuned.least(size(possible), possible)
-        enough = np.flatnonzero(best.risk <= target * (1 + ROUNDING))
-        if enough.size:
-            return LargestBatch(batch, real, enough_before(tuned, size, possible, best, int(enough[0]), target))
+        if all_data:
+            found = least_risk(np.array([batch]), np.array([most]), target)
+            enough = most if found.risk[0] <= target * (1 + ROUNDING) else np.inf
+            rate = found.rate
+        else:
+            enough, rate = _with_steps(least_risk, batch, steps, most, target)
+        if np.isfinite(enough):
+            return LargestBatch(float(batch), float(real), float(enough), float(rate[0]))
         steps = most + 1
         batch = min(np.floor(budget / steps), batch - 1)  # above 2^53 steps one more is none
-    return LargestBatch(least, real)
+    return LargestBatch(least.batch, float(max(real, least.batch)), np.nan, np.nan)
+
+
+def _expected_steps(least_risk: LeastRisk, budget: float, target: float) -> float:
+    """Return about how many steps reach a target with so many samples, if the known risks fall like 1/samples."""
+    batch, steps, risk = least_risk.known()
+    order = np.argsort(steps)
+    steps, margin = np.log(steps[order]), np.log((risk * batch * steps)[order] / (target * budget))
+    k = int(np.argmax(margin <= 0))
+    if k == 0:
+        return np.nan
+    return float(np.exp(np.interp(0.0, margin[[k, k - 1]], steps[[k, k - 1]])))
+
+
+def _with_steps(
+    least_risk: LeastRisk, batch: float, low: float, high: float, target: float
+) -> tuple[float, np.ndarray]:
+    """Return the fewest steps from low to high with which B reaches the target, and γ; inf where none do.
+
+    The risk may rise with n, so that not only the most are tried.
+    """
+    possible = np.unique([low, high, *np.arange(max(low, high - PATTERN), high + 1)])
+    found = least_risk(np.full(possible.shape, batch), possible, target)
+    enough = np.flatnonzero(found.risk <= target * (1 + ROUNDING))
+    if not enough.size:
+        return np.inf, found.rate
+    k = int(enough[0])
+    if possible[k] == low:
+        return low, found.rate[[k]]
+    steps, rate = fewest_enough(
+        least_risk, lambda n, _: np.full_like(n, batch), target, np.array([low - 1]), possible[[k]]
+    )
+    return float(steps[0]), rate

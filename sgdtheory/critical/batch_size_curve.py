@@ -1,4 +1,4 @@
-"""What each batch size attains with D samples, and what it needs to attain the best."""
+"""The curve of batch sizes: the risk that each attains with D samples, and the samples that it needs for the best."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ SMALLEST_OVERHEAD = 1e-6  # a smaller one, or a smaller risk_factor − 1, is re
 
 @dataclass(frozen=True)
 class BatchSizeCurve:
-    """What each batch size attains with D samples, and what it needs to attain the best. Arrays (K,).
+    """The risk that each batch size attains with D samples, and the samples that it needs for the best. Arrays (K,).
 
     Attributes:
         batch_size: B, increasing whole numbers.
@@ -56,7 +56,7 @@ class BatchSizeCurve:
         return self._last_below(excess, checked_risk_factor(risk_factor) - 1, "risk_factor")
 
     def _last_below(self, values: np.ndarray, limit: float, name: str) -> float:
-        """Where the interpolant of log values in log B last leaves what is below the limit."""
+        """Return where the interpolant of log values in log B last crosses the limit from below."""
         limit = max(limit, SMALLEST_OVERHEAD)
         finite = np.isfinite(values)
         sizes = self.batch_size[finite]

@@ -9,15 +9,13 @@ from numpy.typing import ArrayLike
 from sgdtheory._common.arguments import positive_number
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import Algorithm, require_stretching
-from sgdtheory.critical.basins import FollowedRisk
-from sgdtheory.critical.batch_search import LargestBatch, largest_batch
+from sgdtheory.critical.batch_search import Optimum, largest_batch, optimal_batch_size
 from sgdtheory.critical.batch_size_curve import BatchSizeCurve, checked_risk_factor
 from sgdtheory.critical.curve_search import REACH, batch_size_curve
 from sgdtheory.critical.data_sizes import checked_samples, require_learnt, require_several_steps
 from sgdtheory.critical.least_risk import LeastRisk
-from sgdtheory.critical.optimal_batch import optimal_batch_size, remark_on_one_step, remark_on_optimum
 from sgdtheory.critical.stated_errors import remark_on_errors
-from sgdtheory.critical.step_search import ROUNDING, Enough
+from sgdtheory.critical.step_search import ROUNDING
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 from sgdtheory.critical.tuned_risk import TunedRisk
 from sgdtheory.critical.useful_batches import steps_to, useful_batch_sizes
@@ -165,7 +163,7 @@ def critical_batch_size(
         if tuned is None:  # its searches begin where others have ended: by itself, each D has one answer
             return _solve_equivalent(TunedEquivalent(problem, algorithm), *asked)
         each = size / tuned.workers
-        return of_all_workers(_solve(FollowedRisk(tuned, each), each, *asked[1:]), tuned.workers)
+        return of_all_workers(_solve(LeastRisk(tuned), each, *asked[1:]), tuned.workers)
 
     found = [solved(float(value)) for value in samples.flat]
     if samples.ndim == 0:
@@ -188,39 +186,62 @@ def of_all_workers(found: CriticalBatchSize, workers: int) -> CriticalBatchSize:
 
 
 def _solve(
-    tuned: LeastRisk, samples: float, overhead: float, risk_factor: float, with_curve: bool
+    least_risk: LeastRisk, samples: float, overhead: float, risk_factor: float, with_curve: bool
 ) -> CriticalBatchSize:
-    best, rate, risk, relaxed = optimal_batch_size(tuned, samples)
-    remark = remark_on_optimum(tuned, best, (1 + overhead) * samples, risk)
-    require_learnt(tuned, samples, risk)
-    require_several_steps(samples, np.floor(samples / best))
-
-    def largest(budget: float, target: float, all_data: bool, first: float | None = None) -> LargestBatch:
-        budget *= 1 + ROUNDING
-        guess = relaxed.steps_about(budget, target) if relaxed else np.nan
-        return largest_batch(tuned, budget, target, best, guess=guess, all_data=all_data, first=first)
-
+    best = optimal_batch_size(least_risk, samples)
+    budget = (1 + overhead) * samples * (1 + ROUNDING)
+    remark = remark_on_optimum(least_risk, best, budget)
+    require_learnt(least_risk.tuned, samples, best.risk)
+    steps = float(np.floor(samples / best.batch))
+    require_several_steps(samples, steps)
     # One step with more than D samples at once is no batch size of D samples, even if it reaches what they attain.
-    found = largest((1 + overhead) * samples, risk, all_data=False, first=2.0)
-    keeping = largest(samples, risk_factor * risk, all_data=True).batch
+    found = largest_batch(least_risk, budget, best.risk, best, all_data=False, first=2.0)
+    rounded = samples * (1 + ROUNDING)
+    keeping = largest_batch(
+        least_risk, rounded, risk_factor * best.risk, best, all_data=True, first=least_risk.tuned.first_steps
+    ).batch
     critical = found.batch
     _require_within(critical, samples, overhead)
-    # one that is the best already reaches its own risk with all data
-    needed = found.enough or Enough(np.floor(samples / best), rate)
+    alone = critical == best.batch  # one that is the best already reaches its own risk with all data
     return CriticalBatchSize(
-        batch_size=float(critical),
-        learning_rate=needed.rate,
-        num_steps=needed.steps,
-        real_batch_size=float(found.real),
-        optimal_risk=risk,
-        optimal_batch_size=best,
-        optimal_learning_rate=rate,
-        rate_batch_size=float(keeping),
+        batch_size=critical,
+        learning_rate=best.rate if alone else found.rate,
+        num_steps=steps if alone else found.steps,
+        real_batch_size=found.real,
+        optimal_risk=best.risk,
+        optimal_batch_size=best.batch,
+        optimal_learning_rate=best.rate,
+        rate_batch_size=keeping,
         num_samples=samples,
         overhead=overhead,
         risk_factor=risk_factor,
-        curves=(batch_size_curve(tuned, samples, risk, (best, critical, keeping)),) if with_curve else (),
+        curves=(batch_size_curve(least_risk, samples, best.risk, (best.batch, critical, keeping)),)
+        if with_curve
+        else (),
         remark=remark,
+    )
+
+
+def remark_on_optimum(least_risk: LeastRisk, best: Optimum, budget: float) -> str:
+    """Return the caveats of B*, given that (1 + ω) D samples may be used."""
+    remarks = []
+    if least_risk.tuned.problem.noise_variance == 0:
+        remarks.append("without label noise the critical batch size is limited by the stability edge alone")
+    elif best.batch > 1:
+        remarks.append(
+            "the optimal risk is attained at a batch size above 1 (optimal_batch_size); smaller ones need more data"
+        )
+    one = least_risk(np.array([budget]), np.ones(1), best.risk)
+    if least_risk.tuned.first_steps == 1 and one.risk[0] <= best.risk:
+        remarks.append(remark_on_one_step(budget * least_risk.tuned.workers))
+    return "; ".join(remarks)
+
+
+def remark_on_one_step(budget: float) -> str:
+    """Return the remark that one step with (1 + ω) D samples reaches the optimal risk as well."""
+    return (
+        f"one step with {budget:g} samples reaches the optimal risk as well; B* is the largest of at most num_samples, "
+        "and takes two steps or more"
     )
 
 

@@ -6,20 +6,25 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy.optimize import elementwise
 
-from sgdtheory.critical.swings import LEAST_RISK
+from sgdtheory.critical.rate_search import LEAST_RISK
 
-NODES = 24  # Chebyshev's points of a decade of B
-RESOLVED = 1e-10  # of log γ: what the last polynomials may hold; edges that are not as smooth are looked for one by one
-MOST_DECADES = 8  # of B: of larger ones few are asked for
-BELOW_EDGE = 1e-6  # of the edge with fewer samples in a batch: from there on that with more is looked for
+# Edges of a decade of B are interpolated from so many Chebyshev points, where the last two coefficients of log γ are
+# below the second number; edges that are not as smooth are looked for one by one.
+NODES, RESOLVED = 24, 1e-10
+# Edges beyond so many decades of B are looked for one by one, because few are asked for.
+MOST_DECADES = 8
+# The search for an edge begins this share below that of a smaller batch size, which is no larger.
+BELOW_EDGE = 1e-6
 # A run whose risk exceeds this many times the initial risk has diverged. A smaller factor ends the range before minima
 # at larger γ: of 3,909 random runs of schedule-free SGD (1 to 7 directions, up to 100 steps, B from 10³ to 10¹⁵) 84
 # have their least risk beyond a factor of 10, 6 beyond 10³ and 1 beyond this one; of 3,884 runs with B ≤ 512 none
 # beyond 1.5.
 DIVERGED = 1e4
-LARGEST_EXPONENT = 30  # 2^30/λ_1 ends the range of γ where runs do not diverge at all, as those that take no step.
-REFINED = 0.25  # Ends are known to this over n where steps resonate: minima there are as narrow as 1/n of the end.
-COARSEST = 0.1  # They are never known worse than this, relative, after few steps.
+# 2^30/λ_1 ends the range of γ where runs do not diverge at all, as those that take no step.
+LARGEST_EXPONENT = 30
+# Ends are known to the first number over n where steps resonate, since minima there are as narrow as 1/n of the end,
+# and no worse than the second number after few steps.
+REFINED, COARSEST = 0.25, 0.1
 
 EdgesOf = Callable[[np.ndarray, float], np.ndarray]  # of B, and of a γ that is known to be stable with these
 RiskOf = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]  # of B, γ and n
@@ -43,20 +48,20 @@ class Edges:
         self.decades: dict[int, np.ndarray | None] = {}
 
     def __call__(self, batch: np.ndarray) -> np.ndarray:
-        """(P,) edges."""
+        """Return the (P,) edges."""
         new = np.setdiff1d(batch, list(self.known))
         alone = np.ones(new.size, dtype=bool)
         if self.between:
             decades = np.floor(np.log10(new)).astype(int)
             for decade in np.unique(decades).tolist():
-                some = decades == decade
+                inside = decades == decade
                 if (series := self._series(decade)) is not None:
-                    found = np.exp(chebyshev.chebval(2 * (np.log10(new[some]) - decade) - 1, series))
-                    self.known.update(zip(new[some].tolist(), found.tolist(), strict=True))
-                    alone &= ~some
+                    found = np.exp(chebyshev.chebval(2 * (np.log10(new[inside]) - decade) - 1, series))
+                    self.known.update(zip(new[inside].tolist(), found.tolist(), strict=True))
+                    alone &= ~inside
         if alone.any():
             self._look(new[alone])
-        return np.array([self.known[each] for each in batch.tolist()])
+        return np.array([self.known[size] for size in batch.tolist()])
 
     def _look(self, batch: np.ndarray) -> np.ndarray:
         stable = max((edge for size, edge in self.known.items() if size <= batch[0]), default=0.0)
@@ -65,7 +70,7 @@ class Edges:
         return found
 
     def _series(self, decade: int) -> np.ndarray | None:
-        """Chebyshev's coefficients of log γ in a decade; None where it is not smooth, or noise is next to nothing."""
+        """Return Chebyshev's coefficients of log γ in a decade; None where it is not smooth."""
         if decade not in self.decades:
             self.decades[decade] = None
             if 0 <= decade <= MOST_DECADES:
@@ -108,7 +113,7 @@ class DivergingRates:
         self.refined: dict[tuple[float, float], float] = {}
 
     def __call__(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """(P,) ends of the range of γ."""
+        """Return the (P,) ends of the range of γ."""
         steps = np.maximum(steps, self.fewest)
         ends = self.coarse(batch, steps)
         for k in np.flatnonzero(steps <= self.resonant * batch).tolist():
@@ -120,7 +125,7 @@ class DivergingRates:
         return ends
 
     def coarse(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """(P,) powers of two of 1/λ_1, at which runs have diverged with these B, or larger ones, and about these n."""
+        """Return the (P,) powers of two of 1/λ_1 at which runs with about these n, and B or more, have diverged."""
         sizes = 2 ** np.ceil(np.log2(batch))
         steps = np.maximum(steps, self.fewest)
         if not self.stretching:
@@ -131,12 +136,12 @@ class DivergingRates:
 
     def _exponents(self, sizes: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         keys = list(zip(sizes.tolist(), numbers.tolist(), strict=True))
-        if new := [each for each in dict.fromkeys(keys) if each not in self.exponents]:
+        if new := [key for key in dict.fromkeys(keys) if key not in self.exponents]:
             self.exponents.update(zip(new, self._climb(*np.array(new).T).tolist(), strict=True))
-        return np.array([self.exponents[each] for each in keys])
+        return np.array([self.exponents[key] for key in keys])
 
     def _climb(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """(P,) the first k ≤ `LARGEST_EXPONENT` with which 2^k/λ_1 has diverged, where 2^(k − 1)/λ_1 has not."""
+        """Return the (P,) first k ≤ `LARGEST_EXPONENT` with which 2^k/λ_1 has diverged, where 2^(k − 1)/λ_1 has not."""
         exponent = np.zeros(batch.size, dtype=int)
         down = self._diverged(batch, self.unit * 2.0**exponent, steps)
         step = np.where(down, -1, 1)

@@ -1,135 +1,161 @@
 """The fewest steps with which a risk is reached."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.critical.least_risk import LeastRisk, Tuned
-from sgdtheory.critical.patterns import EVERY_FEW_STEPS, TAILS, whole_numbers
+from sgdtheory.critical.least_risk import LeastRisk
+from sgdtheory.critical.tuned_risk import TunedRisk
 
-EVERY_RESONANT_STEPS = 64  # up to this many, where steps resonate, every n is tried: parity decides there
-STEPS_AT_ONCE = 8  # of those: enough for most answers to be among the first
-# where steps ripple: down to this share of steps that are enough, or so many fewer, all are tried
-LOOK_BACK = 0.7
-MOST_LOOKED_BACK = 64
-PATTERN = 8  # numbers of steps in a row: overshooting steps tell odd from even, stages and tails longer patterns
-ROUNDING = 1e-12  # relative: (1 + overhead) D is not lowered by a sample through rounding
-STEPS_RESOLUTION = 1e-8  # relative: numbers of steps above 1e8 are found to this accuracy
-GUESSED = np.log(1.1)  # of log n: how far from its guess a number of steps is looked for at first
-LONGEST_JUMP = 10.0  # of log n in the search for enough steps: the risk may be flat at first
-NEARER = 0.1  # of the square of the width of a bracket, in log n: how far from a line to look
+# Up to so many steps every n is tried, and up to twice as many where the batch is small beside them: the least risk is
+# no smooth function of n there, and one step may be better than the next few.
+EVERY_FEW_STEPS = 40.0
+EVERY_RESONANT_STEPS = 64.0
+# Numbers of steps of a question that are tried at once; most answers are among the first.
+STEPS_AT_ONCE = 8
+# Numbers of steps below the one found that are tried: stages, tails and rounds have a pattern in n.
+PATTERN = 8.0
+# Where the risk oscillates, these distances below are looked at, and none below this share of the number found.
+LOOK_BACK = np.array([12.0, 16, 24, 32, 48, 64])
+LOOK_BACK_SHARE = 0.7
+# Relative rounding by which (1 + ω) D samples or a target may be exceeded.
+ROUNDING = 1e-12
+# Numbers of steps above 1e8 are found to this relative accuracy.
+STEPS_RESOLUTION = 1e-8
+# Largest step in log n upwards. The risk may be flat at first.
+LONGEST_JUMP = np.log(100.0)
+# A risk that falls by less than e^−NO_FALL on the way to FAR times the steps falls no more.
+FAR = 20.0
+NO_FALL = 1e-4
+# Of the square of the width of a bracket in log n: how far from where a line crosses the target to look.
+NEARER = 0.1
 
-BatchOf = Callable[[np.ndarray], np.ndarray]  # of numbers of steps
-Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of n, and of which question
+# How far on both sides of a guess to look first, in log n.
+GUESS_OFF = 0.05
+
+BatchOf = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of n, and of the question that it belongs to
+Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-class Enough(NamedTuple):
-    """The fewest steps that reach a risk, and their best γ."""
+def fewest_enough(
+    least_risk: LeastRisk, batch: BatchOf, target: float, low: np.ndarray, high: np.ndarray, guess: float = np.nan
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each of Q questions the fewest n in (low, high] that reach a target, and a γ; else inf and nan.
 
-    steps: float
-    rate: float
+    Few steps are all tried. Then n grows until it is enough, the crossing is searched as if there were one, and numbers
+    below it are tried where they may be enough as well.
 
-    @classmethod
-    def at(cls, steps: np.ndarray, best: Tuned, k: int) -> "Enough":
-        """The k-th of (K,) numbers of steps."""
-        return cls(float(steps[k]), float(best.rate[k]))
-
-
-def fewest_enough(tuned: LeastRisk, batch: BatchOf, target: float, ends: tuple[float, float], guess: float) -> Enough:
-    """Fewest n between the ends that reach the target with batch size `batch(n)`; the larger does.
-
-    Few steps are all tried: there the least risk may rise and fall with n, and one step be better than the next few.
+    Args:
+        least_risk: the least risk of B and n.
+        batch: B of n and the index of a question.
+        target: the risk to reach.
+        low, high: (Q,) whole numbers; high may be inf.
+        guess: about where the answer is expected, if it is known.
     """
-    first, high = ends
-    low = tuned.out_of_reach.fewest(target, high)
-    few = whole_numbers(max(low, first), min(high, EVERY_RESONANT_STEPS))
-    few = few[(few <= EVERY_FEW_STEPS) | (few <= tuned.patterns.resonant * batch(few))]
-    few = few[tuned.out_of_reach.possible(few, target)]
-    for start in range(0, few.size, STEPS_AT_ONCE):
-        some = few[start : start + STEPS_AT_ONCE]
-        best = tuned.least(batch(some), some)
-        enough = np.flatnonzero(best.risk <= target * (1 + ROUNDING))
-        if enough.size:
-            return Enough.at(some, best, int(enough[0]))
-        low = max(low, float(some[-1]))
-    if low >= high:
-        best = tuned.least(batch(np.array([high])), np.array([high]))
-        return Enough.at(np.array([high]), best, 0)
-    within = bracket(_margin(tuned, batch, target), low, high, guess)
-    return _crossed(tuned, batch, target, within, low)
+    tuned = least_risk.tuned
+    steps = np.full(low.shape, np.inf)
+    rate = np.full(low.shape, np.nan)
+    resonant = tuned.resonant * batch(low + 1, np.arange(low.size)) >= EVERY_RESONANT_STEPS
+    tops = np.minimum(high, np.where(resonant, EVERY_RESONANT_STEPS, EVERY_FEW_STEPS))
+    done = low.copy()
+
+    def margin(number: np.ndarray, question: np.ndarray) -> np.ndarray:
+        return np.log(least_risk(batch(number, question), number, target).risk / target)
+
+    def tried(number: np.ndarray, question: np.ndarray) -> np.ndarray:
+        """Try (K,) numbers of steps, sorted for each question; return their margins and keep the fewest enough."""
+        if not number.size:
+            return number
+        found = least_risk(batch(number, question), number, target)
+        for k in np.flatnonzero(found.risk <= target * (1 + ROUNDING))[::-1]:  # the fewest last
+            if number[k] < steps[question[k]]:
+                steps[question[k]], rate[question[k]] = number[k], found.rate[k]
+        return np.log(found.risk / target)
+
+    at_once = STEPS_AT_ONCE
+    while (unanswered := np.flatnonzero(np.isinf(steps) & (done < tops))).size:
+        last = np.minimum(done[unanswered] + at_once, tops[unanswered])
+        tried(*_ranges(done[unanswered] + 1, last, unanswered))
+        done[unanswered] = last
+        at_once *= 2
+    unanswered = np.flatnonzero(np.isinf(steps) & (done < high))
+    if unanswered.size:
+        ends, margins, reached = _bracket(margin, done[unanswered], high[unanswered], unanswered, guess)
+        unanswered = unanswered[reached]
+        found = fewest_steps(lambda n, q: margin(n, unanswered[q]), ends[:, reached], margins[:, reached])
+        steps[unanswered] = found
+        rate[unanswered] = least_risk(batch(found, unanswered), found, target).rate
+        _look_back(tuned, tried, steps, done, unanswered)
+    return steps, rate
 
 
-def _margin(tuned: LeastRisk, batch: BatchOf, target: float) -> Margin:
-    return lambda steps, _: np.log(tuned.least(batch(steps), steps).risk / target)
+def _ranges(first: np.ndarray, last: np.ndarray, question: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return all numbers from first to last of each question, and the questions that they belong to."""
+    counts = np.maximum(last + 1 - first, 0).astype(int)
+    numbers = [low + np.arange(float(count)) for low, count in zip(first, counts, strict=True)]
+    return np.concatenate(numbers), np.repeat(question, counts)
 
 
-def _crossed(
-    tuned: LeastRisk, batch: BatchOf, target: float, within: tuple[np.ndarray, np.ndarray], low: float
-) -> Enough:
-    """The fewest steps within a bracket, its ends and the margins there, or a few less, above `low`."""
-    steps = fewest_steps(_margin(tuned, batch, target), *within)
-    best = tuned.least(batch(steps), steps)
-    return enough_in_ripples(tuned, batch, low, Enough.at(steps, best, 0), target)
+def _look_back(
+    tuned: TunedRisk, tried: Callable[..., np.ndarray], steps: np.ndarray, low: np.ndarray, questions: np.ndarray
+) -> None:
+    """Try numbers a little below those found, as long as some of them are enough.
 
-
-def enough_before(tuned: LeastRisk, batch: BatchOf, steps: np.ndarray, best: Tuned, k: int, target: float) -> Enough:
-    """The fewest steps that reach the target, where of (K,) numbers the k-th is the first and fewer than all do not."""
-    found = Enough.at(steps, best, k)
-    if steps[k] == steps[0] + k:
-        return found  # every number has been looked at
-    if steps[k] == steps[k - 1] + 1:
-        return enough_in_ripples(tuned, batch, steps[0], found, target)
-    margins = np.log(best.risk[k - 1 : k + 1, None] / target)
-    return _crossed(tuned, batch, target, (steps[k - 1 : k + 1, None], margins), steps[0])
-
-
-def enough_in_ripples(tuned: LeastRisk, batch: BatchOf, low: float, found: Enough, target: float) -> Enough:
-    """The fewest steps above `low`, a little below those found, that are enough too.
-
-    Momentum swings on for a while, tails of ⌈φn⌉ iterates are longer than φn by more or less, and so are stages.
+    Where the risk oscillates with n all of many are tried, unless their margins fall with n at all distances.
     """
-    patterns = tuned.patterns
-    end = found.steps
-    ever = 0.0 if patterns.plain else max(PATTERN, np.ceil(patterns.fraction and TAILS / patterns.fraction))
-    while back := MOST_LOOKED_BACK if found.steps <= patterns.restless else ever:
-        first = max(np.ceil(LOOK_BACK * found.steps), found.steps - back, low + 1, 2.0)
-        steps = whole_numbers(first, end - 1)
-        if not steps.size:
-            break
-        best = tuned.least(batch(steps), steps)
-        enough = np.flatnonzero(best.risk <= target * (1 + ROUNDING))
-        if not enough.size:
-            break
-        found = Enough.at(steps, best, int(enough[0]))
-        end = first
-    return found
+    if tuned.plain:
+        return  # odd numbers are never enough long before even ones are, and both have been tried
+    near = max(PATTERN, tuned.pattern)
+    for question in questions.tolist():
+        while True:
+            found = steps[question]
+            first = max(np.ceil(LOOK_BACK_SHARE * found), low[question] + 1)
+            back = np.arange(1.0, near + 1)
+            if found <= tuned.oscillating:
+                back = np.union1d(back, LOOK_BACK)
+            number = np.maximum(found - back, first)
+            number = np.unique(number[number < found])
+            margins = tried(number, np.full(number.size, question))
+            if found <= tuned.oscillating and (np.diff(margins) > 0).any():
+                tried(*_ranges(number[:1], np.array([found - 1]), np.array([question])))
+            if steps[question] == found:
+                break
 
 
-def bracket(margin: Margin, low: float, high: float, guess: float) -> tuple[np.ndarray, np.ndarray]:
-    """(2, 1) ends of a bracket for `fewest_steps` and the margins there: about a guess, all of low … high without one.
+def _bracket(
+    margin: Margin, low: np.ndarray, high: np.ndarray, question: np.ndarray, guess: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (2, Q) numbers of steps of which the larger is enough, their margins, and (Q,) whether there is one.
 
-    Outwards from the guess by as much as a line through the two margins asks for and half as much again.
+    Upwards from just below the guess, or from `low`, which is not enough, by what a line through the last two margins
+    asks for and a little more.
     """
-    about = 2 * np.round(np.exp(np.log(guess) + GUESSED * np.array([-1, 1])) / 2)
-    ends = np.clip(about, low, high) if np.isfinite(guess) else np.array([low, high])
-    if ends[0] == ends[1]:
-        ends = np.array([low, high])
-    margins = margin(ends, np.zeros(2, dtype=int))
-    while (down := margins[0] <= 0 and ends[0] > low) or (margins[1] > 0 and ends[1] < high):
-        width = np.log(ends[1] / ends[0])
-        slope = (margins[0] - margins[1]) / width
-        distance = np.abs(margins).min()
-        jump = width + min(1.5 * distance / slope if slope > 0 else LONGEST_JUMP, LONGEST_JUMP)
-        if down:
-            new = max(low, 2 * np.floor(ends[0] * np.exp(-jump) / 2))
-            ends = np.array([new, ends[0]])
-        else:
-            new = min(high, 2 * np.ceil(ends[1] * np.exp(jump) / 2))
-            ends = np.array([ends[1], new])
-        value = margin(np.array([new]), np.zeros(1, dtype=int))[0]
-        margins = np.array([value, margins[0]] if down else [margins[1], value])
-    return ends[:, None], margins[:, None]
+    low = np.maximum(low, 1.0)
+    below, beyond = (np.clip(_even(guess * np.exp(side * GUESS_OFF)), low, high) for side in (-1, 1))
+    if (low < below).all():
+        pair = margin(np.append(below, beyond), np.tile(question, 2)).reshape(2, -1)
+        if (pair[0] <= 0).any():
+            return _bracket(margin, low, below, question, np.nan)
+        low, above, new, value = below, pair[0], beyond, pair[1]
+    else:
+        above = np.maximum(margin(low, question), 1e-9)
+        new = np.minimum(_even(1.01 * low * np.exp(np.minimum(above, LONGEST_JUMP))), high)
+        value = margin(new, question)
+    lost = np.zeros(low.size, dtype=bool)
+    while (short := np.flatnonzero((value > 0) & (new < high) & ~lost)).size:
+        slope = (above[short] - value[short]) / np.log(new[short] / low[short])
+        low[short], above[short] = new[short], value[short]
+        jump = np.where(slope > 0, value[short] / np.where(slope > 0, slope, 1.0), LONGEST_JUMP)
+        new[short] = np.minimum(_even(1.01 * new[short] * np.exp(np.minimum(jump, LONGEST_JUMP))), high[short])
+        value[short] = margin(new[short], question[short])
+        lost[short] = (new[short] > FAR * low[short]) & (above[short] - value[short] < NO_FALL) & np.isinf(high[short])
+    reached = (value <= 0) | np.isfinite(high)  # the last one is enough, but for rounding
+    return np.array([low, new]), np.array([above, np.minimum(value, 0.0)]), reached
+
+
+def _even(steps: np.ndarray) -> np.ndarray:
+    """Return the next even number: if that is not enough, no smaller one is, even where even numbers resonate."""
+    return 2 * np.ceil(steps / 2)
 
 
 def fewest_steps(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.ndarray:

@@ -7,39 +7,38 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import checked_problem
-from sgdtheory.algorithms import SGD, Algorithm, LinearMethod, checked_algorithm
+from sgdtheory.algorithms import SGD, Algorithm, checked_algorithm
 from sgdtheory.critical.edges import DivergingRates, Edges
-from sgdtheory.critical.least_risk import Tuned
-from sgdtheory.critical.mean_risks import MeanRisks
-from sgdtheory.critical.out_of_reach import OutOfReach
-from sgdtheory.critical.patterns import MOST_SWINGING, StepPatterns, patterns_of
-from sgdtheory.critical.risk_against_rate import SCAN_ERROR, STEEPEST, STEEPEST_DIVERGING, RiskAgainstRate
-from sgdtheory.critical.swings import LEAST_RISK, Swings
+from sgdtheory.critical.oscillations import MeanPath, add_minima_of_mean, is_plain, oscillating_steps
+from sgdtheory.critical.rate_search import GRID_ERROR, HOPELESS, LEAST_RISK, SETTLED, RateSearch, Tuned
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk import (
-    COMPILED_FROM,
-    displacement,
-    growths_beyond,
-    mean_risk,
-    method_edge,
-    run_risks,
-)
+from sgdtheory.risk import COMPILED_FROM, growths_beyond, method_edge, run_risks
 
-# What a problem is asked for: where its modes may begin to merge (see `AbstractProblem.modes`).
-MOMENTS_RESOLVED = 1e-2  # λ/λ_1: for Σ s λ and Σ λ², polynomials everywhere
-LEADING = 8  # directions, those with most of the signal
-NARROW = 16  # steps: of so few the basins may be narrower than that
-BASIN = 1.0  # a followed minimum that has moved farther than this has been lost
-MAY_SWING = 2.0  # times as many steps as swing as a rule: beside a very small risk they may
-BEYOND_EDGE = 3.0  # times the stability edge: as far beyond it as peaks of schedules are looked for
-ALLOWED_GROWTH = 3.0  # e^3 times the moments on the way are more than any optimum has
-JUST_BEYOND = 0.01  # of the edge: where the rate of growth is measured
-LARGEST_RISK = 1e9  # of the initial risk: all that diverges is the same
-SHAPE_POINTS = 4096  # at which a batch schedule is averaged
-LARGEST_BATCH = 1e15  # no noise is left: the largest γ of all
-COMPILED_OFTEN = 100.0  # single steps that are compiled rather than taken one by one: searches take them often;
-COMPILED_ALIKE = 32.0  # where all are alike, of several vectors
-# (of methods that repeat as few as the engine takes by itself: rounds have a closed form)
+# Modes may be merged below this share of λ_1 (see `AbstractProblem.modes`): they give Σ s λ and Σ λ², polynomials.
+MOMENTS_RESOLVED = 1e-2
+# Steps over batch size: with more, |q|^n ≤ (1 − 4/B)^n has died out at the edge, and steps do not resonate there.
+RESONANT = 4.0
+# Over the fraction φ of a tail: so many n in a row have tails of both parities, and next to φn or next to φn + 1.
+TAILS = 4.0
+# Largest slope of log Δ that the search reckons with. Where γ goes on until runs diverge the risk rises by orders of
+# magnitude within a factor of γ: with 2, two of 800 random runs of schedule-free SGD missed a minimum by 1.5%.
+STEEPEST, STEEPEST_DIVERGING = 2.0, 5.0
+# An interval of positions this narrow hides no minimum, where slopes are STEEPEST.
+FINEST = 0.6
+# Peaks of schedules are looked for up to so many stability edges beyond the edge, while the moments would grow by no
+# more than e to the second number on the way: no optimum is known beyond.
+BEYOND_EDGE, ALLOWED_GROWTH = 3.0, 3.0
+# The rate of growth beyond the edge is measured at this share of the edge beyond it, where it is linear.
+JUST_BEYOND = 0.01
+# Risks above so many initial risks are the same: the run diverges.
+LARGEST_RISK = 1e9
+# Up to so many steps the bias bounds the risk of plain steps from below: the directions are merged for more.
+FEW_PLAIN_STEPS = 64.0
+# A batch schedule is averaged over so many fractions of the steps.
+SHAPE_POINTS = 4096
+# From so many single steps on a search compiles them, because it takes them often; and from fewer where all steps are
+# alike and the method has several vectors. Methods with rounds have closed forms, and compile no sooner than others.
+COMPILED_OFTEN, COMPILED_ALIKE = 100.0, 32.0
 
 
 class TunedRisk:
@@ -59,7 +58,17 @@ class TunedRisk:
     def __init__(self, problem: AbstractProblem, algorithm: Algorithm = Algorithm()) -> None:  # noqa: B008 (frozen)
         self.problem = checked_problem(problem)
         self.algorithm = checked_algorithm(algorithm)
-        self.patterns = patterns_of(algorithm)
+        shares = algorithm.average.returned(2.0, 2.0)
+        # A sum of iterates holds w_0 alone after one step, which teaches nothing.
+        self.first_steps = 1.0 if shares.iterate else 2.0
+        self.averaged = shares.total != 0
+        changing = algorithm.method.step_dependence not in ("none", "period")
+        self.resonant = RESONANT if self.averaged or changing else 0.0
+        self.oscillating = oscillating_steps(algorithm)
+        self.plain = is_plain(algorithm)
+        # Lengths ⌈φn⌉ of tails and ends of rounds and stages repeat after so many numbers of steps.
+        fraction = getattr(algorithm.average, "fraction", 1.0)
+        self.pattern = max(np.ceil(TAILS / fraction) if fraction < 1 else 0.0, float(algorithm.method.period))
         self.workers = algorithm.workers  # D and B are those of one worker here
         self.initial_risk = problem.initial_risk
         self._largest = LARGEST_RISK * self.initial_risk
@@ -72,24 +81,24 @@ class TunedRisk:
             )
         ratio = modes.eigenvalue / self.largest_eigenvalue
         noise = modes.multiplicity @ ratio**2 * (2 * self.initial_risk + problem.noise_variance)
+        # nγλ_1/B of the least risk to second order in γ, where nothing is learnt yet.
         self._first_gain = 1.5 * (modes.signal @ ratio) / noise
         self._peaks = _Peaks(self.algorithm)
         self._stable_edge = Edges(partial(method_edge, problem, algorithm.method), algorithm.method != SGD())
         self._diverging = DivergingRates(
-            partial(self.risk, tolerance=SCAN_ERROR),
+            partial(self.risk, tolerance=GRID_ERROR),
             self.initial_risk,
             1 / self.largest_eigenvalue,
-            self.patterns.first_steps,
-            self.patterns.resonant,
+            self.first_steps,
+            self.resonant,
             stretching=algorithm.schedule.smooth,
         )
         self._growths: dict[float, float] = {}
-        self._patterns: dict[float, StepPatterns] = {}
         repeats = self.algorithm.method.period > 1
         alike = COMPILED_ALIKE if self.algorithm.constant and algorithm.method.vectors > 1 else COMPILED_OFTEN
         self._compiled_from = COMPILED_FROM if repeats else alike
-        self._leading = _leading(modes.eigenvalue, modes.signal)
-        self.out_of_reach = OutOfReach(problem, self.algorithm, self.patterns.plain, self._largest_rate)
+        self._directions = modes
+        self._mean_path = MeanPath(algorithm, modes, self._largest)
 
     def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; sooner with a relative error allowed."""
@@ -112,23 +121,6 @@ class TunedRisk:
         parts = np.reshape(found.parts, (2, *batch.shape))
         return np.minimum(parts, self._largest)
 
-    def mean_risk(self, rate: np.ndarray, steps: float) -> np.ndarray:
-        """(G,) `Σ_i s_i (oᵀE u_i)²` of the leading directions after n steps, or of the average of their iterates.
-
-        Where methods depend on the step, more than a thousand stand for as many times larger ones.
-        """
-        if self.patterns.swinging < np.inf:
-            found = mean_risk(self.algorithm, *self._leading, rate, steps)
-            return np.minimum(np.nan_to_num(found, nan=self._largest), self._largest)
-        if steps > MOST_SWINGING:
-            rate = rate * (steps / MOST_SWINGING)
-            steps = MOST_SWINGING
-        return self._swings(rate, steps)
-
-    @cached_property
-    def _swings(self) -> MeanRisks:
-        return MeanRisks(self.algorithm, *self._leading, self._largest_rate, self._largest)
-
     def edge(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """The end of the range of γ: the largest stable one.
 
@@ -146,10 +138,6 @@ class TunedRisk:
     def _without_threshold(self) -> bool:
         algorithm = self.algorithm
         return algorithm.method.step_dependence not in ("none", "period") or not algorithm.schedule.smooth
-
-    def _largest_rate(self, steps: float) -> float:
-        one = np.array([LARGEST_BATCH]), np.array([steps])
-        return float((self._diverging.coarse if self._without_threshold else self.edge)(*one)[0])
 
     @cached_property
     def _factors(self) -> np.ndarray:
@@ -183,77 +171,69 @@ class TunedRisk:
         means = np.array([np.maximum((1 + delta) * factors - 1, 0.0).mean() for delta in trial])
         return np.log(np.maximum(means, 1e-300)), np.log(trial)
 
-    def least(self, batch: np.ndarray, steps: np.ndarray) -> Tuned:
-        """The best of all learning rates for (P,) B and n: scan, then refine."""
-        curve = self._curve(batch, steps)
-        place, value = curve.minima(self._least_rate(curve))
-        share = np.where(steps >= self.patterns.first_steps, curve.share(place), 1.0)
-        return Tuned(share * curve.edge, np.exp(value), share)
+    def least(
+        self,
+        batch: np.ndarray,
+        steps: np.ndarray,
+        goal: float = np.inf,
+        window: tuple[np.ndarray, np.ndarray] | None = None,
+        settled: float = SETTLED,
+    ) -> Tuned:
+        """Return the best of all learning rates for (P,) B and n.
 
-    def _curve(self, batch: np.ndarray, steps: np.ndarray) -> RiskAgainstRate:
-        swings = None
-        if until := self.patterns.swinging:
-            swings = Swings(self.parts, self.mean_risk, partial(self._swing, steps), steps <= MAY_SWING * until)
-        steepest = STEEPEST_DIVERGING if self._without_threshold else STEEPEST
-        edge = self.edge(batch, steps)
-        return RiskAgainstRate(self.risk, edge, batch, steps, self.patterns.resonant, swings, steepest)
-
-    def _swing(self, steps: np.ndarray, risk: np.ndarray) -> np.ndarray:
-        """(P,) whether what is left of early steps still makes the risk swing with γ, beside so much of it."""
-        if not 0 < self.patterns.memory < np.inf:
-            return steps <= self.patterns.swinging
-        return steps <= np.array([self.patterns_at(each).swinging for each in risk.tolist()])
-
-    def patterns_at(self, risk: float) -> StepPatterns:
-        """Return how the least risk of this size depends on n: a small one shows oscillations for longer."""
-        if not self.patterns.memory:
-            return self.patterns
-        left = 2 ** float(np.floor(np.log2(max(risk, LEAST_RISK) / self.initial_risk)))
-        if left not in self._patterns:
-            self._patterns[left] = patterns_of(self.algorithm, left)
-        return self._patterns[left]
-
-    def least_near(self, batch: np.ndarray, steps: np.ndarray, share: np.ndarray) -> Tuned:
-        """`least`, in one basin alone: that of a γ/edge (`share`) nearby. A scan where it is lost."""
-        curve = self._curve(batch, steps)
-        start = curve.place(share)
-        place, value, settled = curve.settle(start, np.arange(batch.size))
-        lost = ~(settled & (np.abs(place - start) < BASIN))
-        share = curve.share(place)
-        found = Tuned(share * curve.edge, np.exp(value), share)
-        if lost.any():
-            for values, better in zip(found, self.least(batch[lost], steps[lost]), strict=True):
-                values[lost] = better
-        return found
-
-    def roughly(self, batch: np.ndarray, steps: np.ndarray, rate: np.ndarray | None = None) -> Tuned:
-        """`least` to some 1e-4, in one basin: that near the given γ, or the lowest of a few. Few steps get `least`."""
-        best = np.empty((3, steps.size))
-        many = steps > max(NARROW, self.patterns.memory)  # the basins of fewer may be narrower
-        if many.any():
-            best[:, many] = self._in_one_basin(batch[many], steps[many], None if rate is None else rate[many])
-            many[many] = steps[many] > np.array([self.patterns_at(each).memory for each in best[1, many].tolist()])
-        if (few := ~many).any():
-            best[:, few] = self.least(batch[few], steps[few])
-        return Tuned(*best)
-
-    def _in_one_basin(self, batch: np.ndarray, steps: np.ndarray, rate: np.ndarray | None) -> Tuned:
-        curve = RiskAgainstRate(self.risk, self.edge(batch, steps), batch, steps, 0.0)
-        start = curve.lowest(self._least_rate(curve)) if rate is None else curve.place(np.minimum(rate / curve.edge, 1))
-        place, value = curve.near(start)
-        share = curve.share(place)
-        return Tuned(share * curve.edge, np.exp(value), share)
-
-    def _least_rate(self, curve: RiskAgainstRate) -> np.ndarray:
-        """A tenth of the γ at which Δ is least if nothing is learnt but to first order, or that nγλ_1 = 1.
-
-        For nγλ ≪ 1, (E1) is `Σ s_i − (n−1)γ Σ s_i λ_i + γ² (n−1)(2n−1)/(6nB) Σ λ_i² (Σ s + s_i + σ²) + …`. Methods with
-        momentum go as far with a smaller γ.
+        Args:
+            batch, steps: (P,) B ≥ 1, which need not be whole, and n.
+            goal: a risk; pairs whose least one exceeds it more than `HOPELESS` times are known roughly.
+            window: (P,) ends of the γ to look at first, if the risk is known to be larger beyond.
+            settled: how well the least log Δ has to be known.
         """
-        first_order = np.minimum(self._first_gain * curve.batch, 1.0) / (curve.steps * self.largest_eigenvalue)
-        if len(self.algorithm.method.start) > 1:
-            first_order = first_order / _gains(self.algorithm.method, curve.steps)
-        return 0.1 * np.minimum(first_order, curve.edge)
+        edge = self.edge(batch, steps)
+        found = np.array([edge, np.full(batch.size, np.inf), np.zeros(batch.size), edge])
+        means = {
+            pair: self._mean_path(float(edge[pair]), float(steps[pair]))
+            for pair in np.flatnonzero(steps <= self.oscillating).tolist()
+        }
+        for pair, (_, mean) in means.items():  # a bound from below, whatever B
+            if mean.min() > HOPELESS * goal:
+                found[1, pair] = mean.min()
+        if self.plain and np.isfinite(goal):
+            bound = self._least_bias(edge, steps)
+            found[1] = np.where(bound > HOPELESS * goal, bound, found[1])
+        left = np.flatnonzero(np.isinf(found[1]))
+        if left.size:
+            oscillating = {k: means[pair] for k, pair in enumerate(left.tolist()) if pair in means}
+            first_order = np.minimum(self._first_gain * batch, 1.0) / (steps * self.largest_eigenvalue)
+            first = 0.1 * np.minimum(first_order, edge)
+            low, high = (first, edge) if window is None else (np.maximum(window[0], first), window[1])
+            search = self._search(batch[left], steps[left], edge[left])
+            windowed = np.zeros(batch.size, dtype=bool) if window is None else window[0] > 0
+            search.begin(low[left], high[left], windowed[left])
+            log_goal = np.log(max(goal, LEAST_RISK))
+            search.cut(log_goal)
+            add_minima_of_mean(search, oscillating, goal)
+            search.refine(log_goal, settled)
+            found[:, left] = search.answers(log_goal)
+        found[0] = np.where(steps >= self.first_steps, found[0], edge)
+        return Tuned(*found)
+
+    def _least_bias(self, edge: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return a bound from below on the (P,) risks of plain steps, whatever B and γ.
+
+        The mean path of a direction falls with γ as long as γλ ≤ 1: the bias of those with edge λ ≤ 1, at the edge.
+        """
+        x = np.multiply.outer(edge, self._directions.eigenvalue)
+        few = np.minimum(steps, FEW_PLAIN_STEPS)[:, None]
+        fall = few * np.log1p(-np.minimum(x, 1 - 1e-12))
+        left = -np.expm1(fall) / (few * x) if self.averaged else np.exp(fall)
+        bias = np.where(x <= 1, left, 0.0) ** 2 @ self._directions.signal
+        return np.where(steps <= FEW_PLAIN_STEPS, bias, 0.0)
+
+    def _search(self, batch: np.ndarray, steps: np.ndarray, edge: np.ndarray) -> RateSearch:
+        def risk(rate: np.ndarray, pair: np.ndarray, error: float) -> np.ndarray:
+            return self.risk(batch[pair], rate, steps[pair], error)
+
+        steepest = STEEPEST_DIVERGING if self._without_threshold else STEEPEST
+        return RateSearch(risk, edge, steps, steps <= self.resonant * batch, steepest, FINEST)
 
 
 def _known(known: dict[float, float], keys: np.ndarray, look: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
@@ -262,19 +242,6 @@ def _known(known: dict[float, float], keys: np.ndarray, look: Callable[[np.ndarr
     if new.size:
         known.update(zip(new.tolist(), look(new).tolist(), strict=True))
     return np.array([known[key] for key in keys.tolist()])
-
-
-def _gains(method: LinearMethod, steps: np.ndarray) -> np.ndarray:
-    """(P,) how much farther than SGD a method goes in n steps, or up to twice as many, with gradient 1."""
-    rounded, place = np.unique(2 ** np.ceil(np.log2(steps)), return_inverse=True)
-    reach = np.array([displacement(method, 1.0, each) for each in rounded.tolist()])
-    return np.maximum(reach[place] / steps, 1.0)
-
-
-def _leading(eigenvalue: np.ndarray, signal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues and signals of the directions that hold most of the signal, a few."""
-    most = np.argsort(signal)[::-1][:LEADING]
-    return eigenvalue[most], signal[most]
 
 
 class _Peaks:
@@ -295,7 +262,7 @@ class _Peaks:
 
     def __call__(self, mean: np.ndarray) -> np.ndarray:
         """(P,) B for which the mean of max(1, B g) is this; with a mean of 1 all batches are."""
-        return mean / self.level if self.level else np.array([self._peak(each) for each in mean.tolist()])
+        return mean / self.level if self.level else np.array([self._peak(value) for value in mean.tolist()])
 
     def _peak(self, mean: float) -> float:
         factors = self.factors

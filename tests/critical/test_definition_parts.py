@@ -8,11 +8,8 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.critical.curve_search import _curve_sizes
-from sgdtheory.critical.definition import _falling, _solve
-from sgdtheory.critical.optimal_batch import remark_on_optimum
-from sgdtheory.critical.patterns import StepPatterns
+from sgdtheory.critical.definition import _falling
 from sgdtheory.critical.tuned_risk import TunedRisk
-from tests.critical.known_risk import KnownBound, KnownRisk, swinging
 
 BUDGET = 1 + 1e-12  # (1 + overhead) D is not lowered by rounding
 
@@ -47,61 +44,6 @@ def test_a_fall_is_told_from_the_largest_before_to_the_least(shares, told):
     assert text.startswith("B* falls from 50 at D = 1000 to 20 at D = 100000")
     assert ("rises from 0.25 to 0.50 of the stability edge" in text) == told
     assert told or text.endswith("100000")
-
-
-@pytest.mark.parametrize(("first", "risk", "told"), [(1, 0.5, True), (1, 0.4, True), (1, 0.39, False), (2, 0.5, False)])
-def test_one_step_with_all_samples_is_remarked_where_it_counts_and_does(first, risk, told):
-    """It leaves 0.4 here, of 12 samples."""
-    asked = []
-
-    def least(batch, steps):
-        asked.append((batch.tolist(), steps.tolist()))
-        return SimpleNamespace(risk=np.array([0.4]))
-
-    bound = KnownBound(lambda n: 0.39)
-    patterns = StepPatterns(first_steps=first)
-    tuned = SimpleNamespace(problem=st.PowerLaw(2, 3), patterns=patterns, least=least, out_of_reach=bound, workers=1)
-    assert remark_on_optimum(tuned, 1.0, 12.0, risk).startswith("one step with 12 samples") == told
-    assert told or remark_on_optimum(tuned, 1.0, 12.0, risk) == ""
-    assert all(each == ([12.0], [1.0]) for each in asked)
-    both = remark_on_optimum(tuned, 2.0, 12.0, risk)
-    assert both.startswith("the optimal risk is attained at a batch size above 1")
-    assert ("; one step" in both) == told
-    asked.clear()
-    tuned.out_of_reach = KnownBound(lambda n: 1.0)
-    assert "one step" not in remark_on_optimum(tuned, 1.0, 12.0, risk)
-    assert not asked, "it is out of reach"
-
-
-def solved_as_known(known, samples, overhead, factor=2.0):
-    """`_solve` where the risk is a formula."""
-    known.problem = SimpleNamespace(noise_variance=1.0)
-    return _solve(known, samples, overhead, factor, False)
-
-
-def test_fewer_steps_than_the_samples_allow_count_for_the_risk_but_not_for_the_rate():
-    """Of a risk that swings on with n every B and every n is tried; with all steps B* would be 1, with fewer 4 keep."""
-    known, samples = swinging(1.5, 0.3, 2000.0), 60.0
-    sizes = np.arange(1.0, samples + 1)
-    attained = known.of(sizes, np.floor(samples / sizes))
-    found = solved_as_known(known, samples, 0.5)
-    assert found.optimal_risk == attained.min()
-    each = {b: np.arange(2.0, np.floor(1.5 * samples / b) + 1) for b in sizes[:45]}
-    enough = [b for b, steps in each.items() if (known.of(b, steps) <= attained.min() * BUDGET).any()]
-    assert found.batch_size == max(enough) == 2
-    fewest = each[2.0][known.of(2.0, each[2.0]) <= attained.min() * BUDGET][0]
-    assert found.num_steps == max(fewest, 30)
-    assert found.rate_batch_size == sizes[attained <= 2.0 * attained.min()].max() == 2
-
-
-def test_one_step_with_all_samples_is_refused_where_some_are_left_over():
-    """One step of 37 samples is best of 37.5; where it is worse by less than the overhead is more, it is remarked."""
-    best = KnownRisk(lambda b, n: (1 + 0.5 * (n > 1)) / (n * b), lambda n: 1e-9, StepPatterns(first_steps=1.0))
-    with pytest.raises(ValueError, match="one step with all of them is not the best, got 37.5"):
-        solved_as_known(best, 37.5, 0.2)
-    worse = KnownRisk(lambda b, n: (1 + 0.3 * (n == 1)) / (n * b), lambda n: 1e-9, StepPatterns(first_steps=1.0))
-    assert "one step with 90 samples" in solved_as_known(worse, 60.0, 0.5).remark
-    assert solved_as_known(worse, 60.0, 0.2).remark == ""
 
 
 @pytest.mark.parametrize(

@@ -242,19 +242,6 @@ def test_bad_input(problem, batch, samples, message):
 # ------------------------------------------------------------------ following one basin
 
 
-@pytest.mark.parametrize("problem", [st.PowerLaw(2, 3), st.PowerLaw(1.5, 2.0, 30), st.PowerLaw(2, 6, noise_variance=9)])
-@pytest.mark.parametrize("factor", [0.3, 0.9, 1.0, 1.1, 3.5])
-def test_least_near_equals_least_when_started_near(problem, factor):
-    batch, known = np.array([1.0, 7.0, 300.0]), np.array([3e3, 400.0, 5e4])
-    tuned = TunedRisk(problem)
-    start = tuned.least(batch, known)
-    steps = np.round(known * factor)
-    found = tuned.least_near(batch, steps, np.minimum(start.share * known / steps, 1.0))
-    expected = tuned.least(batch, steps)
-    np.testing.assert_allclose(found.risk, expected.risk, rtol=1e-8 if 0.5 < factor < 2 else MARGIN)
-    np.testing.assert_allclose(found.rate, found.share * st.max_stable_learning_rate(problem, batch_size=batch))
-
-
 def test_batches_that_are_not_whole():
     """Δ is a polynomial in 1/B: the best risk falls with B between the whole numbers too."""
     best = TunedRisk(st.PowerLaw(2, 3, 10)).least(np.array([4.0, 4.3, 4.7, 5.0]), np.full(4, 200.0))

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sgdtheory.critical.patterns import whole_numbers
-from sgdtheory.critical.step_search import STEPS_RESOLUTION, bracket, fewest_steps
+from sgdtheory.critical.step_search import STEPS_RESOLUTION, fewest_steps
 
 LARGEST = 5000  # of what brute force tries
 
@@ -157,42 +156,6 @@ def test_a_gap_in_what_is_enough_leaves_a_least_number(gap, high):
     assert found in (100, gap[1])
 
 
-@pytest.mark.parametrize("guess", [np.nan, 11.0, 900.0, 1000.0, 1100.0, 4e3, 1e6])
-@pytest.mark.parametrize("shape", [power, kinked, steep_then_flat, jump, plateau])
-def test_a_bracket_about_any_guess_holds_the_answer(shape, guess):
-    margin = Counted(shape(np.array([0.7]), np.array([1003.0])))
-    ends, margins = bracket(margin, 10.0, 50_000.0, guess)
-    assert (ends.shape, margins.shape) == ((2, 1), (2, 1))
-    assert 10 <= ends[0, 0] < 1003 <= ends[1, 0] <= 50_000
-    np.testing.assert_array_equal(margins[:, 0], margin.margin(ends[:, 0], np.zeros(2, dtype=int)))
-    assert margin.calls <= 20
-    if abs(guess - 1003) < 50:
-        assert (margin.calls, ends[1, 0] < 1.3 * ends[0, 0]) == (1, True)
-
-
-@pytest.mark.parametrize("guess", [900.0, 1100.0, 1e4])
-def test_a_margin_of_nothing_is_enough(guess):
-    ends, _ = bracket(lambda n, i: np.where(n < 1003, 1.0, 0.0), 10.0, 50_000.0, guess)
-    assert ends[0, 0] < 1003 <= ends[1, 0]
-
-
-def test_whole_numbers_from_one_to_another():
-    np.testing.assert_array_equal(whole_numbers(2.0, 5.0), [2, 3, 4, 5])
-    np.testing.assert_array_equal(whole_numbers(2.0, 4.5), [2, 3, 4])
-    np.testing.assert_array_equal(whole_numbers(2.0, 2.0), [2])
-    assert whole_numbers(3.0, 2.0).size == 0
-
-
-@pytest.mark.parametrize("guess", [2.0, 5.0, 13.0, 14.0, 22.0, 40.0])
-def test_a_bracket_of_few_steps_holds_the_answer(guess):
-    """Every threshold, a little below or above a whole number: a jump of less than two steps still gets on."""
-    for threshold in np.append(np.arange(3, 40) - 0.1, np.arange(2, 40) + 0.3):
-        margin = power(np.ones(1), np.array([threshold]))
-        ends, margins = bracket(margin, 2.0, 40.0, guess)
-        assert 2 <= ends[0, 0] < threshold <= ends[1, 0] <= 40
-        assert margins[0] > 0 >= margins[1]
-
-
 @pytest.mark.parametrize("threshold", [150.5, 1e5, 3.3e9, 7.7e13])
 def test_about_a_straight_line_a_bracket_narrows_quadratically(threshold):
     """By thirds it would take twenty times."""
@@ -206,26 +169,3 @@ def test_a_margin_that_does_not_fall_ends_the_search_too():
     found = fewest_steps(flat, np.array([[10.0], [5000.0]]), np.full((2, 1), -1e-17))
     assert found == 11
     assert flat.calls < 60
-
-
-@pytest.mark.parametrize(("threshold", "guess"), [(1e4, 100.0), (100.0, 1e4)])
-def test_a_bracket_goes_outwards_by_a_line_and_half_as_much_again(threshold, guess):
-    """In log n, from the nearer end; to even numbers: once, since a straight line is what it takes the margin for."""
-    line = Counted(power(np.array([0.4]), np.array([threshold])))
-    ends, margins = bracket(line, 2.0, 1e9, guess)
-    about = [2 * round(guess * factor / 2) for factor in (1 / 1.1, 1.1)]
-    jump = np.log(about[1] / about[0]) + 1.5 * abs(np.log(threshold / about[threshold > guess]))
-    if threshold > guess:
-        expected = [about[1], 2 * np.ceil(about[1] * np.exp(jump) / 2)]
-    else:
-        expected = [2 * np.floor(about[0] * np.exp(-jump) / 2), about[0]]
-    assert ends[:, 0].tolist() == expected
-    assert line.calls == 2
-    np.testing.assert_allclose(margins[:, 0], 0.4 * np.log(threshold / ends[:, 0]))
-
-
-@pytest.mark.parametrize(("threshold", "end"), [(10.0, 0), (1e5, 1)])
-def test_a_bracket_ends_at_the_ends_where_no_answer_is_between(threshold, end):
-    """All numbers are enough, or none is."""
-    ends, _ = bracket(Counted(power(np.ones(1), np.array([threshold]))), 50.0, 1000.0, 300.0)
-    assert ends[end, 0] == (50.0, 1000.0)[end]
