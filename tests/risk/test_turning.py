@@ -68,7 +68,7 @@ def test_panels_against_every_step(beta, schedule):
 
 
 def test_moments_that_grow_in_the_first_steps_alone():
-    """γ = 4/λ_1: a risk of 1.2 passes 3,000 after 20,000 steps. Panels begin next to the start, not after 100,000 steps."""
+    """γ = 4/λ_1: a risk of 1.2 passes 3,000 after 20,000 steps. Panels begin next to the start all the same."""
     algorithm = st.Algorithm(st.ScheduleFree(), average=LAST)
     setting = {"batch_size": 1, "learning_rate": 4.0, "num_samples": 2e5, "algorithm": algorithm}
     found = st.excess_risk(st.PowerLaw(2.0, 3.0, 30), **setting)
