@@ -38,7 +38,7 @@ WIDE = 0.5
 FEW_STEPS = 40.0
 # A transient that has decayed to this share of the squared weights is no longer seen beside any risk.
 FORGOTTEN = 1e-8
-# Early oscillations last this many times as long where iterates are averaged,
+# Early oscillations last this many times as long where iterates are averaged, or delayed steps have a schedule,
 LASTING = 10.0
 # but no longer than so many steps. Longer runs of benchmarks and golden problems showed none.
 LONGEST = 1000.0
@@ -47,15 +47,16 @@ LONGEST = 1000.0
 def oscillating_steps(algorithm: Algorithm) -> float:
     """Return the number of steps up to which the least risk has to be looked for with the mean path."""
     method = algorithm.method
-    shares = algorithm.average.returned(2.0, 2.0)
-    if is_plain(algorithm):
+    averaged = bool(algorithm.average.returned(2.0, 2.0).total)
+    if is_plain(algorithm) and averaged:
         return 0.0  # The average of plain steps oscillates near the edge alone, where the grid is fine.
     if method.step_dependence not in ("none", "period"):
         return LONGEST
     memory = memory_of(method)
-    if not shares.total:
-        return max(memory, FEW_STEPS)
-    return max(min(LASTING * memory, max(memory, LONGEST)), FEW_STEPS)
+    # Of delayed steps a schedule keeps oscillations that equal steps would forget: a record of 175 steps missed one.
+    forgetting = algorithm.constant if method.late else not averaged
+    lasting = memory if forgetting else min(LASTING * memory, max(memory, LONGEST))
+    return max(lasting, FEW_STEPS)
 
 
 def is_plain(algorithm: Algorithm) -> bool:

@@ -234,7 +234,6 @@ class RateSearch:
         """Try the lowest points of quartics about each minimum until these predict what is found there."""
         for _ in range(MOST_ROUNDS):
             k = self.minima()
-            k = k[self.value[k] <= log_goal + np.log(HOPELESS)]
             last = self._ends()[self.pair[k]]
             triple = np.array([k - 1, k, np.minimum(k + 1, last)])
             first = np.clip(k - FITTED // 2, self._starts()[self.pair[k]], last - FITTED + 1)
