@@ -9,7 +9,6 @@ import numpy as np
 from sgdtheory.risk.solvers.contour import NEGLIGIBLE
 from sgdtheory.risk.solvers.renewal import after, ends_after
 from sgdtheory.risk.solvers.rounds import PeriodStage, propagate_round_by_round
-from sgdtheory.risk.solvers.rounds import after as after_rounds
 from sgdtheory.risk.solvers.smooth import first_panels, propagate_smooth
 from sgdtheory.risk.solvers.steps import propagate_by_steps, size_of_steps
 from sgdtheory.risk.systems.constant import Stage, make_stage, settling_steps
@@ -162,7 +161,7 @@ def _whole_rounds(stage: PeriodStage, moments: Moments, segment: Segment, settli
     rounds = np.floor(segment.steps / period)
     if not segment.stops:
         whole = segment.low + rounds * period
-        there = after_rounds(stage, moments, rounds)
+        there = after(stage, moments, rounds)
         return propagate_by_steps(there.moments, segment.between(whole, segment.high))._replace(size=there.size)
     settled = float(segment.low[0] + np.ceil(settling[0]) * period)
     early = [stop for stop in segment.stops if stop <= settled]
@@ -170,7 +169,7 @@ def _whole_rounds(stage: PeriodStage, moments: Moments, segment: Segment, settli
     stops = np.array(sorted({*(stop for stop in segment.stops if stop > settled), float(segment.high[0])}))
     again = np.zeros(stops.size, dtype=int)
     rounds = np.floor((stops - segment.low) / period)
-    there = after_rounds(stage.select(again), at_runs(moments, again), rounds)
+    there = after(stage.select(again), at_runs(moments, again), rounds)
     rest = replace(segment.select(again), stops=()).between(segment.low + rounds * period, stops)
     ended = MomentsAndSize(*propagate_by_steps(there.moments, rest).moments, there.size)
     return _joined_stops(ended, stops.tolist(), points, segment)

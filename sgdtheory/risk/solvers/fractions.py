@@ -6,7 +6,7 @@ With t = n(1/z − 1), each inverse of `renewal` is `1 − zT = (z/n)(t + n(1 �
 
 is a polynomial in t over another, with real coefficients. At a point a mode costs its 1/det alone: sums over the modes,
 and over the points, are products of real matrices with the real and imaginary parts of 1/det. For up to
-three unknowns; more are eliminated at every point (`elimination`).
+three unknowns; more are eliminated at every point (`rounds`).
 """
 
 from typing import Any, NamedTuple

@@ -8,6 +8,7 @@ from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.contour import NEGLIGIBLE, QUIET_CONTOUR, Contour
 from sgdtheory.risk.solvers.spectrum import StepSpectrum, growths, loads, near_threshold, step_spectrum
 from sgdtheory.risk.systems.moments import Generators, Keeping, generators
+from sgdtheory.risk.systems.periodic import Period, of_maps
 from sgdtheory.risk.systems.runs import Coefficients
 
 # Without noise, oscillations have died out at e^−115 = 1e-50 of the start: ten orders of magnitude below any risk whose
@@ -45,6 +46,13 @@ class Stage(NamedTuple):
     def without_average(self) -> "Stage":
         """Return the stage without its average."""
         return self._replace(keeping=None)
+
+    @property
+    def period(self) -> Period:
+        """A step as a period of its own, whose single loss is driven by one noise."""
+        return of_maps(
+            self.maps, self.maps, self.modes, self.output, 1, cleared=[], keeping=self.keeping, contour=self.contour
+        )
 
     def near_threshold(self, num_steps: np.ndarray) -> np.ndarray:
         """Return (S,) whether rounding of γ counts after so many steps."""
