@@ -16,7 +16,6 @@ from sgdtheory.risk.systems.moments import (
     Generators,
     Keeping,
     Moments,
-    MomentsAndSize,
     Steps,
     ends,
     generators,
@@ -284,11 +283,6 @@ class Propagated(NamedTuple):
 def propagated(moments: Moments, points: list[Point] | None = None) -> Propagated:
     """Return an exact state with the points on the way."""
     return Propagated(moments, points or [], np.zeros(moments.square.shape[1], dtype=bool))
-
-
-def in_closed_form(ended: MomentsAndSize, near: np.ndarray) -> Propagated:
-    """Return the state at the end of a closed form."""
-    return propagated(ended.moments)._replace(size=ended.size, near=near)
 
 
 def joined(parts: Sequence[tuple[np.ndarray, Propagated]]) -> Propagated:
