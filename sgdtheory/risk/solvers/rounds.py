@@ -15,10 +15,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from sgdtheory.risk.solvers.small_systems import resolvent, solve
-from sgdtheory.risk.solvers.spectrum import AT_ONE, NEARLY_UNSTABLE, StepSpectrum, near_threshold, step_spectrum
+from sgdtheory.risk.solvers.spectrum import (
+    AT_ONE,
+    NEARLY_UNSTABLE,
+    StepSpectrum,
+    growths,
+    near_threshold,
+    step_spectrum,
+)
 from sgdtheory.risk.solvers.transforms import coefficient, sizes
 from sgdtheory.risk.systems.constant import Points
 from sgdtheory.risk.systems.moments import Moments, MomentsAndSize, at_runs, pack, unpack
@@ -29,16 +35,8 @@ from sgdtheory.risk.systems.periodic import Period
 NUMBERS_AT_ONCE = 100_000
 # An eigenvalue may exceed its bound by this much through rounding.
 ROUNDED = 1e-14
-# The rate of growth is found to this accuracy, in units of 1/n.
-RATE_ACCURACY = 1e-6
-EPSILON = float(np.finfo(float).eps)
-# The smallest factor a round that contours follow: 1 − Φ, from which they are computed, is singular to rounding beside
-# smaller ones. After the 17 rounds of the shortest closed form 1e-204 is left, which no risk shows.
-LEAST_LEFT = 1e-12
 # A smaller eigenvalue λ is 0 to a division.
 SMALLEST = 1e-300
-# A smaller load counts as this much, so that its inverse is finite.
-TINY = 1e-9
 
 
 class PeriodStage:
@@ -86,16 +84,16 @@ class PeriodStage:
 
     def growths(self, num_rounds: np.ndarray) -> np.ndarray:
         """(S,) rates per round at which moments grow or, below 0, decay, where so many rounds tell them from 0."""
-        result = np.zeros(num_rounds.size)
-        for place, rounds in enumerate(num_rounds.tolist()):
-            one = self.period.select(np.array([place]))
-            slowest = 2 * float(self.spectrum.slowest[place])
-            may_settle = slowest <= 0 and (self.stable or self.loads[place] < 1)
-            if may_settle and slowest > -1 / rounds:
-                continue
-            excess = _largest_excess(one, may_settle, max(RATE_ACCURACY / rounds, EPSILON))
-            result[place] = np.log1p(max(excess, LEAST_LEFT - 1))
-        return np.where(np.abs(result) * num_rounds > 1, result, 0.0)
+        slowest = self.spectrum.slowest
+        return growths(self, slowest, np.zeros(slowest.size) if self.stable else self.loads, num_rounds)
+
+    def load_at(self, excess: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """Return (T,) loads of some settings at 1/ζ = 1 + excess, beyond the excess of a direction alone."""
+        return _coupled(self.period.select(indices), excess)
+
+    def floors(self, indices: np.ndarray) -> np.ndarray:
+        """Return (T,) largest eigenvalues, less 1, of the moments of a direction alone in some settings."""
+        return own_excess(self.period.select(indices))
 
 
 def propagate_round_by_round(period: Period, moments: Moments, num_rounds: np.ndarray) -> Moments:
@@ -132,12 +130,12 @@ def load(period: Period, excess: float = AT_ONE) -> np.ndarray:
     return np.where(own_excess(period) < excess + ROUNDED, _coupled(period, excess), np.inf)
 
 
-def _coupled(period: Period, excess: float) -> np.ndarray:
+def _coupled(period: Period, excess: Any) -> np.ndarray:
     """Return the same where no direction alone is beyond its own edge."""
     q = period.seen.shape[1]
     decay = period.decay[:q, :q]
     one = np.eye(q)[:, :, None, None]
-    answers = solve(decay + excess * one, period.drive[:q])
+    answers = solve(decay + np.reshape(excess, (-1, 1)) * one, period.drive[:q])
     coupling = period.inner + np.einsum("mqsk,qnsk->smn", period.seen, answers)
     finite: Any = np.isfinite(coupling).all((1, 2))
     largest = np.full(finite.size, np.inf)
@@ -159,26 +157,6 @@ def own_excesses(period: Period) -> np.ndarray:
     near = np.abs(slow) < 0.5
     excess = np.where(near, -slow.real, np.abs(1 - slow) - 1)
     return np.where(finite, excess.max(2), np.inf)
-
-
-def _largest_excess(period: Period, settles: bool, accuracy: float) -> float:
-    """Return the largest eigenvalue of a round in one setting, less 1."""
-    floor = float(own_excess(period)[0])
-    low = floor if settles else max(floor, 0.0)
-    high = 0.0 if settles else max(2 * floor, 1e-6)
-    while not settles and _coupled(period, high)[0] >= 1:
-        high *= 4
-
-    def below(excess: float) -> float:
-        """Return about a linear function of the excess: the load falls like one over the distance from the floor."""
-        return 1 / max(float(_coupled(period, excess)[0]), TINY) - 1
-
-    begin = low + 1e-15 * (high - low)
-    if not (high > low and below(begin) < 0):
-        return low
-    if below(high) <= 0:  # at the edge itself, but for rounding
-        return high
-    return float(brentq(below, begin, high, xtol=accuracy))  # pyright: ignore
 
 
 def moments_at(stage: Any, moments: Moments, noise: np.ndarray, points: Points) -> MomentsAndSize:

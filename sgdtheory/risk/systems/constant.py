@@ -60,7 +60,15 @@ class Stage(NamedTuple):
 
     def growths(self, num_steps: np.ndarray) -> np.ndarray:
         """Return (S,) rates at which the moments grow or, below 0, decay, where n steps tell them from 0."""
-        return growths(self.alone, self.modes.driving, self.spectrum.slowest, num_steps, self.load)
+        return growths(self, self.spectrum.slowest, self.load, num_steps)
+
+    def load_at(self, excess: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """Return (T,) loads of some settings at 1/z = 1 + excess."""
+        return loads(self.alone.select(indices), self.modes.driving, excess)
+
+    def floors(self, indices: np.ndarray) -> np.ndarray:
+        """Return (T,) largest eigenvalues, less 1, of directions of some settings without noise."""
+        return np.expm1(2 * self.spectrum.slowest[indices])
 
 
 def make_stage(
