@@ -25,8 +25,6 @@ from sgdtheory.risk.thresholds import THRESHOLDS
 
 # How the step of a method depends on its number → how a segment with constant γ and B is propagated.
 CONSTANT_KINDS = {"none": "constant", "period": "rounds"}
-# The step of runs that have ended: their moments stay.
-NO_STEP = Steps(decay=0.0, b=0.0, c=0.0, batch=1.0, forgetting=0.0, weight=0.0)
 
 
 # Steps of a schedule among which its largest learning rate and smallest batch size are looked for: a peak that is
@@ -209,16 +207,16 @@ class Segment:
         return Steps(*here.matrices, here.batch, *self._kept())
 
     def table(self, first: np.ndarray, counts: np.ndarray) -> Steps:
-        """Return the coefficients of the steps from the first on, (T, S, …), T the largest of the counts (S,)."""
+        """Return the coefficients of the steps from the first on, (T, S, …), T the largest of the counts (S,).
+
+        Steps that a run does not have are zeros.
+        """
         numbers = np.arange(counts.max())
         rows = zip(self.runs.courses, first.tolist(), counts.tolist(), strict=True)
         each = [_rows(course, begin + np.arange(count)) for course, begin, count in rows]
         wide = [_side_by_side(those, numbers.size) for those in zip(*each, strict=True)]
-        wide += [np.broadcast_to(each, (numbers.size, each.size)).copy() for each in self._kept()]
-        ended = numbers[:, None] >= counts
-        for values, filled in zip(wide, NO_STEP, strict=True):
-            values[ended] = filled
-        return Steps(*wide)
+        kept = [np.broadcast_to(each, (numbers.size, each.size)) for each in self._kept()]
+        return Steps(*wide, *kept)
 
     def _kept(self) -> tuple[np.ndarray, np.ndarray]:
         nothing = np.zeros(self.low.size)
