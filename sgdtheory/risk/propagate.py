@@ -13,9 +13,9 @@ from sgdtheory.risk.solvers.rounds import PeriodStage, propagate_round_by_round
 from sgdtheory.risk.solvers.smooth import first_panels, propagate_smooth
 from sgdtheory.risk.solvers.steps import propagate_by_steps, size_of_steps
 from sgdtheory.risk.systems.constant import Stage, make_stage, settling_steps
-from sgdtheory.risk.systems.moments import Ends, Moments, at_runs
+from sgdtheory.risk.systems.moments import Ends, Moments, at_runs, ends
 from sgdtheory.risk.systems.periodic import make_period
-from sgdtheory.risk.systems.runs import Propagated, Segment, joined, kinds_of, point, propagated
+from sgdtheory.risk.systems.runs import Propagated, Segment, joined, kinds_of, propagated
 from sgdtheory.risk.thresholds import THRESHOLDS
 
 
@@ -142,7 +142,7 @@ def _in_closed_form(moments: Moments, segment: Segment, stage: Stage | PeriodSta
     for place, stop in enumerate(stops.tolist()):
         if stop in segment.stops:
             here = at_runs(there.moments, again[:1] + place)
-            points = [*points, point(stop, here, segment.runs.output, there.size[:, [place]])]
+            points = [*points, ends(here, segment.runs.output, there.size[:, [place]])]
     return propagated(at_runs(there.moments, again[:1] - 1), points)._replace(size=there.size[:, -1:])
 
 
@@ -213,7 +213,7 @@ def _overflowed(moments: Moments, segment: Segment) -> Propagated:
         # The average has terms of the iterate, which is infinite, even where its sums are still finite.
         lost = (np.full_like(each, np.inf) for each in (moments.cross, moments.square))
         moments = Moments(moments.own, *lost)
-    return propagated(moments, [point(stop, moments, segment.runs.output) for stop in segment.stops])
+    return propagated(moments, [ends(moments, segment.runs.output)] * len(segment.stops))
 
 
 PROPAGATORS: dict[str, Callable[[Moments, Segment], Propagated]] = {
@@ -226,7 +226,7 @@ PROPAGATORS: dict[str, Callable[[Moments, Segment], Propagated]] = {
 """Name of a solver → function from the moments at the start of a segment of S runs, and the segment, to `Propagated`.
 
 A solver returns the moments of T19 and T20 at `segment.high`, which differs from run to run, and does not change those
-that it is given. `points` has one `point` for each of `segment.stops`, which only a single run has. `size` is the sum
+that it is given. `points` has the sums at each of `segment.stops`, which only a single run has. `size` is the sum
 of |terms| to which the rounding error is relative, and 0 where nothing cancels. `near` says whether a run is near the
 stability threshold (1 or 0), and is −1 where the solver does not know. `propagate_by_steps` takes runs that a solver
 cannot do. `_kinds` chooses the solver of each run.

@@ -11,7 +11,14 @@ from sgdtheory._common.arguments import checked_problem, whole_array
 from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, LinearMethod, checked_algorithm
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes
 from sgdtheory.risk.solvers.rounds import PeriodStage, load
-from sgdtheory.risk.solvers.spectrum import ROOT_TOLERANCE, displacement, own_responses, radii, root_between
+from sgdtheory.risk.solvers.spectrum import (
+    LARGEST_LOAD,
+    ROOT_TOLERANCE,
+    final_speed,
+    own_responses,
+    radii,
+    root_between,
+)
 from sgdtheory.risk.systems.constant import make_stage
 from sgdtheory.risk.systems.delayed import gains as late_gains
 from sgdtheory.risk.systems.delayed import growth as late_growth
@@ -36,8 +43,6 @@ LARGEST_EDGE = 1e9
 SMALLEST_EDGE = 1e-60
 # A method that moves this many times as far as SGD is unstable; more would overflow.
 LARGEST_GAIN = 1e30
-# After so many steps a method moves at its final speed.
-MANY_STEPS = 1e6
 # Relative width of the bracket at which the search for the threshold ends.
 EDGE_TOLERANCE = 1e-12
 # Ratio of the learning rates that are tried first: a method that is unstable on a narrower interval only is taken for
@@ -45,9 +50,6 @@ EDGE_TOLERANCE = 1e-12
 STRIDE = 1.25
 # So many learning rates of a method with rounds are tried together: a period of each is built, which takes memory.
 ROUNDS_AT_ONCE = 6
-# Loads are cut at this value, next to the threshold of a single direction or beyond it, so that their logarithm is
-# finite.
-LARGEST_LOAD = 1e6
 # So many learning rates are tried together, fewer where modes are many: see RATES_TIMES_MODES.
 RATES_AT_ONCE = 24
 # So many numbers, 3 MB, are in the maps that are tried together.
@@ -194,7 +196,7 @@ def _margins_of_rounds(modes: Modes, method: LinearMethod, batch: np.ndarray, ra
 
 def edge_modes(problem: AbstractProblem, method: LinearMethod, rate: float) -> Modes:
     """Return the modes that resolve what decides about stability; beyond the edge a method may go any distance."""
-    gain = min(max(displacement(method, rate, MANY_STEPS) / (MANY_STEPS * rate), 1.0), LARGEST_GAIN)
+    gain = min(max(final_speed(method, rate) / rate, 1.0), LARGEST_GAIN)
     return problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue / gain**2)
 
 

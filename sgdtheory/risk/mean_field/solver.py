@@ -12,8 +12,8 @@ S runs that differ in their learning rates alone go side by side, on the same pa
 longer than one. To a field their steps are rows of one table, run by run.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -24,7 +24,7 @@ from sgdtheory.risk.mean_field.ensemble import Ensemble
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.mean_field.panel_lengths import PanelLengths
 from sgdtheory.risk.mean_field.stated_error import Carried, Doubts, Lag, Look
-from sgdtheory.risk.solvers.collocation import backward_differences, radau_nodes, tails
+from sgdtheory.risk.solvers.collocation import backward_differences, collocation_systems, radau_nodes, tails
 from sgdtheory.risk.systems.moments import Keeping
 from sgdtheory.risk.thresholds import THRESHOLDS
 
@@ -349,7 +349,7 @@ class MeanField:
         mean, variance = _modes(there[[MEAN, VARIANCE]])
         rho = 1 - keeping.forgetting
         omega = keeping.weight
-        solve: Callable = _linear(difference, before)
+        solve = partial(_linear, difference)
         one = np.ones((1, 1, *mean.shape))
         joined = omega * np.einsum("xyjk,yjk->xjk", mixing, with_iterate)
         shared = solve(state.covariance.reshape(len(mixing), -1), rho * mixing, joined)
@@ -379,17 +379,9 @@ def _possible(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _linear(difference: np.ndarray, before: np.ndarray) -> Callable[..., np.ndarray]:
-    """Solver of `f(t_j) = M_j f(t_j − 1) + forcing_j`: (k, p + 1, K), from (k, K), (k, k, p, K) and (k, p, K)."""
-
-    def solve(start: np.ndarray, mixing: np.ndarray, forcing: np.ndarray) -> np.ndarray:
-        k, _, p, size = mixing.shape
-        left = np.eye(k)[..., None, None] - mixing
-        matrix = np.einsum("jn,xy->jxny", difference, np.eye(k))[..., None]
-        matrix = matrix + np.einsum("xyjz,jn->jxnyz", left, before)
-        right = np.moveaxis(forcing, 1, 0) - np.einsum("jxyz,yz->jxz", matrix[:, :, 0], start)
-        unknown = np.moveaxis(matrix[:, :, 1:].reshape(p * k, p * k, size), -1, 0)
-        found = np.linalg.solve(unknown, right.reshape(p * k, size).T[..., None]).reshape(size, p, k)
-        return np.concatenate([start[:, None], np.moveaxis(found, (0, 1, 2), (2, 1, 0))], axis=1)
-
-    return solve
+def _linear(difference: np.ndarray, start: np.ndarray, mixing: np.ndarray, forcing: np.ndarray) -> np.ndarray:
+    """Solve `f(t_j) = M_j f(t_j − 1) + forcing_j`: (k, p + 1, K), from (k, K), (k, k, p, K) and (k, p, K)."""
+    decay = np.moveaxis(np.eye(len(mixing))[..., None, None] - mixing, 2, 0)
+    system = collocation_systems(decay[None], difference[None])
+    values = system.values(start[None, :, None], forcing.swapaxes(0, 1)[None, :, :, None])[0, :, :, 0]
+    return np.concatenate([start[:, None], values.swapaxes(0, 1)], axis=1)

@@ -20,11 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.risk.solvers.contour import NEGLIGIBLE
+from sgdtheory.risk.solvers.contour import NEGLIGIBLE, Points, contour_points
 from sgdtheory.risk.solvers.rounds import PeriodStage
 from sgdtheory.risk.solvers.rounds import moments_at as moments_of_periods
 from sgdtheory.risk.solvers.transforms import NUMBERS_AT_ONCE, ends_at, moments_at
-from sgdtheory.risk.systems.constant import Points, Stage, contour_points
+from sgdtheory.risk.systems.constant import Stage
 from sgdtheory.risk.systems.moments import Ends, Moments, MomentsAndSize, at_runs, ends, together
 from sgdtheory.risk.thresholds import THRESHOLDS
 

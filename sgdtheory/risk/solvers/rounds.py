@@ -16,17 +16,18 @@ from typing import Any
 
 import numpy as np
 
+from sgdtheory.risk.solvers.contour import Points
 from sgdtheory.risk.solvers.small_systems import resolvent, solve
 from sgdtheory.risk.solvers.spectrum import (
     AT_ONE,
     NEARLY_UNSTABLE,
+    SMALLEST,
     StepSpectrum,
     growths,
     near_threshold,
     step_spectrum,
 )
 from sgdtheory.risk.solvers.transforms import coefficient, sizes
-from sgdtheory.risk.systems.constant import Points
 from sgdtheory.risk.systems.moments import Moments, MomentsAndSize, at_runs, pack, unpack
 from sgdtheory.risk.systems.periodic import Period
 
@@ -35,8 +36,6 @@ from sgdtheory.risk.systems.periodic import Period
 NUMBERS_AT_ONCE = 100_000
 # An eigenvalue may exceed its bound by this much through rounding.
 ROUNDED = 1e-14
-# A smaller eigenvalue λ is 0 to a division.
-SMALLEST = 1e-300
 
 
 class PeriodStage:

@@ -25,10 +25,14 @@ LEAST_POSITION = math.log(1e-15)
 # The smallest factor a step or round that contours follow: 1 − Φ, from which they are computed, is singular to rounding
 # beside smaller ones. After the 17 rounds of the shortest closed form 1e-204 is left, which no risk shows.
 LEAST_LEFT = 1e-12
-# Loads are cut at these values, so that their logarithms are finite.
-LOADS = 1e-300, 1e6
+# A smaller |μ| or load, or a smaller eigenvalue by which something is divided, counts as this much.
+SMALLEST = 1e-300
+# A larger load, next to the threshold of a direction alone or beyond it, counts as this much.
+LARGEST_LOAD = 1e6
 # This excess of 1/z over 1 stands for 0, so that a state that never changes, such as w*, is no division by 0.
 AT_ONE = 1e-60
+# After so many steps a method moves at its final speed.
+MANY_STEPS = 1e6
 # A direction with a smaller (λ/λ_1)² may be too slow for rounding to see that it moves.
 VANISHING = 1e-20
 # With loads below 1 less this much, risks change by at most some 1000 times as much as γ: rounding of γ does not count.
@@ -74,7 +78,7 @@ def step_spectrum(slow: np.ndarray) -> StepSpectrum:
     sigma: Any = eigenvalues_of_steps(slow)  # of 1 − A_i
     mu = 1 - sigma
     size = np.abs(mu)
-    real = np.abs(mu.imag) <= 1e-12 * np.maximum(size, 1e-300)
+    real = np.abs(mu.imag) <= 1e-12 * np.maximum(size, SMALLEST)
     with np.errstate(divide="ignore"):
         near_one = real & (np.abs(sigma.real) < 0.5)
         log_size = np.where(near_one, np.log1p(-np.where(near_one, sigma.real, 0.0)), np.log(size))
@@ -186,7 +190,7 @@ def _largest_excess(maps: CoupledMaps, indices: np.ndarray, settles: np.ndarray)
     def log_load(position: np.ndarray, which: np.ndarray) -> np.ndarray:
         """Return the log of the load, which is about linear in the log of the distance from the floor."""
         load = maps.load_at(low[which] + span[which] * np.exp(position), indices[which])
-        return np.log(np.clip(load, *LOADS))
+        return np.log(np.clip(load, SMALLEST, LARGEST_LOAD))
 
     begin = np.full(low.size, LEAST_POSITION)
     inside = np.flatnonzero((span > 0) & (log_load(begin, np.arange(low.size)) > 0))
@@ -235,6 +239,11 @@ def root_between(
         share[open_] = np.clip(np.where(smooth, quadratic, 0.5), least, 1 - least)
         open_ = open_[(least < 0.5) & (found != 0)]
     return np.where(np.abs(value) < np.abs(other), one, two)
+
+
+def final_speed(method: LinearMethod, rate: float) -> float:
+    """Return by how much a step with gradient 1 moves the point where gradients are taken, after many steps."""
+    return displacement(method, rate, MANY_STEPS) / MANY_STEPS
 
 
 def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:

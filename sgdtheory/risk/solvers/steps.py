@@ -13,7 +13,7 @@ import numpy as np
 from sgdtheory.problems import Modes
 from sgdtheory.risk.systems.moments import Moments, Steps, at_runs, ends
 from sgdtheory.risk.systems.one_step import StepMaps, nested, stacked, step, step_maps
-from sgdtheory.risk.systems.runs import Propagated, Segment, point, propagated
+from sgdtheory.risk.systems.runs import Propagated, Segment, propagated
 from sgdtheory.risk.thresholds import THRESHOLDS
 
 # Optimizations beyond the first level take as long as all else, and such loops do not run faster after them.
@@ -76,7 +76,7 @@ def propagate_by_steps(moments: Moments, segment: Segment) -> Propagated:
         stop = np.array(segment.stops[:1])
         moments = _all_steps(moments, segment.between(segment.low, stop))
         size = size_of_steps(begin, moments, whole.between(whole.low, stop))
-        points.append(point(segment.stops[0], moments, segment.runs.output, size))
+        points.append(ends(moments, segment.runs.output, size))
         segment = segment.between(stop, segment.high)
     ended = _all_steps(moments, segment)
     return propagated(ended, points)._replace(size=size_of_steps(begin, ended, whole))

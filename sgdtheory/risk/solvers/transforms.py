@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from sgdtheory.risk.solvers.contour import Points
 from sgdtheory.risk.solvers.fractions import Fractions, at_steps, fractions, product, summed, times
-from sgdtheory.risk.systems.constant import Points, Stage
+from sgdtheory.risk.systems.constant import Stage
 from sgdtheory.risk.systems.moments import (
     Ends,
     Keeping,

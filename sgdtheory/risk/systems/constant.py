@@ -1,4 +1,4 @@
-"""Systems with constant coefficients, and the points of the contours on which `renewal` integrates their transforms."""
+"""Systems with constant coefficients."""
 
 from typing import NamedTuple
 
@@ -14,8 +14,6 @@ from sgdtheory.risk.systems.runs import Coefficients
 # Without noise, oscillations have died out at e^−115 = 1e-50 of the start: ten orders of magnitude below any risk whose
 # error is stated.
 NOTHING_LEFT = 115.0
-# e^709 is about the largest float.
-LARGEST_EXPONENT = 709.0
 
 
 class Stage(NamedTuple):
@@ -106,39 +104,3 @@ def settling_steps(spectrum: StepSpectrum, keeping: Keeping | None, noiseless: b
         lead = 2 * np.maximum(spectrum.slowest, forgotten) - oscillating
         beside = np.where(lead > 0, NEGLIGIBLE / lead, np.inf)
         return np.maximum(result, np.minimum(beside, -NOTHING_LEFT / oscillating))
-
-
-class Points(NamedTuple):
-    """z, n(1 − z) and weights of the contours of S settings, (S, C) each; what they are scaled by and n, (S,)."""
-
-    z: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-    scale: np.ndarray
-    num_steps: np.ndarray
-
-    @property
-    def t(self) -> np.ndarray:
-        """(S, C) n(1/z − 1)."""
-        return self.y / self.z
-
-    @property
-    def kernel(self) -> np.ndarray:
-        """(S, C) weights over z."""
-        return self.weight / self.z
-
-
-def contour_points(contour: Contour, num_steps: np.ndarray, rate: np.ndarray, mirrored: bool) -> Points:
-    """Return the points of the parabola, moved by the rate of growth, and of its mirror image if asked for."""
-    p = rate[:, None] + contour.points / num_steps[:, None]
-    z = np.exp(-p)
-    y = -num_steps[:, None] * np.expm1(-p)
-    weight = np.broadcast_to(contour.weights, z.shape)
-    if mirrored:
-        sign = np.where(num_steps % 2 == 1, -1.0, 1.0)[:, None]
-        y = np.concatenate([y, num_steps[:, None] * (1 + z)], axis=1)
-        z = np.concatenate([z, -z], axis=1)
-        weight = np.concatenate([weight, sign * weight], axis=1)
-    exponent = num_steps * rate
-    scale = np.where(exponent < LARGEST_EXPONENT, np.exp(np.minimum(exponent, LARGEST_EXPONENT)), np.inf)
-    return Points(z, y, weight, scale, num_steps)

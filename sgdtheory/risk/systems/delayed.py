@@ -23,7 +23,7 @@ import numpy as np
 from sgdtheory.algorithms import LinearMethod
 from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.contour import NEGLIGIBLE
-from sgdtheory.risk.solvers.spectrum import AT_ONE, growths
+from sgdtheory.risk.solvers.spectrum import AT_ONE, SMALLEST, growths
 
 # Up to this delay multiples of an angle are taken one by one: sines of complex angles cost more.
 FEW_DELAYS = 16
@@ -135,8 +135,6 @@ def steady_response(x: Any, delay: int) -> Any:
 MARGIN = 1.5
 # In searches, oscillations have died out when they are this share of the error that is allowed.
 NEARLY = 0.01
-# A smaller |μ| counts as this much, so that its logarithm is finite.
-SMALLEST = 1e-300
 # The systems of a random delay have at most so many numbers at once, 16 MB.
 NUMBERS_AT_ONCE = 2_000_000
 
