@@ -28,16 +28,20 @@ from sgdtheory.risk.solvers.collocation import backward_differences, collocation
 from sgdtheory.risk.systems.moments import Keeping
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-ORDER = 5  # points on a panel
-TAIL = 1e-3  # of the risk's two highest Legendre coefficients on a panel: it is then right to some 1e-6,
-ROUGH_TAIL = 1e-2  # and to some 1e-5
-CONVERGED = 1e-3  # times the tail: relative change of the risk at which Newton's method ends
-MOST_ITERATIONS = 10
-RENEWED = 4  # iterations between derivatives, at least; they are taken anew
-SLOW = 0.1  # where changes have not become smaller by more than that
-POSSIBLE = 1e-6  # of a direction's second moment and of the risk: variances that are less below 0 are rounding
-DIFFERENCE = 1e-6  # relative, of numerical derivatives
-TOGETHER = 1024  # steps that are looked up at once
+ORDER = 5  # A panel has so many points.
+# The two highest Legendre coefficients of the risk on a panel are at most this share of it: risks are then right to
+# some 1e-6, and in searches, which allow longer panels, to some 1e-5.
+TAIL = 1e-3
+ROUGH_TAIL = 1e-2
+CONVERGED = 1e-3  # Newton's method ends where the risk changes by less than this times the tail, relative.
+MOST_ITERATIONS = 10  # A panel on which Newton's method takes more iterations is halved.
+# Derivatives are taken anew after at least so many iterations, if a change is more than this share of the one before.
+RENEWED = 4
+SLOW = 0.1
+# A variance below 0 by less than this share of the direction's second moment and of the risk is rounding.
+POSSIBLE = 1e-6
+DIFFERENCE = 1e-6  # Numerical derivatives take steps of this share of a value's size.
+TOGETHER = 1024  # The tables of so many steps are looked up at once.
 
 
 class State(NamedTuple):
