@@ -80,7 +80,7 @@ def propagate_repeated(moments: Moments, segment: Segment) -> Propagated:
     What is left of rounds at both ends is stepped through, and runs whose directions grow so far that slow ones lose
     their digits.
     """
-    period = segment.runs.algorithm.method.period
+    period = _period(segment)
     begin = np.minimum(np.ceil(segment.low / period) * period, segment.high)
     before = _steps_if_any(moments, segment.between(segment.low, begin))
     rest = segment.between(begin, segment.high)
@@ -103,8 +103,7 @@ def _repeated(moments: Moments, segment: Segment) -> tuple[Stage | PeriodStage, 
     digits.
     """
     setup = segment.setup
-    method = segment.runs.algorithm.method
-    if method.step_dependence == "period":
+    if segment.runs.algorithm.method.step_dependence == "period":
         few = THRESHOLDS.few_rounds
         stage = PeriodStage(make_period(segment), setup.stable)
     else:
@@ -112,12 +111,18 @@ def _repeated(moments: Moments, segment: Segment) -> tuple[Stage | PeriodStage, 
         averaging = segment.runs.output, segment.keeping
         here = segment.runs.coefficients(segment.low)
         stage = make_stage(here, setup.modes, *averaging, setup.resolution.contour, setup.stable)
-    number = segment.steps // method.period
+    number = segment.steps // _period(segment)
     settling = np.maximum(few, settling_steps(stage.spectrum, stage.keeping, setup.noise_variance == 0))
     lost = (segment.steps <= THRESHOLDS.most_settling) & _loses_digits(moments, segment, stage, number)
     # Where oscillations last, rounds are applied one after the other, faster than their steps.
     applied = isinstance(stage, PeriodStage) & ~lost & (segment.steps <= THRESHOLDS.most_steps) & (not segment.stops)
     return stage, settling, np.where((number > settling) & ~lost, "closed", np.where(applied, "rounds", "steps"))
+
+
+def _period(segment: Segment) -> int:
+    """Return H, after how many steps the coefficients repeat: 1 for rounds of one worker, whose steps are all alike."""
+    method = segment.runs.algorithm.method
+    return method.period if method.step_dependence == "period" else 1
 
 
 def _steps_if_any(moments: Moments, segment: Segment) -> Propagated:
@@ -126,7 +131,7 @@ def _steps_if_any(moments: Moments, segment: Segment) -> Propagated:
 
 def _in_closed_form(moments: Moments, segment: Segment, stage: Stage | PeriodStage, settling: np.ndarray) -> Propagated:
     """Propagate in closed form, then by single steps that are left, to the end and to every stop of a single run."""
-    period = segment.runs.algorithm.method.period
+    period = _period(segment)
     if not segment.stops:
         number = segment.steps // period
         there = after(stage, moments, number)
@@ -148,9 +153,9 @@ def _in_closed_form(moments: Moments, segment: Segment, stage: Stage | PeriodSta
 
 def _round_by_round(moments: Moments, segment: Segment, stage: PeriodStage, _: np.ndarray) -> Propagated:
     """Apply rounds one after the other, then take the steps that are left."""
-    number = segment.steps // segment.runs.algorithm.method.period
+    number = segment.steps // _period(segment)
     there = propagate_round_by_round(stage.period, moments, number)
-    rest = segment.between(segment.low + number * segment.runs.algorithm.method.period, segment.high)
+    rest = segment.between(segment.low + number * _period(segment), segment.high)
     done = propagate_by_steps(there, rest)
     return done._replace(size=size_of_steps(moments, done.moments, segment))
 

@@ -258,10 +258,10 @@ def growths_beyond(problem: AbstractProblem, method: LinearMethod, batch: np.nda
         batch = method.workers * batch
         if method.step_dependence == "period":
             stage = PeriodStage(period_of(method, batch, rate, modes))
-        else:
-            here = Coefficients(method.matrices(rate, np.zeros(rate.size)), batch)
-            stage = make_stage(here, modes, np.asarray(method.output, dtype=float), None)
-        return np.maximum(stage.growths(endless), 0.0) / method.period
+            return np.maximum(stage.growths(endless), 0.0) / method.period
+        here = Coefficients(method.matrices(rate, np.zeros(rate.size)), batch)
+        stage = make_stage(here, modes, np.asarray(method.output, dtype=float), None)
+        return np.maximum(stage.growths(endless), 0.0)
 
 
 def stability_edge(problem: AbstractProblem, batch: np.ndarray) -> np.ndarray:
