@@ -21,8 +21,8 @@ from sgdtheory.risk.segmented import initial_state, propagate_all, segments_of_r
 from sgdtheory.risk.solvers.contour import FINE, ROUGH, Resolution
 from sgdtheory.risk.solvers.delayed_runs import delayed_last_of_modes, delayed_path, is_delayed
 from sgdtheory.risk.systems.finite_sample import is_one_pass, sample_path
-from sgdtheory.risk.systems.moments import Ends, returned_risk, returned_size
-from sgdtheory.risk.systems.runs import Propagated, point, with_started_average
+from sgdtheory.risk.systems.moments import Ends, ends, returned_risk, returned_size
+from sgdtheory.risk.systems.runs import Propagated, with_started_average
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,8 @@ def _parts_along(
         segments = segments_of_runs(problem, [course], resolution, stops=stops.tolist())
         begin = initial_state(segments)
         done = propagate_all(begin, segments)
-        points = [point(0.0, with_started_average(begin.moments, segments[0]), segments[0].runs.output), *done.points]
-        sums = Ends(*(np.stack(each, axis=1) for each in list(zip(*points, strict=True))[1:]))
+        points = [ends(with_started_average(begin.moments, segments[0]), segments[0].runs.output), *done.points]
+        sums = Ends(*(np.concatenate(each, axis=1) for each in zip(*points, strict=True)))
         shares = [course.algorithm.average.returned(stop, course.num_steps) for stop in stops.tolist()]
         result = np.array([sums.iterate, returned_risk(sums, shares)])
         started = ~np.isnan(np.array([np.zeros(len(shares)), np.sum(shares, axis=1)]))

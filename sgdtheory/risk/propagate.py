@@ -3,19 +3,19 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
 from sgdtheory.risk.solvers.contour import NEGLIGIBLE
 from sgdtheory.risk.solvers.renewal import after, ends_after
 from sgdtheory.risk.solvers.rounds import PeriodStage, propagate_round_by_round
-from sgdtheory.risk.solvers.rounds import after as after_rounds
 from sgdtheory.risk.solvers.smooth import first_panels, propagate_smooth
 from sgdtheory.risk.solvers.steps import propagate_by_steps, size_of_steps
 from sgdtheory.risk.systems.constant import Stage, make_stage, settling_steps
-from sgdtheory.risk.systems.moments import Ends, Moments, MomentsAndSize, at_runs
+from sgdtheory.risk.systems.moments import Ends, Moments, at_runs, ends
 from sgdtheory.risk.systems.periodic import make_period
-from sgdtheory.risk.systems.runs import Point, Propagated, Segment, in_closed_form, joined, kinds_of, point, propagated
+from sgdtheory.risk.systems.runs import Propagated, Segment, joined, kinds_of, propagated
 from sgdtheory.risk.thresholds import THRESHOLDS
 
 
@@ -51,6 +51,7 @@ def _kinds(moments: Moments, segment: Segment, by_steps: bool = False) -> np.nda
 
 
 def _propagate_by(kinds: np.ndarray, moments: Moments, segment: Segment) -> Propagated:
+    """Propagate runs by the solvers that `kinds` (S,) names."""
     if (kinds == kinds[0]).all():
         return PROPAGATORS[kinds[0]](moments, segment)
     parts = []
@@ -73,20 +74,98 @@ def _has_overflowed(moments: Moments) -> np.ndarray:
     return np.isinf(moments.own).all((0, 2, 3, 4))
 
 
-def propagate_constant(moments: Moments, segment: Segment) -> Propagated:
-    """Propagate constant segments in closed form where it holds, else step by step."""
-    stage, settling, holds = _closed(moments, segment)
-    near = _near(stage, segment, segment.steps)
-    if segment.stops and holds.all():
-        return _at_stops(stage, moments, segment, float(segment.low[0] + settling[0]))._replace(near=near)
-    if holds.all():
-        return in_closed_form(after(stage, moments, segment.steps), near)
-    indices = np.flatnonzero(~holds)
-    parts = [(indices, propagate_by_steps(at_runs(moments, indices), segment.select(indices)))]
-    if (indices := np.flatnonzero(holds)).size:
-        ended = after(stage.select(indices), at_runs(moments, indices), segment.steps[indices])
-        parts.append((indices, in_closed_form(ended, near[indices])))
-    return joined(parts)._replace(near=near)
+def propagate_repeated(moments: Moments, segment: Segment) -> Propagated:
+    """Propagate steps, or rounds of H steps, that are all alike: in closed form where it holds, else one by one.
+
+    What is left of rounds at both ends is stepped through, and runs whose directions grow so far that slow ones lose
+    their digits.
+    """
+    period = _period(segment)
+    begin = np.minimum(np.ceil(segment.low / period) * period, segment.high)
+    before = _steps_if_any(moments, segment.between(segment.low, begin))
+    rest = segment.between(begin, segment.high)
+    stage, settling, ways = _repeated(before.moments, rest)
+    parts = []
+    for way in np.unique(ways).tolist():
+        indices = np.flatnonzero(ways == way)
+        whole = indices.size == ways.size
+        here = before.moments if whole else at_runs(before.moments, indices)
+        some = stage if whole else stage.select(indices)
+        parts.append((indices, _REPEATED[way](here, rest if whole else rest.select(indices), some, settling[indices])))
+    ended = joined(parts)
+    return ended._replace(points=before.points + ended.points, near=_near(stage, segment, rest.steps // period))
+
+
+def _repeated(moments: Moments, segment: Segment) -> tuple[Stage | PeriodStage, np.ndarray, np.ndarray]:
+    """Return the step or round that a segment repeats, after how many of them its closed form holds, and the solvers.
+
+    The closed form is not used where oscillations do not die out within the segment, or where small moments would lose
+    digits.
+    """
+    setup = segment.setup
+    if segment.runs.algorithm.method.step_dependence == "period":
+        few = THRESHOLDS.few_rounds
+        stage = PeriodStage(make_period(segment), setup.stable)
+    else:
+        few = THRESHOLDS.few_steps
+        averaging = segment.runs.output, segment.keeping
+        here = segment.runs.coefficients(segment.low)
+        stage = make_stage(here, setup.modes, *averaging, setup.resolution.contour, setup.stable)
+    number = segment.steps // _period(segment)
+    settling = np.maximum(few, settling_steps(stage.spectrum, stage.keeping, setup.noise_variance == 0))
+    lost = (segment.steps <= THRESHOLDS.most_settling) & _loses_digits(moments, segment, stage, number)
+    # Where oscillations last, rounds are applied one after the other, faster than their steps.
+    applied = isinstance(stage, PeriodStage) & ~lost & (segment.steps <= THRESHOLDS.most_steps) & (not segment.stops)
+    return stage, settling, np.where((number > settling) & ~lost, "closed", np.where(applied, "rounds", "steps"))
+
+
+def _period(segment: Segment) -> int:
+    """Return H, after how many steps the coefficients repeat: 1 for rounds of one worker, whose steps are all alike."""
+    method = segment.runs.algorithm.method
+    return method.period if method.step_dependence == "period" else 1
+
+
+def _steps_if_any(moments: Moments, segment: Segment) -> Propagated:
+    return propagate_by_steps(moments, segment) if segment.steps.any() else propagated(moments)
+
+
+def _in_closed_form(moments: Moments, segment: Segment, stage: Stage | PeriodStage, settling: np.ndarray) -> Propagated:
+    """Propagate in closed form, then by single steps that are left, to the end and to every stop of a single run."""
+    period = _period(segment)
+    if not segment.stops:
+        number = segment.steps // period
+        there = after(stage, moments, number)
+        rest = segment.between(segment.low + number * period, segment.high)
+        return _steps_if_any(there.moments, rest)._replace(size=there.size)
+    settled = segment.low[0] + np.ceil(settling[0]) * period
+    early = [stop for stop in segment.stops if stop <= settled]
+    points = [] if not early else propagate_by_steps(moments, segment.between(segment.low, np.array(early[-1:]))).points
+    stops = np.array(sorted({*segment.stops[len(early) :], float(segment.high[0])}))
+    again = np.zeros(stops.size, dtype=int)
+    ways = replace(segment.select(again), stops=()).between(segment.low[again], stops)
+    there = _in_closed_form(at_runs(moments, again), ways, stage.select(again), settling)
+    for place, stop in enumerate(stops.tolist()):
+        if stop in segment.stops:
+            here = at_runs(there.moments, again[:1] + place)
+            points = [*points, ends(here, segment.runs.output, there.size[:, [place]])]
+    return propagated(at_runs(there.moments, again[:1] - 1), points)._replace(size=there.size[:, -1:])
+
+
+def _round_by_round(moments: Moments, segment: Segment, stage: PeriodStage, _: np.ndarray) -> Propagated:
+    """Apply rounds one after the other, then take the steps that are left."""
+    number = segment.steps // _period(segment)
+    there = propagate_round_by_round(stage.period, moments, number)
+    rest = segment.between(segment.low + number * _period(segment), segment.high)
+    done = propagate_by_steps(there, rest)
+    return done._replace(size=size_of_steps(moments, done.moments, segment))
+
+
+# Name of a way through repeated steps or rounds → function from moments, segment, stage and settling to `Propagated`.
+_REPEATED: dict[str, Callable[..., Propagated]] = {
+    "closed": _in_closed_form,
+    "rounds": _round_by_round,
+    "steps": lambda moments, segment, *_: propagate_by_steps(moments, segment),
+}
 
 
 def _near(stage: Stage | PeriodStage, segment: Segment, number: np.ndarray) -> np.ndarray:
@@ -105,75 +184,10 @@ def constant_ends(moments: Moments, segment: Segment) -> tuple[Ends, np.ndarray]
     """
     if (_kinds(moments, segment) != "constant").any():
         return None
-    stage, _, holds = _closed(moments, segment)
-    return (ends_after(stage, moments, segment.steps), _near(stage, segment, segment.steps)) if holds.all() else None
-
-
-def _closed(moments: Moments, segment: Segment) -> tuple[Stage, np.ndarray, np.ndarray]:
-    """Return the stage, after how many steps its closed form holds, and whether it is used, (S,) each.
-
-    It is not used where oscillations do not die out within the segment, or where small moments would lose digits.
-    """
-    here = segment.runs.coefficients(segment.low)
-    contour = segment.setup.resolution.contour
-    stage = make_stage(here, segment.setup.modes, segment.runs.output, segment.keeping, contour, segment.setup.stable)
-    noiseless = segment.setup.noise_variance == 0
-    settling = np.maximum(THRESHOLDS.few_steps, settling_steps(stage.spectrum, stage.keeping, noiseless))
-    lost = (segment.steps <= THRESHOLDS.most_settling) & _loses_digits(moments, segment, stage, segment.steps)
-    return stage, settling, (segment.steps > settling) & ~lost
-
-
-def propagate_rounds(moments: Moments, segment: Segment) -> Propagated:
-    """Propagate methods that repeat every H steps: whole rounds in closed form, or one by one where they are few.
-
-    By steps what is left of rounds at both ends, and where directions grow so far that slow ones lose their digits.
-    """
-    period = segment.runs.algorithm.method.period
-    first = np.minimum(np.ceil(segment.low / period) * period, segment.high)
-    first_round = propagate_by_steps(moments, segment.between(segment.low, first))
-    rest = segment.between(first, segment.high)
-    rounds = np.floor(rest.steps / period)
-    stage = PeriodStage(make_period(segment), segment.setup.stable)
-    noiseless = segment.setup.noise_variance == 0
-    settling = np.maximum(THRESHOLDS.few_rounds, settling_steps(stage.spectrum, stage.keeping, noiseless))
-    lost = (rest.steps <= THRESHOLDS.most_settling) & _loses_digits(first_round.moments, rest, stage, rounds)
-    holds = (rounds > settling) & ~lost
-    # The closed form holds once oscillations have died out; where they last, rounds are applied one after the other.
-    each = ~holds & ~lost & (rest.steps <= THRESHOLDS.most_steps) & (not segment.stops)
-    parts = []
-    if (indices := np.flatnonzero(~holds & ~each)).size:
-        parts.append((indices, propagate_by_steps(at_runs(first_round.moments, indices), rest.select(indices))))
-    if (indices := np.flatnonzero(each)).size:
-        some = rest.select(indices)
-        here = at_runs(first_round.moments, indices)
-        there = propagate_round_by_round(stage.period.select(indices), here, rounds[indices])
-        done = propagate_by_steps(there, some.between(some.low + rounds[indices] * period, some.high))
-        parts.append((indices, done._replace(size=size_of_steps(here, done.moments, some))))
-    if (indices := np.flatnonzero(holds)).size:
-        here = at_runs(first_round.moments, indices)
-        parts.append((indices, _whole_rounds(stage.select(indices), here, rest.select(indices), settling[indices])))
-    ended = joined(parts)
-    return ended._replace(points=first_round.points + ended.points, near=_near(stage, segment, rounds))
-
-
-def _whole_rounds(stage: PeriodStage, moments: Moments, segment: Segment, settling: np.ndarray) -> Propagated:
-    """Propagate whole rounds in closed form, then single steps, to the end and to every stop of a single run."""
-    period = segment.runs.algorithm.method.period
-    rounds = np.floor(segment.steps / period)
-    if not segment.stops:
-        whole = segment.low + rounds * period
-        there = after_rounds(stage, moments, rounds)
-        return propagate_by_steps(there.moments, segment.between(whole, segment.high))._replace(size=there.size)
-    settled = float(segment.low[0] + np.ceil(settling[0]) * period)
-    early = [stop for stop in segment.stops if stop <= settled]
-    points = [] if not early else propagate_by_steps(moments, segment.between(segment.low, np.array(early[-1:]))).points
-    stops = np.array(sorted({*(stop for stop in segment.stops if stop > settled), float(segment.high[0])}))
-    again = np.zeros(stops.size, dtype=int)
-    rounds = np.floor((stops - segment.low) / period)
-    there = after_rounds(stage.select(again), at_runs(moments, again), rounds)
-    rest = replace(segment.select(again), stops=()).between(segment.low + rounds * period, stops)
-    ended = MomentsAndSize(*propagate_by_steps(there.moments, rest).moments, there.size)
-    return _joined_stops(ended, stops.tolist(), points, segment)
+    stage, _, ways = _repeated(moments, segment)
+    if (ways != "closed").any():
+        return None
+    return ends_after(cast(Stage, stage), moments, segment.steps), _near(stage, segment, segment.steps)
 
 
 def _loses_digits(moments: Moments, segment: Segment, stage: Stage | PeriodStage, number: np.ndarray) -> np.ndarray:
@@ -198,47 +212,26 @@ def _loses_digits(moments: Moments, segment: Segment, stage: Stage | PeriodStage
     return result
 
 
-def _at_stops(stage: Stage, moments: Moments, segment: Segment, settled: float) -> Propagated:
-    """Return the points of a single run at its stops: before oscillations have died out step by step."""
-    low = float(segment.low[0])
-    early = [stop for stop in segment.stops if stop <= settled]
-    points = [] if not early else propagate_by_steps(moments, segment.between(segment.low, np.array(early[-1:]))).points
-    stops = sorted({*(stop for stop in segment.stops if stop > settled), float(segment.high[0])})
-    again = np.zeros(len(stops), dtype=int)
-    there = after(stage.select(again), at_runs(moments, again), np.array(stops) - low)
-    return _joined_stops(there, stops, points, segment)
-
-
-def _joined_stops(there: MomentsAndSize, stops: list[float], points: list[Point], segment: Segment) -> Propagated:
-    """Return a single run from its states at the later stops, side by side, and the points before them."""
-    output = segment.runs.output
-    for place, stop in enumerate(stops):
-        if stop in segment.stops:
-            points = [*points, point(stop, at_runs(there.moments, np.array([place])), output, there.size[:, [place]])]
-    last = np.array([len(stops) - 1])
-    return propagated(at_runs(there.moments, last), points)._replace(size=there.size[:, last])
-
-
 def _overflowed(moments: Moments, segment: Segment) -> Propagated:
     """Return the moments as they are, beyond the range of a float, and sums of an average that are so as well."""
     if segment.keeping is not None:
         # The average has terms of the iterate, which is infinite, even where its sums are still finite.
         lost = (np.full_like(each, np.inf) for each in (moments.cross, moments.square))
         moments = Moments(moments.own, *lost)
-    return propagated(moments, [point(stop, moments, segment.runs.output) for stop in segment.stops])
+    return propagated(moments, [ends(moments, segment.runs.output)] * len(segment.stops))
 
 
 PROPAGATORS: dict[str, Callable[[Moments, Segment], Propagated]] = {
     "gone": _overflowed,
     "steps": propagate_by_steps,
-    "constant": propagate_constant,
-    "rounds": propagate_rounds,
+    "constant": propagate_repeated,
+    "rounds": propagate_repeated,
     "smooth": propagate_smooth,
 }
 """Name of a solver → function from the moments at the start of a segment of S runs, and the segment, to `Propagated`.
 
 A solver returns the moments of T19 and T20 at `segment.high`, which differs from run to run, and does not change those
-that it is given. `points` has one `point` for each of `segment.stops`, which only a single run has. `size` is the sum
+that it is given. `points` has the sums at each of `segment.stops`, which only a single run has. `size` is the sum
 of |terms| to which the rounding error is relative, and 0 where nothing cancels. `near` says whether a run is near the
 stability threshold (1 or 0), and is −1 where the solver does not know. `propagate_by_steps` takes runs that a solver
 cannot do. `_kinds` chooses the solver of each run.

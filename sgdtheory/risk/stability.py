@@ -1,46 +1,61 @@
 """Mean-square stability of constant-step mini-batch SGD: the edge, and the rate of growth beyond it."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import elementwise
 
 from sgdtheory._common.arguments import checked_problem, whole_array
 from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, LinearMethod, checked_algorithm
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes
-from sgdtheory.risk.solvers.round_stability import (
-    EDGE_RESOLVED,
-    EDGE_SEARCHED_FROM,
-    EDGE_TOLERANCE,
-    LARGEST_EDGE,
-    SMALLEST_EDGE,
-    STRIDE,
-    edge_modes,
-    edges_of_rounds,
-    growths_of_rounds,
+from sgdtheory.risk.solvers.rounds import PeriodStage, load
+from sgdtheory.risk.solvers.spectrum import (
+    LARGEST_LOAD,
+    ROOT_TOLERANCE,
+    final_speed,
+    own_responses,
+    radii,
+    root_between,
 )
-from sgdtheory.risk.solvers.spectrum import growths, own_responses, radii, step_spectrum
+from sgdtheory.risk.systems.constant import make_stage
 from sgdtheory.risk.systems.delayed import gains as late_gains
 from sgdtheory.risk.systems.delayed import growth as late_growth
 from sgdtheory.risk.systems.finite_sample import sample_edge
-from sgdtheory.risk.systems.moments import Generators, generators
+from sgdtheory.risk.systems.moments import generators
+from sgdtheory.risk.systems.periodic import period_of
+from sgdtheory.risk.systems.runs import Coefficients
 
 # A relative step of the threshold's root that is this small is rounding: Newton's method has converged.
 NEWTON_TOLERANCE = 1e-15
 # Ten steps of Newton's method are enough in practice; more than this do not converge.
 MOST_NEWTON_STEPS = 100
+# Below this value of λ/λ_1 the denominators of the sum that decides about stability are 1 to this accuracy:
+# `problem.modes` merges such directions.
+EDGE_RESOLVED = 1e-2
+# The threshold is searched upwards from this value of γλ_1, and downwards in steps of this factor if that is
+# unstable.
+EDGE_SEARCHED_FROM = 1e-3
+# A method that is stable at this value of γλ_1 has no threshold.
+LARGEST_EDGE = 1e9
+# A method that is not stable at this value of γλ_1 never is.
+SMALLEST_EDGE = 1e-60
+# A method that moves this many times as far as SGD is unstable; more would overflow.
+LARGEST_GAIN = 1e30
+# Relative width of the bracket at which the search for the threshold ends.
+EDGE_TOLERANCE = 1e-12
+# Ratio of the learning rates that are tried first: a method that is unstable on a narrower interval only is taken for
+# stable.
+STRIDE = 1.25
+# So many learning rates of a method with rounds are tried together: a period of each is built, which takes memory.
+ROUNDS_AT_ONCE = 6
 # So many learning rates are tried together, fewer where modes are many: see RATES_TIMES_MODES.
 RATES_AT_ONCE = 24
 # So many numbers, 3 MB, are in the maps that are tried together.
 RATES_TIMES_MODES = 400_000
-# Two learning rates are tried on both sides of where a straight line through the margins crosses 0, at a distance of
-# this share of the squared width of the bracket: it then narrows quadratically.
-NEARER = 0.1
 # A response that is below 0 by this share of the largest one is rounded, and is 0.
 ROUNDED_BELOW_0 = 1e-9
-
-TOLERANCES = {"xatol": 0.0, "xrtol": 4e-16, "fatol": 0.0, "frtol": 0.0}
 
 
 def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike, algorithm: Algorithm = DEFAULT) -> Any:
@@ -94,88 +109,95 @@ def method_edge(problem: AbstractProblem, method: LinearMethod, batch: np.ndarra
     """
     if method == SGD():
         return stability_edge(problem, batch)
-    if not batch.size:
-        return np.empty(batch.shape)
+    largest = problem.largest_eigenvalue
+    if largest == 0 or not batch.size:
+        return np.full(batch.shape, np.inf)
     sizes, place = np.unique(method.workers * batch, return_inverse=True)
     if method.step_dependence == "none":
-        return _edges(problem, method, sizes)[place].reshape(batch.shape)
-    return edges_of_rounds(problem, method, sizes, stable)[place].reshape(batch.shape)
+        modes = problem.modes(EDGE_RESOLVED * largest).eigenvalue.size
+        number = int(np.clip(RATES_TIMES_MODES // modes, 2, RATES_AT_ONCE))
+        result = _edges(partial(_margins_of_steps, problem, method), sizes, largest, 0.0, number, closer=True)
+    else:
+        margins = partial(_margins_of_rounds, edge_modes(problem, method, 1.0), method)
+        result = _edges(margins, sizes, largest, stable, ROUNDS_AT_ONCE)
+    return result[place].reshape(batch.shape)
 
 
-def _edges(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray) -> np.ndarray:
-    """Return the first γ at which `_margins` is 0, (N,) for increasing B, from more and more closely spaced γ."""
-    largest = problem.largest_eigenvalue
-    if largest == 0:
-        return np.full(batch.size, np.inf)
-    low = EDGE_SEARCHED_FROM / largest
-    while not _margins(problem, method, batch[:1], np.array([low]))[0, 0] > 0:
+Margins = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of B and γ: positive where these are stable
+
+
+def _edges(
+    margins: Margins, batch: np.ndarray, largest: float, stable: float, number: int, closer: bool = False
+) -> np.ndarray:
+    """Return the first γ at which margins are 0, (N,) for increasing B.
+
+    Args:
+        margins: of B and γ.
+        batch: (N,) B.
+        largest: λ_1.
+        stable: a γ that is known to be stable; 0 where none is.
+        number: how many γ are tried together.
+        closer: whether so many more are tried between the first that are not stable and the last that are.
+    """
+    low = stable or EDGE_SEARCHED_FROM / largest
+    while not margins(batch[:1], np.array([low]))[0] > 0:
         low *= EDGE_SEARCHED_FROM
         if low * largest < SMALLEST_EDGE:
             return np.zeros(batch.size)
-    modes = problem.modes(EDGE_RESOLVED * largest).eigenvalue.size
-    number = int(np.clip(RATES_TIMES_MODES // modes, 2, RATES_AT_ONCE))
-    ends = np.empty((2, batch.size))
-    left = np.arange(batch.size)
-    while left.size and low * largest <= LARGEST_EDGE:
-        rates = low * STRIDE ** np.arange(number + 1)
-        ends[:, left], _ = _brackets(problem, method, batch[left], rates)
-        low = rates[-1]
-        left = left[ends[0, left] == low]
-    bounded = ends[0] < ends[1]
-    if not bounded.any():
-        return ends[0]
-    rates = np.unique(np.linspace(ends[0, bounded], ends[1, bounded], number + 1))
-    ends[:, bounded] = _refined(problem, method, batch[bounded], *_brackets(problem, method, batch[bounded], rates))
-    return ends.mean(0)
+    ends = np.full((2, batch.size), low)
+    # Larger batches have no smaller edge, so that they begin where that of the smallest has been found.
+    for left in (np.arange(1), np.arange(1, batch.size)):
+        while left.size and low * largest <= LARGEST_EDGE:
+            rates = low * STRIDE ** np.arange(number + 1)
+            ends[:, left] = _brackets(margins, batch[left], rates)
+            low = rates[-1]  # stable with those that are left
+            left = left[ends[0, left] == ends[1, left]]
+        low = ends[0, 0]
+    bounded = np.flatnonzero(ends[0] < ends[1])
+    if bounded.size:
+        if closer:
+            rates = np.unique(np.linspace(ends[0, bounded], ends[1, bounded], number + 1))
+            ends[:, bounded] = _brackets(margins, batch[bounded], rates)
+        low, high = np.log(ends[:, bounded])
+
+        def margin(log_rate: np.ndarray, indices: np.ndarray) -> np.ndarray:
+            """Return a margin whose sign says, even where it is 0/0, whether all moments settle."""
+            return np.nan_to_num(margins(batch[indices], np.exp(log_rate)), nan=-1.0)
+
+        ends[0, bounded] = np.exp(root_between(margin, low, high, EDGE_TOLERANCE, bounded))
+    return ends[0]
 
 
-def _brackets(
+def _brackets(margins: Margins, batch: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Return (2, N) neighbours of increasing γ, (T,), between which stability ends first.
+
+    The last γ twice where all are stable. The first γ is known to be stable with all B.
+    """
+    beyond = ~(margins(batch[:, None], rates[1:]) > 0)
+    after = np.where(beyond.any(1), beyond.argmax(1) + 1, rates.size)
+    return rates[np.minimum([after - 1, after], rates.size - 1)]
+
+
+def _margins_of_steps(
     problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rates: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return neighbours of increasing γ, (2, N), between which stability ends first, and the margins there.
-
-    The first γ is stable with all B.
-    """
-    margins = _margins(problem, method, batch, rates)
-    beyond = ~(margins > 0)
-    after = np.where(beyond.any(1), beyond.argmax(1), rates.size)
-    indices = np.minimum([after - 1, after], rates.size - 1)
-    return rates[indices], margins[np.arange(batch.size), indices]
-
-
-def _refined(
-    problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, ends: np.ndarray, margins: np.ndarray
 ) -> np.ndarray:
-    """Return brackets of the threshold, (2, N), of width `EDGE_TOLERANCE`.
-
-    By two γ on both sides of where a straight line through the margins crosses 0, the nearer the narrower the bracket,
-    so that it narrows quadratically; by a third of the bracket where that has failed.
-    """
-    stuck = np.zeros(batch.size, dtype=bool)
-    while (open_ := np.flatnonzero(ends[1] - ends[0] > EDGE_TOLERANCE * ends[1])).size:
-        low, high = ends[:, open_]
-        above, below = margins[:, open_]
-        width = high - low
-        with np.errstate(all="ignore"):  # A margin may be infinite, where no batch is too small.
-            line = low + width * above / (above - below)
-        centre = np.where(stuck[open_] | ~np.isfinite(line), (low + high) / 2, line)
-        near = np.maximum(NEARER * width**2 / high, EDGE_TOLERANCE * high / 4)
-        reach = np.where(stuck[open_], width / 6, np.minimum(near, width / 6))
-        pair = np.clip([centre - reach, centre + reach], low, high)
-        with np.errstate(all="ignore"):  # A mode that drives no noise may be at its own threshold: 0/0.
-            values = batch[open_] * _least_inverses(problem, method, pair.ravel()).reshape(pair.shape) - 1
-        for rate, value in zip(pair, values, strict=True):
-            side = (~(value > 0)).astype(int)
-            inside = (rate > ends[0, open_]) & (rate < ends[1, open_])
-            ends[side[inside], open_[inside]] = rate[inside]
-            margins[side[inside], open_[inside]] = value[inside]
-        stuck[open_] = ~stuck[open_] & (ends[1, open_] - ends[0, open_] > width / 2)
-    return ends
+    """Return by how much B exceeds, relative, the smallest with which γ is stable."""
+    with np.errstate(all="ignore"):  # A mode that drives no noise may be at its own threshold: 0/0.
+        return batch * _least_inverses(problem, method, rates.ravel()).reshape(rates.shape) - 1
 
 
-def _margins(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """Return (N, T) by how much B exceeds, relative, the smallest with which γ is stable: 0 at the edge."""
-    return batch[:, None] * _least_inverses(problem, method, rates) - 1
+def _margins_of_rounds(modes: Modes, method: LinearMethod, batch: np.ndarray, rates: np.ndarray) -> np.ndarray:
+    """Return −log of the loads of rounds, cut next to the threshold of a direction or beyond it."""
+    batch, rates = np.broadcast_arrays(batch, rates)
+    with np.errstate(all="ignore"):
+        loads = load(period_of(method, batch.ravel(), rates.ravel(), modes)).reshape(rates.shape)
+        return -np.log(np.minimum(np.where(np.isnan(loads), np.inf, loads), LARGEST_LOAD))
+
+
+def edge_modes(problem: AbstractProblem, method: LinearMethod, rate: float) -> Modes:
+    """Return the modes that resolve what decides about stability; beyond the edge a method may go any distance."""
+    gain = min(max(final_speed(method, rate) / rate, 1.0), LARGEST_GAIN)
+    return problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue / gain**2)
 
 
 def _least_inverses(problem: AbstractProblem, method: LinearMethod, rates: np.ndarray) -> np.ndarray:
@@ -206,17 +228,10 @@ def _gains(problem: AbstractProblem, method: LinearMethod, rates: np.ndarray) ->
     if method.late:
         modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
         return *late_gains(rates[:, None] * modes.eigenvalue, method), modes
-    maps, modes = _maps(problem, method, np.ones(rates.size), rates)
-    return own_responses(maps), radii(maps.propagator_decay) <= 1 + 1e-14, modes
-
-
-def _maps(
-    problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rates: np.ndarray
-) -> tuple[Generators, Modes]:
-    """Return the maps of steps without a mode's own part, and modes that resolve what decides about stability."""
-    matrices = method.matrices(rates, np.zeros(rates.size))
     modes = edge_modes(problem, method, float(rates[0]))
-    return generators(matrices, batch, modes.eigenvalue, itself=False), modes
+    matrices = method.matrices(rates, np.zeros(rates.size))
+    maps = generators(matrices, np.ones(rates.size), modes.eigenvalue, itself=False)
+    return own_responses(maps), radii(maps.propagator_decay) <= 1 + 1e-14, modes
 
 
 def is_stable(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rate: np.ndarray) -> np.ndarray:
@@ -234,17 +249,19 @@ def is_stable(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray,
 
 def growths_beyond(problem: AbstractProblem, method: LinearMethod, batch: np.ndarray, rate: np.ndarray) -> np.ndarray:
     """Return (N,) rates per step at which second moments grow with B and a constant γ, 0 where they do not."""
-    if method.late:
-        modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
-        each = [late_growth(modes, method, *one) for one in zip(rate.tolist(), batch.tolist(), strict=True)]
-        return np.maximum(each, 0.0)
-    batch = method.workers * batch
-    if method.step_dependence == "period":
-        return growths_of_rounds(problem, method, batch, rate)
-    maps, modes = _maps(problem, method, batch, rate)
+    endless = np.full(rate.size, np.inf)
     with np.errstate(all="ignore"):
-        slowest = step_spectrum(maps.propagator_decay).slowest
-        return np.maximum(growths(maps, modes.driving, slowest, np.full(rate.size, np.inf)), 0.0)
+        if method.late:
+            modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
+            return np.maximum(late_growth(modes, method, rate, batch, endless), 0.0)
+        modes = edge_modes(problem, method, float(rate[0]))
+        batch = method.workers * batch
+        if method.step_dependence == "period":
+            stage = PeriodStage(period_of(method, batch, rate, modes))
+            return np.maximum(stage.growths(endless), 0.0) / method.period
+        here = Coefficients(method.matrices(rate, np.zeros(rate.size)), batch)
+        stage = make_stage(here, modes, np.asarray(method.output, dtype=float), None)
+        return np.maximum(stage.growths(endless), 0.0)
 
 
 def stability_edge(problem: AbstractProblem, batch: np.ndarray) -> np.ndarray:
@@ -308,9 +325,8 @@ def _largest_root(source: np.ndarray, gap: np.ndarray) -> np.ndarray:
     rows = np.arange(source.shape[0])
 
     def excess(log_delta: np.ndarray, row: np.ndarray) -> np.ndarray:
-        return (source[row] / (np.exp(log_delta)[..., None] + gap[row])).sum(-1) - 1
+        return (source[row] / (np.exp(log_delta)[:, None] + gap[row])).sum(-1) - 1
 
     low = np.log(np.maximum(np.where(gap == 0, source, 0.0).sum(1), np.exp(-60.0))) - 1e-9
     high = np.log(source.sum(1)) + 1e-9
-    root = elementwise.find_root(excess, (low, high), args=(rows,), tolerances=TOLERANCES)
-    return np.where(root.success, np.exp(root.x), 0.0)
+    return np.exp(root_between(excess, low, high, ROOT_TOLERANCE, rows))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.risk import growths_beyond
 from tests.forced import forced
 from tests.risk.balls import risk
 
@@ -64,12 +65,21 @@ def test_a_small_risk_keeps_its_digits(problem, method, batch, rate, steps):
     assert seen.relative_error == 0
 
 
+@pytest.mark.parametrize("steps", [701, 5_000_001])
 @pytest.mark.parametrize("average", [LAST, st.UniformAverage(), st.TailAverage(0.3), HALF], ids=str)
-def test_one_worker_is_sgd(average):
-    """Of a million steps, whose exponential average forgets 4e-7 of itself in one."""
-    problem = st.LeastSquares([1.0, 0.1], [0.6, 0.5], 0.3)
-    local, plain = (found(problem, each, average, 3, 0.2, 5_000_001) for each in (st.LocalSGD(1, 7), st.SGD()))
+def test_one_worker_is_sgd(average, steps):
+    """Of a run that has hardly begun, and of millions of steps, whose average forgets 4e-7 of itself in one."""
+    problem = st.LeastSquares([1.0, 1e-3], [0.6, 0.5], 0.3)
+    local, plain = (found(problem, each, average, 3, 0.2, steps) for each in (st.LocalSGD(1, 7), st.SGD()))
     assert abs(local.total / plain.total - 1) < 1e-12
+
+
+def test_one_worker_grows_like_sgd():
+    problem = st.LeastSquares([1.0, 0.1], [0.6, 0.5], 0.3)
+    batch, rate = np.full(2, 3.0), 1.1 * edge(problem, st.SGD(), 3) * np.ones(2)
+    local, plain = (growths_beyond(problem, each, batch, rate) for each in (st.LocalSGD(1, 7), st.SGD()))
+    assert plain[0] > 1e-3
+    np.testing.assert_allclose(local, plain, rtol=1e-9)
 
 
 @pytest.mark.parametrize("method", [st.LocalSGD(2, 24), st.LocalSGD(2, 6, 0.7, 0.3)], ids=str)

@@ -11,6 +11,7 @@ from sgdtheory.risk import moved_thresholds
 from sgdtheory.risk.systems import mean_path
 from sgdtheory.risk.systems import periodic as period
 from tests.marks import slow
+from tests.risk.test_mean_path import by_steps
 from tests.simulation.statistical import normal_limit, standard_score
 
 PROBLEM = st.LeastSquares([1.0, 0.1, 0.01], [0.6, 0.5, 0.4], 0.7)
@@ -237,7 +238,7 @@ def test_the_edge_lies_between_those_of_a_worker_and_of_all():
 def test_mean_paths_by_rounds_are_those_by_steps(steps, average):
     algorithm = st.Algorithm(METHODS[3], average=average)
     arguments = algorithm, np.array([1.0, 0.1]), np.array([0.1, 0.5]), steps
-    np.testing.assert_allclose(mean_path.mean_paths(*arguments), mean_path._by_steps(*arguments), rtol=1e-11)
+    np.testing.assert_allclose(mean_path.mean_paths(*arguments), by_steps(*arguments), rtol=1e-11)
 
 
 def sampled(method, batch, rate, steps, replicas, seed):

@@ -8,7 +8,7 @@ from sgdtheory.algorithms import Adam
 from sgdtheory.risk.mean_field.adam_gain import adam_gains, gain_at, noise_at
 from sgdtheory.risk.mean_field.chi import chi_rules
 from sgdtheory.risk.mean_field.closure import Closure, shares
-from sgdtheory.risk.mean_field.ensemble import Ensemble
+from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Added, Field, Known, MemoryField, Move
 from sgdtheory.risk.mean_field.signs import SignField, mean_signs
 
@@ -20,7 +20,6 @@ INTERPOLATED = 4e-3  # Error of the gain at a first step with ε, which is inter
 # β₂ up to which g/√v of Adam without β₁ and ε is a sign: with g' the gradient before, Cauchy-distributed in units of g,
 # E g²/v = E 1/(1 + β₂ g'²/g²) = 1/(1 + √β₂), and so a step's square is less by 0.1% there.
 LEAST_MEMORY = 1e-6
-TINY = np.finfo(float).tiny
 
 
 def field_of_adam(method: Adam) -> Field | None:

@@ -16,12 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.risk.mean_field.ensemble import Ensemble
+from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 
 MOST_FLUCTUATION = 4.0  # q: with more than that nothing is right, and a run with directions alone has no bound for it
 MOST_SATURATION = 100.0  # B r/T_i, likewise
 LEAST_OTHERS = 1e-12  # of T: less is rounding
-TINY = np.finfo(float).tiny
 
 
 class Closure(NamedTuple):

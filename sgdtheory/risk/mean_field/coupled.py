@@ -22,21 +22,25 @@ from sgdtheory.risk.mean_field.sign_covariance import Reaction, Seen
 from sgdtheory.risk.mean_field.stated_error import Lasting
 from sgdtheory.risk.systems.moments import Keeping
 
-TOLERANCE = 3e-5  # of the risk, in a long step: 1e-3 in all
-FIRST_STEPS = 48.0  # after a kink, one by one,
-LAST_STEPS = 8.0  # and before the next
-FASTEST = 1.5  # decay a step, above which steps are taken one by one
-EVALUATIONS = 3  # steps that a long step's flow looks at
-SINGLE = 16.0  # steps that are taken one by one where long ones are not sooner done
-GROWTH = 4.0  # times the long step before, at most,
-SHORTER = 0.2  # and at least
-CAREFUL = 0.8  # times the length at which the error, that grows like its cube, would be as large as it may
-SMALLEST_ERROR = 1e-9
-LOST = 1.0  # relative error of variances where steps lead to and fro
-FLUCTUATING = 0.6  # times what variances hold of the loss that a coordinate sees, where it is not noise
-MOST_WORK = 2e9  # steps times d² of what is taken one by one: some minutes
-LARGEST = 512  # directions: a step takes d² exponentials, 0.1 s then
-SEED = 0, 0  # of a random basis: the answer is that of one rotation
+TOLERANCE = 3e-5  # Relative error of the risk that a long step may have: it adds up to 1e-3 along a run.
+# So many steps after a kink, and before the next one, are taken one by one.
+FIRST_STEPS = 48.0
+LAST_STEPS = 8.0
+FASTEST = 1.5  # Steps are taken one by one where something decays faster than this a step.
+EVALUATIONS = 3  # The flow of a long step is made of the differences of so many steps.
+SINGLE = 16.0  # So many steps are taken one by one where a long one would need as many evaluations.
+# A long step is at most and at least so many times as long as the one before it.
+GROWTH = 4.0
+SHORTER = 0.2
+# A long step has this share of the length at which its error, which grows like the cube, would be too large.
+CAREFUL = 0.8
+SMALLEST_ERROR = 1e-9  # A smaller error counts as this much, so that lengths stay finite.
+LOST = 1.0  # Relative error of variances where steps lead to and fro.
+# Relative error of variances over the share of the loss that a coordinate sees and that is not noise.
+FLUCTUATING = 0.6
+MOST_WORK = 2e9  # Steps that are taken one by one, times d², are at most so many, which takes some minutes.
+LARGEST = 512  # Most directions: a step takes d² exponentials, 0.1 s with so many.
+SEED = 0, 0  # The risk in a random basis is that of the rotation with this seed.
 
 
 class Joint(NamedTuple):

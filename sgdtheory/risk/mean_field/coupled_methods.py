@@ -21,13 +21,12 @@ import numpy as np
 
 from sgdtheory.algorithms import Basis
 from sgdtheory.risk.mean_field.coupled import CoupledField, CoupledReaction, CoupledRun
-from sgdtheory.risk.mean_field.ensemble import Ensemble
+from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 from sgdtheory.risk.mean_field.field import Known, MemoryField
 from sgdtheory.risk.mean_field.sign_covariance import Reaction, Seen, signs
 from sgdtheory.risk.systems.moments import Keeping
 
 SETTLED = 100.0  # Fewer steps state the larger of the field's two errors: Adam's were 9% off among the first ones.
-TINY = np.finfo(float).tiny
 
 
 @dataclass(frozen=True)

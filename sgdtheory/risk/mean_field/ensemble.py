@@ -11,6 +11,7 @@ LEAST_KEPT = 4096.0  # directions
 UNMOVED = 1e-3  # of its start: what a direction moves that is left out
 LARGEST_INDEX = 1e15
 MODES_TOLERANCE = 1e-4  # of sums over directions; risks of runs are right to some 1e-6
+TINY = np.finfo(float).tiny  # A number that may be 0 counts as this much where it divides.
 BEYOND_ALL = 1e-300  # no eigenvalue is as small: no mode stands for a tail
 
 
@@ -76,7 +77,7 @@ def ensemble(problem: AbstractProblem, travel: float, slope: float) -> Ensemble:
 
 def steepest(problem: AbstractProblem, batch: float) -> float:
     """The `slope` of signs, `E sign ≤ √B u/√T` with T ≥ σ²; those of Adam's steps and of g/‖g‖ are no larger."""
-    return float(np.sqrt(batch / max(problem.noise_variance, np.finfo(float).tiny)))
+    return float(np.sqrt(batch / max(problem.noise_variance, TINY)))
 
 
 def _kept(problem: AbstractProblem, way: float) -> float | None:

@@ -19,7 +19,7 @@ from scipy import special
 from sgdtheory.algorithms import Lion, SignSGD
 from sgdtheory.risk.mean_field.chi import NODES, chi_rules
 from sgdtheory.risk.mean_field.closure import MOST_SATURATION, Closure, shares
-from sgdtheory.risk.mean_field.ensemble import Ensemble
+from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 from sgdtheory.risk.mean_field.field import (
     MEAN,
     VARIANCE,
@@ -45,7 +45,6 @@ DOUBTS = 0.1, 0.05, 0.32, 0.1, 0.4
 ERROR = 4e-3  # Relative, of every risk: two deterministic steps whose signs are certain are up to 1.5% off.
 # B → nodes from there on of each of the two lengths in a correlation of signs: sums of them are right to 5e-3.
 PAIR_NODES = {0.0: 12, 4.0: 6, 16.0: 3}
-TINY = np.finfo(float).tiny
 
 
 def field_of_signs(method: SignSGD) -> Field:

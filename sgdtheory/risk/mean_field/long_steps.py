@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.polynomial import chebyshev
 
-DAMPING = 2 / 13
-MOST_STAGES = 40
-BY_DECAY = 1.54  # s² − 1 over length times decay: a little above 3/2, for the damping
+DAMPING = 2 / 13  # The value that the paper recommends: a larger one makes shorter steps more stable.
+MOST_STAGES = 40  # A step has at most so many stages, so that a longer one is divided.
+BY_DECAY = 1.54  # s² − 1 over length times decay: stability needs 3/2, and the damping takes a little more.
 Flow = Callable[[float, np.ndarray], np.ndarray]
 
 

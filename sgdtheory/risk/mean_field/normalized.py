@@ -18,7 +18,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from sgdtheory.algorithms import NormalizedSGD
 from sgdtheory.risk.mean_field.chi import chi_rules
 from sgdtheory.risk.mean_field.closure import Closure, shares
-from sgdtheory.risk.mean_field.ensemble import Ensemble
+from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Field, Known, second_moment
 
 APART = 0.7  # nodes of y; with s E‖h‖² = e^y e^{−e^{−y}} both ends of the integrals fall off fast,
@@ -28,7 +28,6 @@ VANISHED = 14.0  # −log Φ where integrals end
 SPECTRUM = np.exp(np.arange(-5.0, 40.0, 0.5))  # s E‖h‖² at which that is looked for
 MOST = 300.0  # exponent: where it is larger Φ is 0
 PLACES = 6  # of u that stand for a Gaussian
-TINY = np.finfo(float).tiny
 
 
 class Directions(NamedTuple):
@@ -211,7 +210,6 @@ DOUBTS = 0.5, 1.6, 0.13, 0.4
 # Error of the mean square of a step, relative: Σ λ_i E(h_i/‖h‖)² is 1 to 2.2e-4 in one direction, to 1e-5 in three.
 INTEGRATED = 2.5e-4
 MOST_SCATTER = 1e6  # relative error of the scatter: beyond, numbers would overflow
-TINY = np.finfo(float).tiny
 
 
 def field_of_normalized(method: NormalizedSGD) -> Field | None:

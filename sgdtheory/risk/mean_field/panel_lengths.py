@@ -4,15 +4,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LONGER = 3.0  # times the panel before, at most,
-FARTHER = 3.0  # and times the way from the last kink
-SHORTER = 0.2  # times the panel that has failed, at least
-SHORT = 0.8  # and at most
-CAREFUL = 0.85  # times the length at which a tail, that grows like its power p, would be as large as it may
-SMALLEST_TAIL = 1e-12
-FALLEN = 0.2  # of a learning rate: if it ends below that share of it, panels close in on the end
-CLOSING = 0.5  # by that share of the way, each,
-ENDED = 1e-4  # until a tail is below so many times what is allowed: one panel then follows what is left
+LONGER = 3.0  # A panel is at most so many times as long as the one before it.
+FARTHER = 3.0  # The end of a panel is at most so many times as far from the last kink as its start.
+# After a panel that has failed the next one has at least and at most these shares of its length.
+SHORTER = 0.2
+SHORT = 0.8
+# A panel has this share of the length at which its tail, which grows like a power of the length, would be too large.
+CAREFUL = 0.85
+SMALLEST_TAIL = 1e-12  # A smaller tail counts as this much, so that lengths stay finite.
+FALLEN = 0.2  # If the last learning rate is below this share of the present one, panels close in on the end.
+CLOSING = 0.5  # A panel that closes in covers at most this share of the way that is left.
+ENDED = 1e-4  # If a tail is below this share of what is allowed, one panel follows all that is left.
 
 
 @dataclass

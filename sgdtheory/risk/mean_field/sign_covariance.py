@@ -14,11 +14,11 @@ from numpy.polynomial import legendre
 from scipy import special
 
 from sgdtheory.risk.mean_field.chi import chi_rule, chi_rules
+from sgdtheory.risk.mean_field.ensemble import TINY
 
 COVARIANCE_NODES = 4  # of the mean over χ: covariances, smooth, are right to 1e-3
 ANGLES = 3  # at which the density is looked at between 0 and arcsin ρ
 SMALL = 0.03  # m: covariances of smaller ones are those of means 0, to 1e-3
-TINY = np.finfo(float).tiny
 
 
 class Seen(NamedTuple):

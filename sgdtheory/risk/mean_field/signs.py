@@ -5,7 +5,7 @@ from scipy import special
 
 from sgdtheory.risk.mean_field.chi import chi_rules
 from sgdtheory.risk.mean_field.closure import Closure, grain, shares
-from sgdtheory.risk.mean_field.ensemble import Ensemble
+from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Known, MemorylessField, Step
 
 IN_CACHE = 10_000  # numbers of an array: with many more, arrays of all nodes are slower than node by node
@@ -14,7 +14,6 @@ MOST_JUMP = 2.0  # relative error of the scatter where few signs are wrong: two 
 # factors state larger errors. These cover all but 6 of 891 simulated settings; derived are at most 3/8 and 1/3 for the
 # first two.
 SIGN_DOUBTS = 0.25, 0.42, 0.13, 0.7
-TINY = np.finfo(float).tiny
 
 
 class SignField(MemorylessField):

@@ -12,8 +12,8 @@ S runs that differ in their learning rates alone go side by side, on the same pa
 longer than one. To a field their steps are rows of one table, run by run.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -24,20 +24,24 @@ from sgdtheory.risk.mean_field.ensemble import Ensemble
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.mean_field.panel_lengths import PanelLengths
 from sgdtheory.risk.mean_field.stated_error import Carried, Doubts, Lag, Look
-from sgdtheory.risk.solvers.collocation import backward_differences, radau_nodes, tails
+from sgdtheory.risk.solvers.collocation import backward_differences, collocation_systems, radau_nodes, tails
 from sgdtheory.risk.systems.moments import Keeping
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-ORDER = 5  # points on a panel
-TAIL = 1e-3  # of the risk's two highest Legendre coefficients on a panel: it is then right to some 1e-6,
-ROUGH_TAIL = 1e-2  # and to some 1e-5
-CONVERGED = 1e-3  # times the tail: relative change of the risk at which Newton's method ends
-MOST_ITERATIONS = 10
-RENEWED = 4  # iterations between derivatives, at least; they are taken anew
-SLOW = 0.1  # where changes have not become smaller by more than that
-POSSIBLE = 1e-6  # of a direction's second moment and of the risk: variances that are less below 0 are rounding
-DIFFERENCE = 1e-6  # relative, of numerical derivatives
-TOGETHER = 1024  # steps that are looked up at once
+ORDER = 5  # A panel has so many points.
+# The two highest Legendre coefficients of the risk on a panel are at most this share of it: risks are then right to
+# some 1e-6, and in searches, which allow longer panels, to some 1e-5.
+TAIL = 1e-3
+ROUGH_TAIL = 1e-2
+CONVERGED = 1e-3  # Newton's method ends where the risk changes by less than this times the tail, relative.
+MOST_ITERATIONS = 10  # A panel on which Newton's method takes more iterations is halved.
+# Derivatives are taken anew after at least so many iterations, if a change is more than this share of the one before.
+RENEWED = 4
+SLOW = 0.1
+# A variance below 0 by less than this share of the direction's second moment and of the risk is rounding.
+POSSIBLE = 1e-6
+DIFFERENCE = 1e-6  # Numerical derivatives take steps of this share of a value's size.
+TOGETHER = 1024  # The tables of so many steps are looked up at once.
 
 
 class State(NamedTuple):
@@ -349,7 +353,7 @@ class MeanField:
         mean, variance = _modes(there[[MEAN, VARIANCE]])
         rho = 1 - keeping.forgetting
         omega = keeping.weight
-        solve: Callable = _linear(difference, before)
+        solve = partial(_linear, difference)
         one = np.ones((1, 1, *mean.shape))
         joined = omega * np.einsum("xyjk,yjk->xjk", mixing, with_iterate)
         shared = solve(state.covariance.reshape(len(mixing), -1), rho * mixing, joined)
@@ -379,17 +383,9 @@ def _possible(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _linear(difference: np.ndarray, before: np.ndarray) -> Callable[..., np.ndarray]:
-    """Solver of `f(t_j) = M_j f(t_j − 1) + forcing_j`: (k, p + 1, K), from (k, K), (k, k, p, K) and (k, p, K)."""
-
-    def solve(start: np.ndarray, mixing: np.ndarray, forcing: np.ndarray) -> np.ndarray:
-        k, _, p, size = mixing.shape
-        left = np.eye(k)[..., None, None] - mixing
-        matrix = np.einsum("jn,xy->jxny", difference, np.eye(k))[..., None]
-        matrix = matrix + np.einsum("xyjz,jn->jxnyz", left, before)
-        right = np.moveaxis(forcing, 1, 0) - np.einsum("jxyz,yz->jxz", matrix[:, :, 0], start)
-        unknown = np.moveaxis(matrix[:, :, 1:].reshape(p * k, p * k, size), -1, 0)
-        found = np.linalg.solve(unknown, right.reshape(p * k, size).T[..., None]).reshape(size, p, k)
-        return np.concatenate([start[:, None], np.moveaxis(found, (0, 1, 2), (2, 1, 0))], axis=1)
-
-    return solve
+def _linear(difference: np.ndarray, start: np.ndarray, mixing: np.ndarray, forcing: np.ndarray) -> np.ndarray:
+    """Solve `f(t_j) = M_j f(t_j − 1) + forcing_j`: (k, p + 1, K), from (k, K), (k, k, p, K) and (k, p, K)."""
+    decay = np.moveaxis(np.eye(len(mixing))[..., None, None] - mixing, 2, 0)
+    system = collocation_systems(decay[None], difference[None])
+    values = system.values(start[None, :, None], forcing.swapaxes(0, 1)[None, :, :, None])[0, :, :, 0]
+    return np.concatenate([start[:, None], values.swapaxes(0, 1)], axis=1)

@@ -27,11 +27,12 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss
 
 from sgdtheory.risk.mean_field.closure import Closure
+from sgdtheory.risk.mean_field.ensemble import TINY
 
 FARTHEST = 5.0  # standard deviations: a replica in a million is farther
 PLACES = 12  # of ξ: a Gauss–Legendre rule for 0 … FARTHEST
 LEAST = 1e-300  # of a²
-LONGEST = 700.0  # log of a ratio
+LONGEST = 700.0  # Exponents are cut at this value: e^700 is within the range of a float.
 
 
 def _rule() -> tuple[np.ndarray, np.ndarray]:
@@ -112,10 +113,8 @@ MOST_FEEDBACK = 2.5  # of T's relative error: beyond, all is lost, and numbers w
 # Error of a mean that has decayed, over ε√r. With 2 in its place, 10% more of signs with momentum state inf; with 0,
 # averages of signs without noise are up to 14 times farther off than is stated (3 of 891 settings).
 LATTICE = 0.6
-LONGEST = 700.0  # exponent of a decay that has ended
 LARGEST = 1e6  # relative error of a mean's square, likewise
 DOUBT_OF_MEANS = 0.5  # of coupled coordinates, over that of variances, as measured by benchmarks/equivalents.py
-TINY = np.finfo(float).tiny
 
 
 class Look(NamedTuple):

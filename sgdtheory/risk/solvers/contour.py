@@ -18,6 +18,8 @@ CONTOUR_RESOLVED = 0.5
 LARGEST_REACH = 1e300
 # e^−45 is below the rounding unit: residues and oscillations that are smaller than this times the rest are left out.
 NEGLIGIBLE = 45.0
+# e^709 is about the largest float.
+LARGEST_EXPONENT = 709.0
 # Temporaries of the closed form of averaged SGD have at most so many numbers, 384 kB, which stay in a core's cache
 # (benchmarks.algorithms).
 PIECE = 48_000
@@ -50,6 +52,42 @@ FAST_CONTOURS = {3e-9: _parabola(5.4, 0.19, 10), 2e-6: _parabola(4.5, 0.26, 6)}
 def contour_within(tolerance: float) -> Contour:
     """Return the contour with the fewest points whose relative error is below a tolerance, else `CONTOUR`."""
     return next((each for error, each in reversed(FAST_CONTOURS.items()) if error <= tolerance), CONTOUR)
+
+
+class Points(NamedTuple):
+    """z, n(1 − z) and weights of the contours of S settings, (S, C) each; what they are scaled by and n, (S,)."""
+
+    z: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
+    scale: np.ndarray
+    num_steps: np.ndarray
+
+    @property
+    def t(self) -> np.ndarray:
+        """(S, C) n(1/z − 1)."""
+        return self.y / self.z
+
+    @property
+    def kernel(self) -> np.ndarray:
+        """(S, C) weights over z."""
+        return self.weight / self.z
+
+
+def contour_points(contour: Contour, num_steps: np.ndarray, rate: np.ndarray, mirrored: bool) -> Points:
+    """Return the points of the parabola, moved by the rate of growth, and of its mirror image if asked for."""
+    p = rate[:, None] + contour.points / num_steps[:, None]
+    z = np.exp(-p)
+    y = -num_steps[:, None] * np.expm1(-p)
+    weight = np.broadcast_to(contour.weights, z.shape)
+    if mirrored:
+        sign = np.where(num_steps % 2 == 1, -1.0, 1.0)[:, None]
+        y = np.concatenate([y, num_steps[:, None] * (1 + z)], axis=1)
+        z = np.concatenate([z, -z], axis=1)
+        weight = np.concatenate([weight, sign * weight], axis=1)
+    exponent = num_steps * rate
+    scale = np.where(exponent < LARGEST_EXPONENT, np.exp(np.minimum(exponent, LARGEST_EXPONENT)), np.inf)
+    return Points(z, y, weight, scale, num_steps)
 
 
 def contour_modes(problem: AbstractProblem, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> Modes:

@@ -22,7 +22,7 @@ from numpy.polynomial import legendre
 from scipy.special import spherical_jn
 
 from sgdtheory.problems import Modes
-from sgdtheory.risk.solvers.contour import QUIET_CONTOUR
+from sgdtheory.risk.solvers.contour import LARGEST_EXPONENT, QUIET_CONTOUR
 from sgdtheory.risk.systems.delayed import Points, Products, products, summed, summed_squares
 
 # So many Legendre polynomials follow the integrand on a panel of the line.
@@ -33,8 +33,6 @@ RIGHT = 1.5
 TAIL = 1e-13
 # Panels shorter than this times c/n are not halved: poles are no nearer.
 SHORTEST = 1e-3
-# e^709 is about the largest float.
-MOST_EXPONENT = 709.0
 # Panels are halved at most so often.
 MOST_ROUNDS = 60
 
@@ -57,7 +55,7 @@ def coefficients(
         settled: whether those that are not real have died out by n.
         tail: of the largest contribution of a panel: what its last polynomials may hold.
     """
-    if num_steps * growth > MOST_EXPONENT:
+    if num_steps * growth > LARGEST_EXPONENT:
         return np.full(transform(np.array([growth + 1.0])).shape[:-1], np.inf)
     if settled:
         p = growth + QUIET_CONTOUR.points / num_steps

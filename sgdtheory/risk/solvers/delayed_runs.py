@@ -110,8 +110,7 @@ def _in_closed_form(
     modes = _modes(problem, course, num_steps, tolerance)
     rate = float(course.rates(np.zeros(1))[0])
     batch = float(np.ravel(course.batches(np.zeros(1)))[0])
-    grows = growth(modes, method, rate, batch)
-    grows = grows if abs(grows) * num_steps > 1 else 0.0
+    grows = float(growth(modes, method, np.array([rate]), np.array([batch]), num_steps)[0])
     settled = num_steps > settling(rate * float(modes.eigenvalue.max()), delay, averaged, tolerance)
     tail = max(TAIL, ROUGHER * tolerance)
     run = Setting(modes, rate, batch, delay, num_steps, grows, settled, tail)

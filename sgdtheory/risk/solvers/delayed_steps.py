@@ -18,13 +18,10 @@ import numpy as np
 
 from sgdtheory.algorithms import Course
 from sgdtheory.problems import Modes
-from sgdtheory.risk.solvers.steps import compiled_loop
+from sgdtheory.risk.solvers.steps import STEPS_AT_ONCE, compiled_loop
 from sgdtheory.risk.systems.moments import Ends
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-# Steps whose coefficients are held at once, and of which a compiled loop has room: more take more memory, fewer are
-# compiled for each remainder.
-STEPS_AT_ONCE = 4096
 # Laws with more delays are stepped in NumPy: the compiled loop is unrolled over the delays, and its compilation takes
 # longer than the steps.
 MOST_COMPILED = 16

@@ -6,14 +6,12 @@ With t = n(1/z − 1), each inverse of `renewal` is `1 − zT = (z/n)(t + n(1 �
 
 is a polynomial in t over another, with real coefficients. At a point a mode costs its 1/det alone: sums over the modes,
 and over the points, are products of real matrices with the real and imaginary parts of 1/det. For up to
-three unknowns; more are eliminated at every point (`elimination`).
+three unknowns; more are eliminated at every point (`rounds`).
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
-
-from sgdtheory.risk.solvers.small_systems import adjugate, determinant
 
 # Beyond so many steps |det|² may leave the range of a float, and complex numbers are inverted instead.
 LARGEST_SQUARED = 1e36
@@ -109,3 +107,44 @@ def at_steps(numerators: np.ndarray, inverse: np.ndarray, weight: np.ndarray, t:
     for numerator, each in zip(numerators[1:], sums[1:], strict=True):
         result = result + numerator * each
     return result
+
+
+def adjugate(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Coefficients (q, q, r, …) of `adj(t + matrix) right` as a polynomial in t, t^{q−1} first; q ≤ 3."""
+    q = matrix.shape[0]
+    result = np.empty((q, *np.broadcast_shapes(right.shape, (q, right.shape[1], *matrix.shape[2:]))))
+    result[0] = right
+    if q > 1:
+        result[1] = np.einsum("ij...,jr...->ir...", _others(matrix), right)
+    if q == 3:
+        result[2] = np.einsum("ji...,jr...->ir...", _cofactors(matrix), right)
+    return result
+
+
+def determinant(matrix: np.ndarray) -> np.ndarray:
+    """Return the coefficients (q + 1, …) of `det(t + matrix)` as a polynomial in t, t^q first; q ≤ 3."""
+    q = matrix.shape[0]
+    trace: Any = matrix.trace()
+    result = [np.ones_like(trace), trace]
+    if q == 2:
+        result.append(matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0])
+    if q == 3:
+        cofactors = _cofactors(matrix)
+        result += [cofactors.trace(), (matrix[0] * cofactors[0]).sum(0)]
+    return np.array(result)
+
+
+def _others(matrix: np.ndarray) -> np.ndarray:
+    """Return trace − matrix, (q, q, …); its diagonal sums the other entries, so that no small entry is lost."""
+    result = -matrix
+    for i in range(matrix.shape[0]):
+        result[i, i] = sum(matrix[j, j] for j in range(matrix.shape[0]) if j != i)
+    return result
+
+
+def _cofactors(matrix: np.ndarray) -> np.ndarray:
+    """Return the cofactors of matrices (3, 3, …)."""
+    first = [1, 2, 0]
+    second = [2, 0, 1]
+    straight = matrix[first][:, first] * matrix[second][:, second]
+    return straight - matrix[first][:, second] * matrix[second][:, first]

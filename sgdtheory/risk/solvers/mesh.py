@@ -14,9 +14,9 @@ import numpy as np
 
 from sgdtheory.algorithms import StepMatrices
 from sgdtheory.risk.solvers.collocation import radau_nodes, tails
-from sgdtheory.risk.solvers.contour import Resolution
+from sgdtheory.risk.solvers.contour import NEGLIGIBLE, Resolution
 from sgdtheory.risk.solvers.mode_reduction import slow_decay
-from sgdtheory.risk.solvers.spectrum import eigenvalues_of_steps, loads, radii, step_spectrum
+from sgdtheory.risk.solvers.spectrum import SMALLEST, eigenvalues_of_steps, loads, radii, step_spectrum
 from sgdtheory.risk.systems.constant import Stage, make_stage
 from sgdtheory.risk.systems.runs import Segment
 
@@ -24,8 +24,6 @@ from sgdtheory.risk.systems.runs import Segment
 PROBES_A_DOUBLING = 4
 # So many directions of a spectrum are looked at: neighbours oscillate alike.
 MOST_DIRECTIONS = 32
-# A smaller |μ| is that of a direction that is learnt in one step; its logarithm would be −inf.
-SMALLEST = 1e-300
 
 
 class Oscillation(NamedTuple):
@@ -84,8 +82,6 @@ PANEL_DECAY = 1.0
 PANEL_RISE = 4.0
 # If the fastest directions decay by less than e^−½ until the end, a single panel follows the rest of the run.
 STILL_WAY = 0.5
-# After a decay by e^−45 of the initial risk nothing is left to be followed.
-MOST_DECAY = 45.0
 # Growth by e^800 exceeds the range of a float: such a run diverges.
 MOST_GROWTH = 800.0
 # The rate of growth is computed at so many steps of a segment, and interpolated between them.
@@ -122,7 +118,7 @@ class Mesh(NamedTuple):
     def panels(self, first: float) -> Iterator[tuple[float, float]]:
         """Yield the panels from the step `first` to the last."""
         low = first
-        left = MOST_DECAY
+        left = NEGLIGIBLE
         ratio = min(self.resolution.ratio, OSCILLATION_RATIO) if self.oscillation else self.resolution.ratio
         while low < self.last:
             further = np.ceil((ratio - 1) * (low - self.origin))

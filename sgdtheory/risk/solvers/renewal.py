@@ -20,28 +20,33 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory.risk.solvers.contour import NEGLIGIBLE
-from sgdtheory.risk.solvers.elimination import eliminated_moments
+from sgdtheory.risk.solvers.contour import NEGLIGIBLE, Points, contour_points
+from sgdtheory.risk.solvers.rounds import PeriodStage
+from sgdtheory.risk.solvers.rounds import moments_at as moments_of_periods
 from sgdtheory.risk.solvers.transforms import NUMBERS_AT_ONCE, ends_at, moments_at
-from sgdtheory.risk.systems.constant import Points, Stage, contour_points
+from sgdtheory.risk.systems.constant import Stage
 from sgdtheory.risk.systems.moments import Ends, Moments, MomentsAndSize, at_runs, ends, together
 from sgdtheory.risk.thresholds import THRESHOLDS
 
 NOISE = np.array([0.0, 1.0])  # σ² of the two parts, bias and variance
 
 
-def after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> MomentsAndSize:
-    """Return the moments of S settings after n ≥ 1 steps of the stage, (S,)."""
-    few = stage.maps.decay.shape[1] <= THRESHOLDS.adjugate_unknowns
-    return in_portions(moments_at if few else eliminated_moments, stage, moments, num_steps)
+def after(stage: Stage | PeriodStage, moments: Moments, num_steps: np.ndarray) -> MomentsAndSize:
+    """Return the moments of S settings after n ≥ 1 steps of the stage, or rounds of a `PeriodStage`, (S,)."""
+    return in_portions(moments_at if _has_fractions(stage) else moments_of_periods, stage, moments, num_steps)
 
 
 def ends_after(stage: Stage, moments: Moments, num_steps: np.ndarray) -> Ends:
     """Return `after`, summed over the modes."""
-    if stage.maps.decay.shape[1] > THRESHOLDS.adjugate_unknowns:
-        result = after(stage, moments, num_steps)
-        return ends(result.moments, stage.output, result.size)
-    return in_portions(ends_at, stage, moments, num_steps)
+    if _has_fractions(stage):
+        return in_portions(ends_at, stage, moments, num_steps)
+    result = after(stage, moments, num_steps)
+    return ends(result.moments, stage.output, result.size)
+
+
+def _has_fractions(stage: Stage | PeriodStage) -> bool:
+    """Return whether the transforms are fractions with few unknowns; others are solved for at every point."""
+    return isinstance(stage, Stage) and stage.maps.decay.shape[1] <= THRESHOLDS.adjugate_unknowns
 
 
 # What is evaluated on a contour: moments or their sums after n steps, with so much σ² in each part.

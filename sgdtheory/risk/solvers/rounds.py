@@ -1,5 +1,7 @@
 """Many rounds of local steps in closed form (THEORY.md T40): `renewal` with a period in place of a step.
 
+A step of a method with more moments than `fractions` takes is solved here too, as a period of one step.
+
 With Φ, W, r, K and e of a `period` and ζ the generating variable of rounds,
 
     (1 − K − ζ Σ_i r_i (1 − ζΦ_i)⁻¹ W_i) ĥ = Σ_i r_i (1 − ζΦ_i)⁻¹ y_i(0) + σ²/(1 − ζ),
@@ -8,33 +10,32 @@ With Φ, W, r, K and e of a `period` and ζ the generating variable of rounds,
 and m numbers ĥ couple the directions where a single step has one.
 """
 
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
-from sgdtheory.risk.solvers.renewal import in_portions
+from sgdtheory.risk.solvers.contour import Points
 from sgdtheory.risk.solvers.small_systems import resolvent, solve
-from sgdtheory.risk.solvers.spectrum import AT_ONE, NEARLY_UNSTABLE, near_threshold
-from sgdtheory.risk.solvers.transforms import sizes
-from sgdtheory.risk.systems.constant import Points
+from sgdtheory.risk.solvers.spectrum import (
+    AT_ONE,
+    NEARLY_UNSTABLE,
+    SMALLEST,
+    StepSpectrum,
+    growths,
+    near_threshold,
+    step_spectrum,
+)
+from sgdtheory.risk.solvers.transforms import coefficient, sizes
 from sgdtheory.risk.systems.moments import Moments, MomentsAndSize, at_runs, pack, unpack
 from sgdtheory.risk.systems.periodic import Period
 
-# A temporary has at most so many numbers, 3 MB.
-NUMBERS_AT_ONCE = 200_000
+# A temporary has at most so many numbers, 1.6 MB, which stay in a core's cache: twice or half as many take longer for
+# 100 settings of local SGD (benchmarks.workers).
+NUMBERS_AT_ONCE = 100_000
 # An eigenvalue may exceed its bound by this much through rounding.
 ROUNDED = 1e-14
-# The rate of growth is found to this accuracy, in units of 1/n.
-RATE_ACCURACY = 1e-6
-EPSILON = float(np.finfo(float).eps)
-# The smallest factor a round that contours follow: 1 − Φ, from which they are computed, is singular to rounding beside
-# smaller ones. After the 17 rounds of the shortest closed form 1e-204 is left, which no risk shows.
-LEAST_LEFT = 1e-12
-# A smaller eigenvalue λ is 0 to a division.
-SMALLEST = 1e-300
-# A smaller load counts as this much, so that its inverse is finite.
-TINY = 1e-9
 
 
 class PeriodStage:
@@ -46,7 +47,6 @@ class PeriodStage:
         self.stable = stable
         self.modes = period.modes
         self.contour = period.contour
-        self.spectrum = period.spectrum
         self.keeping = period.keeping
 
     def select(self, indices: np.ndarray) -> "PeriodStage":
@@ -57,6 +57,11 @@ class PeriodStage:
     def without_average(self) -> "PeriodStage":
         """Return the stage without its average."""
         return PeriodStage(self.period.without_average(), self.stable, self._loads)
+
+    @cached_property
+    def spectrum(self) -> StepSpectrum:
+        """Of A over a period."""
+        return step_spectrum(self.period.slow)
 
     @property
     def loads(self) -> np.ndarray:
@@ -78,21 +83,16 @@ class PeriodStage:
 
     def growths(self, num_rounds: np.ndarray) -> np.ndarray:
         """(S,) rates per round at which moments grow or, below 0, decay, where so many rounds tell them from 0."""
-        result = np.zeros(num_rounds.size)
-        for place, rounds in enumerate(num_rounds.tolist()):
-            one = self.period.select(np.array([place]))
-            slowest = 2 * float(one.spectrum.slowest[0])
-            may_settle = slowest <= 0 and (self.stable or self.loads[place] < 1)
-            if may_settle and slowest > -1 / rounds:
-                continue
-            excess = _largest_excess(one, may_settle, max(RATE_ACCURACY / rounds, EPSILON))
-            result[place] = np.log1p(max(excess, LEAST_LEFT - 1))
-        return np.where(np.abs(result) * num_rounds > 1, result, 0.0)
+        slowest = self.spectrum.slowest
+        return growths(self, slowest, np.zeros(slowest.size) if self.stable else self.loads, num_rounds)
 
+    def load_at(self, excess: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """Return (T,) loads of some settings at 1/ζ = 1 + excess, beyond the excess of a direction alone."""
+        return _coupled(self.period.select(indices), excess)
 
-def after(stage: PeriodStage, moments: Moments, num_rounds: np.ndarray) -> MomentsAndSize:
-    """Return the moments of S settings after so many rounds, (S,) ≥ 1, from the beginning of one."""
-    return in_portions(_moments_at, stage, moments, num_rounds)
+    def floors(self, indices: np.ndarray) -> np.ndarray:
+        """Return (T,) largest eigenvalues, less 1, of the moments of a direction alone in some settings."""
+        return own_excess(self.period.select(indices))
 
 
 def propagate_round_by_round(period: Period, moments: Moments, num_rounds: np.ndarray) -> Moments:
@@ -129,12 +129,12 @@ def load(period: Period, excess: float = AT_ONE) -> np.ndarray:
     return np.where(own_excess(period) < excess + ROUNDED, _coupled(period, excess), np.inf)
 
 
-def _coupled(period: Period, excess: float) -> np.ndarray:
+def _coupled(period: Period, excess: Any) -> np.ndarray:
     """Return the same where no direction alone is beyond its own edge."""
     q = period.seen.shape[1]
     decay = period.decay[:q, :q]
     one = np.eye(q)[:, :, None, None]
-    answers = solve(decay + excess * one, period.drive[:q])
+    answers = solve(decay + np.reshape(excess, (-1, 1)) * one, period.drive[:q])
     coupling = period.inner + np.einsum("mqsk,qnsk->smn", period.seen, answers)
     finite: Any = np.isfinite(coupling).all((1, 2))
     largest = np.full(finite.size, np.inf)
@@ -158,104 +158,98 @@ def own_excesses(period: Period) -> np.ndarray:
     return np.where(finite, excess.max(2), np.inf)
 
 
-def _largest_excess(period: Period, settles: bool, accuracy: float) -> float:
-    """Return the largest eigenvalue of a round in one setting, less 1."""
-    floor = float(own_excess(period)[0])
-    low = floor if settles else max(floor, 0.0)
-    high = 0.0 if settles else max(2 * floor, 1e-6)
-    while not settles and _coupled(period, high)[0] >= 1:
-        high *= 4
+def moments_at(stage: Any, moments: Moments, noise: np.ndarray, points: Points) -> MomentsAndSize:
+    """Return the moments after so many rounds of some parts, (p,) of them with so much σ² each.
 
-    def below(excess: float) -> float:
-        """Return about a linear function of the excess: the load falls like one over the distance from the floor."""
-        return 1 / max(float(_coupled(period, excess)[0]), TINY) - 1
-
-    begin = low + 1e-15 * (high - low)
-    if not (high > low and below(begin) < 0):
-        return low
-    if below(high) <= 0:  # at the edge itself, but for rounding
-        return high
-    return float(brentq(below, begin, high, xtol=accuracy))  # pyright: ignore
-
-
-def _moments_at(stage: PeriodStage, moments: Moments, noise: np.ndarray, points: Points) -> MomentsAndSize:
-    """Return the moments after so many rounds of some parts, (p,) of them with so much σ² each."""
-    parts = [
-        _of_one(
-            stage.period.select(np.array([place])),
-            Moments(*(each[:, place] for each in moments)),
-            noise,
-            Points(*(each[place] for each in points)),
-        )
-        for place in range(points.num_steps.size)
-    ]
-    return MomentsAndSize(*(np.stack(each, axis=1) for each in zip(*parts, strict=True)))
-
-
-def _of_one(period: Period, moments: Moments, noise: np.ndarray, points: Points) -> MomentsAndSize:
-    """Return the moments of one setting, (p, k, k, K), (p, k, K) and (p,), and their size (p, 3), from points (C,)."""
-    z, y, weight, scale, n = points
-    q, nodes = period.seen.shape[1], period.seen.shape[0]
-    start = np.concatenate([pack(moments.own)[:, period.own], moments.cross[:, period.cross]], axis=1)
-    portions = _portions(period, z.size)
-    inverses = [_inverse(period, portion, points) for portion in portions]
-    frees = [
-        np.einsum("ijkc,pjk->pikc", each, start[..., portion]) for portion, each in zip(portions, inverses, strict=True)
-    ]
-    coupled = np.zeros((nodes, z.size * nodes), dtype=complex)
-    right = np.zeros((z.size, nodes, noise.size), dtype=complex)
-    for portion, inverse, free in zip(portions, inverses, frees, strict=True):
-        seen = period.seen[:, :, 0, portion]
-        forced = np.einsum("ijkc,jmk->ikcm", inverse[:q, :q], period.drive[:q, :, 0, portion])
-        coupled += (seen.reshape(nodes, -1) @ forced.reshape(-1, z.size * nodes).view(float)).view(complex)
-        right += np.einsum("mqk,pqkc->cmp", seen, free[:, :q])
-    matrix = (
-        np.eye(nodes) - period.inner[0] - n * z[:, None, None] * np.moveaxis(coupled.reshape(nodes, -1, nodes), 1, 0)
+    With t = n(1/ζ − 1) every inverse is `1 − ζΦ = (ζ/n)(t + n(1 − Φ))`. The losses ζĥ are solved for first, from what
+    the moments of the iterate answer; then (ζ/n) ŷ with these losses.
+    """
+    period: Period = stage.period
+    n = points.num_steps
+    t = points.t
+    nodes, q = period.seen.shape[:2]
+    start = np.concatenate([pack(moments.own)[:, :, period.own], moments.cross[:, :, period.cross]], axis=2)
+    sides = np.concatenate([np.moveaxis(start, 2, 0), period.drive], axis=1)  # (Q, p + m, S, K)
+    decay = n[:, None] * period.decay
+    # With few losses the answers to all sides are kept. With many it takes less time and memory to solve once more.
+    kept = nodes <= noise.size
+    answered = slice(None) if kept else slice(q)
+    portions = _portions(sides[answered], t.size)
+    answers: Any = (
+        resolvent(decay[answered, answered, ..., part], t, sides[answered, ..., part, None]) for part in portions
     )
-    driven = np.linalg.solve(matrix, n * right + (n * noise / y[:, None])[:, None])  # ĥ, (C, m, p)
+    answers = list(answers) if kept else answers
+    driven = _losses(period, answers, noise, points, portions)
     ended = []
     shown: Any = 0.0
-    inner = np.einsum("m,cmp->pc", period.gained_inner[0], driven)
     gained: Any = 0.0
-    for portion, inverse, free in zip(portions, inverses, frees, strict=True):
-        added = np.einsum("jmk,cmp->pjkc", period.drive[:, :, 0, portion], z[:, None, None] * driven, optimize=True)
-        result = free + np.einsum("ijkc,pjkc->pikc", inverse, added)  # ŷ/n
-        gained = gained + n * np.einsum("ik,pikc->ipc", period.gained[:, 0, portion], result)
-        shown = shown + np.einsum("vi,pikc->pvc", period.shown, result)
-        ended.append(scale * np.einsum("pikc,c->pik", result, weight).real)
+    for number, part in enumerate(portions):
+        if kept:
+            result = answers[number][:, : noise.size] + _times(answers[number][:, noise.size :], driven)
+        else:
+            right = sides[:, : noise.size, ..., part, None] + _real_times(period.drive[..., part], driven)
+            result = resolvent(decay[..., part], t, right)  # (Q, p, S, K', C)
+        gained = gained + n[:, None] * np.einsum("isk,ipskc->ipsc", period.gained[..., part], result)
+        shown = shown + np.einsum("vi,ipsc->vpsc", period.shown, result.sum(-2))
+        ended.append(np.einsum("ipskc,sc->psik", result, points.scale[:, None] * points.kernel).real)
+    inner = np.einsum("sm,mpsc->psc", period.gained_inner, driven)
     gained = np.concatenate([inner[None], np.broadcast_to(gained, (len(period.gained), *inner.shape))])
-    return _unpacked(period, moments, np.concatenate(ended, axis=-1), gained, z * np.moveaxis(shown, 1, 0), points)
+    return _unpacked(period, moments, np.concatenate(ended, axis=-1), gained, shown, points)
 
 
-def _portions(period: Period, num_points: int) -> list[slice]:
-    """Return the slices of the modes whose temporaries stay small."""
-    q = period.seen.shape[1]
-    length = max(NUMBERS_AT_ONCE // (num_points * q * period.seen.shape[0]), 8)
-    size = period.modes.eigenvalue.size
+def _losses(
+    period: Period, answers: Iterable[np.ndarray], noise: np.ndarray, points: Points, portions: list[slice]
+) -> np.ndarray:
+    """Return ζĥ, (m, p, S, C), from the resolvents of y(0) and of W, of (Q or q, p + m, S, K', C) in each portion."""
+    t = points.t
+    felt: Any = 0.0
+    for part, each in zip(portions, answers, strict=True):
+        rows = np.moveaxis(period.seen[..., part], 2, 0)
+        columns = np.ascontiguousarray(each[: rows.shape[2]].transpose(2, 0, 3, 1, 4))
+        columns = columns.reshape(len(rows), rows.shape[2] * rows.shape[3], -1)
+        felt = felt + (rows.reshape(*rows.shape[:2], -1) @ columns.view(float)).view(complex)
+    felt = felt.reshape(*felt.shape[:2], -1, t.shape[1]).transpose(0, 3, 1, 2)  # (S, C, m, p + m)
+    n = points.num_steps[:, None, None, None]
+    free, coupled = felt[..., : noise.size], felt[..., noise.size :]
+    matrix = np.eye(period.inner.shape[1]) - period.inner[:, None] - n * coupled
+    driven = np.linalg.solve(matrix, n * (free + noise / t[..., None, None]))
+    return driven.transpose(2, 3, 0, 1)
+
+
+def _times(answers: np.ndarray, losses: np.ndarray) -> np.ndarray:
+    """Return the answers (Q, m, S, K, C) times losses (m, p, S, C), (Q, p, S, K, C)."""
+    return sum(answers[:, m, None] * losses[m, :, :, None] for m in range(len(losses)))  # pyright: ignore
+
+
+def _real_times(drive: np.ndarray, losses: np.ndarray) -> np.ndarray:
+    """Return the drive (Q, m, S, K) times losses (m, p, S, C), (Q, p, S, K, C), by real matrices."""
+    rows = drive.transpose(2, 0, 3, 1)  # (S, Q, K, m)
+    columns = np.ascontiguousarray(losses.transpose(2, 0, 1, 3))  # (S, m, p, C)
+    flat = columns.reshape(*columns.shape[:2], -1).view(float)
+    result = (rows.reshape(len(rows), -1, rows.shape[-1]) @ flat).view(complex)
+    return result.reshape(*rows.shape[:3], *columns.shape[2:]).transpose(1, 3, 0, 2, 4)
+
+
+def _portions(sides: np.ndarray, num_points: int) -> list[slice]:
+    """Return the slices of the modes whose temporaries stay small; `num_points` of all settings."""
+    numbers, columns, _, size = sides.shape
+    length = max(NUMBERS_AT_ONCE // (num_points * numbers * columns), 8)
     return [slice(begin, begin + length) for begin in range(0, size, length)]
-
-
-def _inverse(period: Period, portion: slice, points: Points) -> np.ndarray:
-    """Return (Q, Q, K', C) (1 − ζΦ)⁻¹/n."""
-    decay = points.num_steps * period.decay[..., portion]
-    identity = np.broadcast_to(np.eye(len(decay))[:, :, None, None], decay.shape)
-    return resolvent(decay, points.y[None], points.z[None], identity)[:, :, 0]
 
 
 def _unpacked(
     period: Period, moments: Moments, ended: np.ndarray, gained: np.ndarray, shown: np.ndarray, points: Points
 ) -> MomentsAndSize:
-    """Moments, of the ŷ that a period begins with, (p, Q, K), and what S² gains by noise and by each, (1 + Q, p, C).
+    """Moments, of the ŷ that a period begins with, (p, S, Q, K), and what S² gains by noise and each, (1 + Q, p, S, C).
 
-    And the size of their sums, of which `shown` (2, p, C) are oᵀM̂o and oᵀx̂.
+    And the size of their sums, of which `shown` (2, p, S, C) are oᵀM̂o and oᵀx̂.
     """
     own, cross = _placed(period, ended, moments)
     if period.keeping is None:
         return MomentsAndSize(own, moments.cross, moments.square, sizes(points, *shown, None))
-    z, y, weight, scale, n = points
-    kept = z / (y + z * n * period.forgotten[0])
-    size = sizes(points, *shown, z * kept * np.abs(gained).sum(0))
-    square = scale * ((kept * gained.sum(0)) @ weight).real + period.keeping.remembered(moments.square, n)
+    kept = 1 / (points.t + (points.num_steps * period.forgotten)[:, None])
+    size = sizes(points, *shown, kept * np.abs(gained).sum(0))
+    square = coefficient(kept * gained.sum(0), points) + period.keeping.remembered(moments.square, points.num_steps)
     return MomentsAndSize(own, cross, square, size)
 
 

@@ -9,8 +9,8 @@ from sgdtheory.risk.solvers.panel_maps import AlongPanel, PanelMap, panel_maps, 
 from sgdtheory.risk.solvers.spectrum import step_spectrum
 from sgdtheory.risk.solvers.steps import propagate_by_steps
 from sgdtheory.risk.systems.constant import settling_steps
-from sgdtheory.risk.systems.moments import Moments, at_runs, pairs
-from sgdtheory.risk.systems.runs import Point, Propagated, Segment, joined
+from sgdtheory.risk.systems.moments import Ends, Moments, at_runs, pairs
+from sgdtheory.risk.systems.runs import Propagated, Segment, joined
 from sgdtheory.risk.thresholds import THRESHOLDS
 
 # The time after which oscillations have died out is computed at so many steps of a segment.
@@ -74,10 +74,10 @@ def _on_panels(moments: Moments, segment: Segment, oscillation: list[Oscillation
     points = []
     approximated = np.zeros(len(meshes), dtype=bool)
     for run in (run for run, mesh in enumerate(meshes) if mesh is None):  # beyond the range of a float, for good
-        inf = np.full(2, np.inf)
+        inf = np.full((2, 1), np.inf)
         for each in state:
             each[:, run] = np.inf
-        points += [Point(stop, inf, inf, inf, np.zeros((2, 3))) for stop in segment.stops]
+        points += [Ends(inf, inf, inf, np.zeros((2, 1, 3)))] * len(segment.stops)
     rounds = _rounds(segment, [mesh or [] for mesh in meshes])
     together = max(1, int(PREPARED_TOGETHER / (_numbers(segment) * len(meshes))))
     for begin in range(0, len(rounds), together):
@@ -183,13 +183,13 @@ def _unresolved(segment: Segment, along: AlongPanel) -> np.ndarray:
     return np.any(tail > setup.resolution.tail, axis=1)
 
 
-def _inside(along: AlongPanel, step: float) -> Point:
-    """Return the values of a single panel at its nodes and between them."""
+def _inside(along: AlongPanel, step: float) -> Ends:
+    """Return the sums of a single panel at its nodes and between them."""
     nodes = along.nodes[0]
     gaps = nodes - nodes[:, None] + np.eye(nodes.size)
     weights = 1 / (gaps / (nodes[-1] - nodes[0])).prod(1)
     away = step - nodes
     share = np.where(away == 0, 1.0, 0.0) if (away == 0).any() else weights / away
     share = share / share.sum()
-    iterate, cross, square = (each[:, 0] @ share for each in (along.iterate, along.cross, along.square))
-    return Point(step, iterate, cross, square, np.zeros((2, 3)))
+    iterate, cross, square = (each @ share for each in (along.iterate, along.cross, along.square))
+    return Ends(iterate, cross, square, np.zeros((2, 1, 3)))

@@ -7,26 +7,34 @@ g_i(1) < 1 and `Σ_i g_i(1)/(1 − g_i(1)) < 1`.
 """
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy.optimize import elementwise
 
 from sgdtheory.algorithms import LinearMethod
 from sgdtheory.risk.solvers.contour import LARGEST_REACH, NEGLIGIBLE
 from sgdtheory.risk.solvers.small_systems import solve
 from sgdtheory.risk.systems.moments import Generators
 
-# Tolerances of the logarithm of a root's position between its bounds.
+# Tolerance of the logarithm of a root's position between its bounds.
+ROOT_TOLERANCE = 1e-13
+# The search for a root begins at e^−34.5 = 1e-15 of the way between its bounds: a nearer root is the lower bound.
+LEAST_POSITION = math.log(1e-15)
 
-ROOT_TOLERANCES = {"xatol": 1e-13, "xrtol": 0.0, "fatol": 0.0, "frtol": 0.0}
-
+# The smallest factor a step or round that contours follow: 1 − Φ, from which they are computed, is singular to rounding
+# beside smaller ones. After the 17 rounds of the shortest closed form 1e-204 is left, which no risk shows.
+LEAST_LEFT = 1e-12
+# A smaller |μ| or load, or a smaller eigenvalue by which something is divided, counts as this much.
+SMALLEST = 1e-300
+# A larger load, next to the threshold of a direction alone or beyond it, counts as this much.
+LARGEST_LOAD = 1e6
 # This excess of 1/z over 1 stands for 0, so that a state that never changes, such as w*, is no division by 0.
 AT_ONE = 1e-60
+# After so many steps a method moves at its final speed.
+MANY_STEPS = 1e6
 # A direction with a smaller (λ/λ_1)² may be too slow for rounding to see that it moves.
 VANISHING = 1e-20
-
-
 # With loads below 1 less this much, risks change by at most some 1000 times as much as γ: rounding of γ does not count.
 NEARLY_UNSTABLE = 1e-3
 # log |μ| from which a negative μ is near −1, the threshold of the mean. There are none elsewhere; next to it matrices
@@ -70,7 +78,7 @@ def step_spectrum(slow: np.ndarray) -> StepSpectrum:
     sigma: Any = eigenvalues_of_steps(slow)  # of 1 − A_i
     mu = 1 - sigma
     size = np.abs(mu)
-    real = np.abs(mu.imag) <= 1e-12 * np.maximum(size, 1e-300)
+    real = np.abs(mu.imag) <= 1e-12 * np.maximum(size, SMALLEST)
     with np.errstate(divide="ignore"):
         near_one = real & (np.abs(sigma.real) < 0.5)
         log_size = np.where(near_one, np.log1p(-np.where(near_one, sigma.real, 0.0)), np.log(size))
@@ -140,57 +148,102 @@ def _continued(g: Any, drive: np.ndarray) -> np.ndarray:
     return np.where(lost, slope * np.sqrt(drive), g)
 
 
-def growths(
-    maps: Generators,
-    multiplicity: np.ndarray,
-    slowest: np.ndarray,
-    num_steps: np.ndarray,
-    load: np.ndarray | None = None,
-) -> np.ndarray:
-    """(T,) log of the largest eigenvalue of the coupled map of each step, where it differs from 0 by more than 1/n.
+class CoupledMaps(Protocol):
+    """Coupled maps of second moments in S settings, with a scalar equation, or a small one, for their eigenvalues."""
+
+    def load_at(self, excess: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """Return the loads of some settings at 1/z = 1 + excess: 1 where that is the largest eigenvalue."""
+        ...
+
+    def floors(self, indices: np.ndarray) -> np.ndarray:
+        """Return what the largest eigenvalues of some settings, less 1, exceed: those of a direction alone."""
+        ...
+
+
+def growths(maps: CoupledMaps, slowest: np.ndarray, load: np.ndarray, num_steps: np.ndarray) -> np.ndarray:
+    """Return (S,) log of the largest eigenvalue of each map, where it differs from 0 by more than 1/n.
 
     Args:
-        maps: of T steps, without a mode's own part.
-        multiplicity: (K,).
-        slowest: (T,) log of the largest |μ| of all A_i.
-        num_steps: (T,) n.
-        load: (T,) their `loads`, where they are known; 0 where all maps with `slowest` below 0 are known to settle.
+        maps: S coupled maps.
+        slowest: (S,) log of the largest |μ| of all A_i.
+        load: (S,) their loads at 1; 0 where all maps with `slowest` below 0 are known to settle.
+        num_steps: (S,) n.
     """
-    floor = np.expm1(2 * slowest)  # the coupled map has no smaller largest eigenvalue
-    settles = (floor <= 0) & ((loads(maps, multiplicity) if load is None else load) < 1)
+    settles = (slowest <= 0) & (load < 1)
     open_ = np.flatnonzero(~settles | (2 * slowest <= -1 / num_steps))
     result = np.zeros(slowest.size)
     if open_.size:
-        some = maps.select(open_)
-        result[open_] = np.log1p(_largest_excess(some, multiplicity, floor[open_], settles[open_]))
+        result[open_] = np.log1p(np.maximum(_largest_excess(maps, open_, settles[open_]), LEAST_LEFT - 1))
     return np.where(np.abs(result) > 1 / num_steps, result, 0.0)
 
 
-def _largest_excess(maps: Generators, multiplicity: np.ndarray, floor: np.ndarray, settles: np.ndarray) -> np.ndarray:
-    """Return (T,) largest eigenvalues less 1, of maps that settle or grow."""
+def _largest_excess(maps: CoupledMaps, indices: np.ndarray, settles: np.ndarray) -> np.ndarray:
+    """Return (T,) largest eigenvalues less 1, of some maps that settle or grow."""
+    floor = maps.floors(indices)
     low = np.where(settles, floor, np.maximum(floor, 0.0))
     high = np.where(settles, 0.0, np.maximum(2 * floor, 1e-6))
-
-    def load(excess: np.ndarray, which: np.ndarray) -> np.ndarray:
-        return loads(maps.select(which), multiplicity, excess)
-
     short = np.flatnonzero(~settles)
-    while (short := short[load(high[short], short) >= 1]).size:
+    while (short := short[maps.load_at(high[short], indices[short]) >= 1]).size:
         high[short] *= 4
     span = high - low
 
-    def above(position: np.ndarray, which: np.ndarray) -> np.ndarray:
-        excess = (low[which] + span[which] * np.exp(position)).ravel()
-        return np.minimum(load(excess, which.ravel()), 1e6).reshape(position.shape) - 1
+    def log_load(position: np.ndarray, which: np.ndarray) -> np.ndarray:
+        """Return the log of the load, which is about linear in the log of the distance from the floor."""
+        load = maps.load_at(low[which] + span[which] * np.exp(position), indices[which])
+        return np.log(np.clip(load, SMALLEST, LARGEST_LOAD))
 
-    begin = np.full(low.size, math.log(1e-15))
-    which = np.arange(low.size)
-    inside = which[(span > 0) & (above(begin, which) > 0)]
+    begin = np.full(low.size, LEAST_POSITION)
+    inside = np.flatnonzero((span > 0) & (log_load(begin, np.arange(low.size)) > 0))
     if inside.size:
-        bracket = begin[inside], np.zeros(inside.size)
-        root = elementwise.find_root(above, bracket, args=(inside,), tolerances=ROOT_TOLERANCES)
-        low[inside] += span[inside] * np.exp(root.x)
+        position = root_between(log_load, begin[inside], np.zeros(inside.size), ROOT_TOLERANCE, inside)
+        low[inside] += span[inside] * np.exp(position)
     return low
+
+
+def root_between(
+    function: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    low: np.ndarray,
+    high: np.ndarray,
+    tolerance: float,
+    indices: np.ndarray,
+) -> np.ndarray:
+    """Return (T,) roots between `low` and `high` by Chandrupatla's method (1997); `high` where no sign changes.
+
+    Inverse quadratic interpolation where the function is about a parabola there, else bisection. SciPy's
+    `elementwise.find_root` does the same, and takes three times as long for a few roots of a cheap function.
+
+    Args:
+        function: of positions and of which of the `indices` they are, (T,) each.
+        low, high: (T,) bounds.
+        tolerance: of the roots, absolute.
+        indices: (T,) given to the function.
+    """
+    one, two = high.copy(), low.copy()
+    value, other = function(one, indices), function(two, indices)
+    open_ = np.flatnonzero(np.sign(value) != np.sign(other))
+    share = np.full(low.size, 0.5)
+    while open_.size:
+        x1, x2, f1, f2 = one[open_], two[open_], value[open_], other[open_]
+        new = x1 + share[open_] * (x2 - x1)
+        found = function(new, indices[open_])
+        same = np.sign(found) == np.sign(f1)
+        x3, f3 = np.where(same, x1, x2), np.where(same, f1, f2)
+        x2, f2 = np.where(same, x2, x1), np.where(same, f2, f1)
+        one[open_], two[open_], value[open_], other[open_] = new, x2, found, f2
+        with np.errstate(all="ignore"):
+            xi, phi = (new - x2) / (x3 - x2), (found - f2) / (f3 - f2)
+            quadratic = found / (f2 - found) * f3 / (f2 - f3)
+            quadratic += (x3 - new) / (x2 - new) * found / (f3 - found) * f2 / (f3 - f2)
+        least = tolerance / np.abs(x2 - new)
+        smooth = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+        share[open_] = np.clip(np.where(smooth, quadratic, 0.5), least, 1 - least)
+        open_ = open_[(least < 0.5) & (found != 0)]
+    return np.where(np.abs(value) < np.abs(other), one, two)
+
+
+def final_speed(method: LinearMethod, rate: float) -> float:
+    """Return by how much a step with gradient 1 moves the point where gradients are taken, after many steps."""
+    return displacement(method, rate, MANY_STEPS) / MANY_STEPS
 
 
 def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from sgdtheory.problems import Modes
 from sgdtheory.risk.systems.moments import Moments, Steps, at_runs, ends
 from sgdtheory.risk.systems.one_step import StepMaps, nested, stacked, step, step_maps
-from sgdtheory.risk.systems.runs import NO_STEP, Propagated, Segment, point, propagated
+from sgdtheory.risk.systems.runs import Propagated, Segment, propagated
 from sgdtheory.risk.thresholds import THRESHOLDS
 
 # Optimizations beyond the first level take as long as all else, and such loops do not run faster after them.
@@ -76,7 +76,7 @@ def propagate_by_steps(moments: Moments, segment: Segment) -> Propagated:
         stop = np.array(segment.stops[:1])
         moments = _all_steps(moments, segment.between(segment.low, stop))
         size = size_of_steps(begin, moments, whole.between(whole.low, stop))
-        points.append(point(segment.stops[0], moments, segment.runs.output, size))
+        points.append(ends(moments, segment.runs.output, size))
         segment = segment.between(stop, segment.high)
     ended = _all_steps(moments, segment)
     return propagated(ended, points)._replace(size=size_of_steps(begin, ended, whole))
@@ -99,82 +99,49 @@ def size_of_steps(begin: Moments, ended: Moments, segment: Segment) -> np.ndarra
 
 
 def _all_steps(moments: Moments, segment: Segment) -> Moments:
-    """Step all runs, those with the most steps first."""
+    """Step all runs, those with the most steps first; steps that differ in portions whose coefficients are held."""
     order = np.argsort(-segment.steps, kind="stable")
-    longest_first = segment.select(order)
+    segment = segment.select(order)
     state = at_runs(moments, order)
-    go = _alike if segment.runs.algorithm.constant else _one_by_one
-    return at_runs(go(state, longest_first), np.argsort(order))
-
-
-def _alike(state: Moments, segment: Segment) -> Moments:
-    """Take steps that are all alike in each of S runs: their maps are made once."""
-    counts = segment.steps.astype(int)
-    modes = segment.setup.modes
-    output = tuple(segment.runs.output.tolist())
-    averaged = segment.keeping is not None
-    maps = step_maps(segment.step(), modes.eigenvalue)
-    if counts[0] < segment.setup.compiled_from:
-
-        def maps_of(begin: int, end: int, running: int) -> Iterator[StepMaps]:
-            return repeat(maps.select(slice(running)), end - begin)
-
-        return stacked(_plain(nested(state), maps_of, counts, modes, output, averaged))
-    result = []
-    for some in _lanes(counts):
-        here = nested(Moments(*(each[:, some] for each in state)))
-        result.append(stacked(_compiled_alike(here, maps.select(some), counts[some], modes, output, averaged)))
-    return Moments(*(np.concatenate(each, axis=1) for each in zip(*result, strict=True)))
-
-
-def _one_by_one(state: Moments, segment: Segment) -> Moments:
-    """Take steps that differ, in portions whose coefficients are held at once."""
     lengths = segment.steps
-    output = tuple(segment.runs.output.tolist())
-    averaged = segment.keeping is not None
     at_once = STEPS_AT_ONCE if lengths[0] > FEW_AT_ONCE else FEW_AT_ONCE
-    compiled = lengths[0] >= segment.setup.compiled_from
+    if segment.runs.algorithm.constant:
+        maps = step_maps(segment.step(), segment.setup.modes.eigenvalue)
+        return at_runs(_advanced(state, maps, lengths.astype(int), segment), np.argsort(order))
     for begin in np.arange(0, lengths[0], at_once):
         counts = np.minimum(lengths[lengths > begin] - begin, at_once).astype(int)
         indices = np.arange(counts.size)
-        together = segment.select(indices).table(segment.low[indices] + begin, counts)
-        running = Moments(*(each[:, : counts.size] for each in state))
-        ended = _advanced(running, together, counts, segment.setup.modes, output, averaged, compiled)
+        table = segment.select(indices).table(segment.low[indices] + begin, counts)
+        ended = _advanced(Moments(*(each[:, : counts.size] for each in state)), table, counts, segment)
         for values, new in zip(state, ended, strict=True):
             values[:, : counts.size] = new
-    return state
+    return at_runs(state, np.argsort(order))
 
 
-def _advanced(
-    state: Moments,
-    steps: Steps,
-    counts: np.ndarray,
-    modes: Modes,
-    output: tuple[float, ...],
-    averaged: bool,
-    compiled: bool,
-) -> Moments:
-    """Return the state of S settings after `counts` steps each, (S,) not increasing, by a compiled loop or in NumPy."""
-    if not compiled:
+def _advanced(state: Moments, steps: Steps | StepMaps, counts: np.ndarray, segment: Segment) -> Moments:
+    """Return the state of S settings after `counts` steps each, (S,) not increasing, by a compiled loop or in NumPy.
 
-        def maps_of(begin: int, end: int, running: int) -> Iterator[StepMaps]:
-            portion = max(1, NUMBERS_AT_ONCE // (running * modes.eigenvalue.size))
-            for first in range(begin, end, portion):
-                rows = slice(first, min(first + portion, end))
-                yield from step_maps(Steps(*(each[rows, :running] for each in steps)), modes.eigenvalue).each()
+    `steps`: the coefficients of T of them, (T, S, …), or the maps of each step where all are alike.
+    """
+    modes = segment.setup.modes
+    kind = tuple(segment.runs.output.tolist()), segment.keeping is not None
+    if segment.steps[0] >= segment.setup.compiled_from:
+        lanes = [slice(begin, begin + LANES[-1]) for begin in range(0, counts.size, LANES[-1])]
+        parts = [Moments(*(each[:, some] for each in state)) for some in lanes]
+        ended = [_compiled(part, steps, counts, some, modes, kind) for part, some in zip(parts, lanes, strict=True)]
+        return Moments(*(np.concatenate(each, axis=1) for each in zip(*ended, strict=True)))
 
-        return stacked(_plain(nested(state), maps_of, counts, modes, output, averaged))
-    result = []
-    for some in _lanes(counts):
-        here = Moments(*(each[:, some] for each in state))
-        table = Steps(*(each[: counts[some][0], some] for each in steps))
-        result.append(stacked(_compiled(nested(here), table, counts[some], modes, output, averaged)))
-    return Moments(*(np.concatenate(each, axis=1) for each in zip(*result, strict=True)))
+    def maps_of(begin: int, end: int, running: int) -> Iterator[StepMaps]:
+        """Yield the maps of some steps for the first settings."""
+        if isinstance(steps, StepMaps):
+            yield from repeat(steps.select(slice(running)), end - begin)
+            return
+        portion = max(1, NUMBERS_AT_ONCE // (running * modes.eigenvalue.size))
+        for first in range(begin, end, portion):
+            rows = slice(first, min(first + portion, end))
+            yield from step_maps(Steps(*(each[rows, :running] for each in steps)), modes.eigenvalue).each()
 
-
-def _lanes(counts: np.ndarray) -> list[slice]:
-    """Return the settings that go through a compiled loop together."""
-    return [slice(begin, begin + LANES[-1]) for begin in range(0, counts.size, LANES[-1])]
+    return stacked(_plain(nested(state), maps_of, counts, modes, *kind))
 
 
 def _plain(
@@ -220,28 +187,21 @@ def _joined(parts: list[Moments]) -> Moments:
 
 
 def _compiled(
-    state: Any, steps: Steps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
+    state: Moments, steps: Steps | StepMaps, counts: np.ndarray, some: slice, modes: Modes, kind: tuple[Any, bool]
 ) -> Moments:
-    """Return the same in one loop of JAX, in float64."""
-    number = len(steps.batch)
-    room = STEPS_AT_ONCE if number > FEW_AT_ONCE else FEW_AT_ONCE
+    """Return the state of some settings after their steps in one loop of JAX, in float64."""
+    counts = counts[some]
     filled = Filled.of(counts.size, modes)
-
-    def long(values: np.ndarray, last: float) -> np.ndarray:
-        wide = [(0, room - number), (0, filled.lanes - counts.size)] + [(0, 0)] * (values.ndim - 2)
-        return np.pad(values, wide, constant_values=last)
-
-    rows = Steps(*map(long, steps, NO_STEP))
-    return filled.run(_loop(output, averaged), state, rows, modes, number)
-
-
-def _compiled_alike(
-    state: Any, maps: StepMaps, counts: np.ndarray, modes: Modes, output: tuple[float, ...], averaged: bool
-) -> Moments:
-    """Take steps that are all alike in one loop of JAX."""
-    filled = Filled.of(counts.size, modes)
+    alike = isinstance(steps, StepMaps)
+    if alike:
+        rows = filled.wide(steps.select(some))
+    else:
+        room = STEPS_AT_ONCE if counts[0] > FEW_AT_ONCE else FEW_AT_ONCE
+        table = [each[: counts[0], some] for each in steps]
+        missing = [(0, room - counts[0]), (0, filled.lanes - counts.size)]
+        rows = Steps(*(np.pad(each, missing + [(0, 0)] * (each.ndim - 2)) for each in table))
     counts = np.pad(counts, (0, filled.lanes - counts.size))
-    return filled.run(_loop_alike(output, averaged), state, filled.wide(maps), modes, counts)
+    return stacked(filled.run(_loop(*kind, alike), nested(state), rows, modes, counts))
 
 
 class Filled(NamedTuple):
@@ -284,31 +244,18 @@ class Filled(NamedTuple):
 
 
 @lru_cache
-def _loop(output: tuple[float, ...], averaged: bool) -> Any:
-    """Return the compiled loop over a chunk of steps."""
+def _loop(output: tuple[float, ...], averaged: bool, alike: bool) -> Any:
+    """Return the compiled loop over steps, in each setting as many as are asked for."""
     import jax
     import jax.numpy as jnp
 
-    def run(begin: Any, rows: Any, modes: Any, number: Any) -> Any:
+    def run(begin: Any, rows: Any, modes: Any, counts: Any) -> Any:
         weighted = Modes(*modes)
 
-        def one(place: Any, state: Any) -> Any:
-            maps = step_maps(Steps(*(each[place] for each in rows)), weighted.eigenvalue, compiled=True)
-            return step(state, maps, weighted, output, averaged, jnp)
-
-        return jax.lax.fori_loop(0, number, one, begin)
-
-    return compiled_loop(run)
-
-
-@lru_cache
-def _loop_alike(output: tuple[float, ...], averaged: bool) -> Any:
-    """Return the compiled loop over steps that are all alike, in each setting as many as are asked for."""
-    import jax
-    import jax.numpy as jnp
-
-    def run(begin: Any, maps: Any, modes: Any, counts: Any) -> Any:
-        weighted = Modes(*modes)
+        def maps_of(number: Any) -> StepMaps:
+            if alike:
+                return rows
+            return step_maps(Steps(*(each[number] for each in rows)), weighted.eigenvalue, compiled=True)
 
         def one(number: Any, state: Any) -> Any:
             going_on = number < counts
@@ -316,7 +263,7 @@ def _loop_alike(output: tuple[float, ...], averaged: bool) -> Any:
             def kept(old: Any, new: Any) -> Any:
                 return jnp.where(going_on[:, None] if old.ndim > 2 else going_on, new, old)
 
-            return jax.tree.map(kept, state, step(state, maps, weighted, output, averaged, jnp))
+            return jax.tree.map(kept, state, step(state, maps_of(number), weighted, output, averaged, jnp))
 
         return jax.lax.fori_loop(0, counts.max(), one, begin)
 

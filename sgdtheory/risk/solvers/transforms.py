@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from sgdtheory.risk.solvers.contour import Points
 from sgdtheory.risk.solvers.fractions import Fractions, at_steps, fractions, product, summed, times
-from sgdtheory.risk.systems.constant import Points, Stage
+from sgdtheory.risk.systems.constant import Stage
 from sgdtheory.risk.systems.moments import (
     Ends,
     Keeping,
@@ -79,13 +80,13 @@ def ends_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -
     sums = _total([_sums(stage, each, points, np.ones(1)) for each in solved])
     result = _transforms(stage, sums, moments, noise, points)
     size = sizes(points, result.iterate, result.cross, result.gross)
-    iterate = _coefficient(result.iterate, points)
+    iterate = coefficient(result.iterate, points)
     if stage.output.size == 1:
-        iterate = _coefficient(sums.shown[-1] * result.driven, points)
+        iterate = coefficient(sums.shown[-1] * result.driven, points)
         iterate += (stage.output[0] ** 2 * _unforced(stage, moments, points)).sum(-1)
     if stage.keeping is None:
         return Ends(iterate, np.zeros_like(iterate), moments.square, size)
-    return Ends(iterate, _coefficient(result.cross, points), _square(stage, moments, result, points), size)
+    return Ends(iterate, coefficient(result.cross, points), _square(stage, moments, result, points), size)
 
 
 def moments_at(stage: Stage, moments: Moments, noise: np.ndarray, points: Points) -> MomentsAndSize:
@@ -193,13 +194,13 @@ def _transforms(stage: Stage, sums: _Sums, moments: Moments, noise: np.ndarray, 
     return _Transforms(driven, iterate, cross, kept * (gained[0] + gained[1]), gross)
 
 
-def _coefficient(values: np.ndarray, points: Points) -> np.ndarray:
+def coefficient(values: np.ndarray, points: Points) -> np.ndarray:
     """Return (p, S) n-th coefficients of n/z times values, (p, S, C)."""
     return points.scale * (points.kernel * values).sum(-1).real
 
 
 def sizes(points: Points, *transforms: np.ndarray | None) -> np.ndarray:
-    """(p, S, 3) Σ |terms| of the `_coefficient` of three transforms, (p, S, C) or None; 0 of those that are None."""
+    """(p, S, 3) Σ |terms| of the `coefficient` of three transforms, (p, S, C) or None; 0 of those that are None."""
     weight = np.abs(points.kernel)
     result = [0.0 if each is None else points.scale * (weight * np.abs(each)).sum(-1) for each in transforms]
     return np.stack(np.broadcast_arrays(*result), axis=-1)
@@ -208,7 +209,7 @@ def sizes(points: Points, *transforms: np.ndarray | None) -> np.ndarray:
 def _square(stage: Stage, moments: Moments, result: _Transforms, points: Points) -> np.ndarray:
     """Return (p, S) S² after n steps."""
     keeping = cast(Keeping, stage.keeping)
-    return _coefficient(result.square, points) + keeping.remembered(moments.square, points.num_steps)
+    return coefficient(result.square, points) + keeping.remembered(moments.square, points.num_steps)
 
 
 def _unforced(stage: Stage, moments: Moments, points: Points) -> np.ndarray:

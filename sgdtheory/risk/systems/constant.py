@@ -1,4 +1,4 @@
-"""Systems with constant coefficients, and the points of the contours on which `renewal` integrates their transforms."""
+"""Systems with constant coefficients."""
 
 from typing import NamedTuple
 
@@ -8,13 +8,12 @@ from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.contour import NEGLIGIBLE, QUIET_CONTOUR, Contour
 from sgdtheory.risk.solvers.spectrum import StepSpectrum, growths, loads, near_threshold, step_spectrum
 from sgdtheory.risk.systems.moments import Generators, Keeping, generators
+from sgdtheory.risk.systems.periodic import Period, of_maps
 from sgdtheory.risk.systems.runs import Coefficients
 
 # Without noise, oscillations have died out at e^−115 = 1e-50 of the start: ten orders of magnitude below any risk whose
 # error is stated.
 NOTHING_LEFT = 115.0
-# e^709 is about the largest float.
-LARGEST_EXPONENT = 709.0
 
 
 class Stage(NamedTuple):
@@ -46,13 +45,28 @@ class Stage(NamedTuple):
         """Return the stage without its average."""
         return self._replace(keeping=None)
 
+    @property
+    def period(self) -> Period:
+        """A step as a period of its own, whose single loss is driven by one noise."""
+        return of_maps(
+            self.maps, self.maps, self.modes, self.output, 1, cleared=[], keeping=self.keeping, contour=self.contour
+        )
+
     def near_threshold(self, num_steps: np.ndarray) -> np.ndarray:
         """Return (S,) whether rounding of γ counts after so many steps."""
         return near_threshold(self.load, self.spectrum, num_steps)
 
     def growths(self, num_steps: np.ndarray) -> np.ndarray:
         """Return (S,) rates at which the moments grow or, below 0, decay, where n steps tell them from 0."""
-        return growths(self.alone, self.modes.driving, self.spectrum.slowest, num_steps, self.load)
+        return growths(self, self.spectrum.slowest, self.load, num_steps)
+
+    def load_at(self, excess: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """Return (T,) loads of some settings at 1/z = 1 + excess."""
+        return loads(self.alone.select(indices), self.modes.driving, excess)
+
+    def floors(self, indices: np.ndarray) -> np.ndarray:
+        """Return (T,) largest eigenvalues, less 1, of directions of some settings without noise."""
+        return np.expm1(2 * self.spectrum.slowest[indices])
 
 
 def make_stage(
@@ -90,39 +104,3 @@ def settling_steps(spectrum: StepSpectrum, keeping: Keeping | None, noiseless: b
         lead = 2 * np.maximum(spectrum.slowest, forgotten) - oscillating
         beside = np.where(lead > 0, NEGLIGIBLE / lead, np.inf)
         return np.maximum(result, np.minimum(beside, -NOTHING_LEFT / oscillating))
-
-
-class Points(NamedTuple):
-    """z, n(1 − z) and weights of the contours of S settings, (S, C) each; what they are scaled by and n, (S,)."""
-
-    z: np.ndarray
-    y: np.ndarray
-    weight: np.ndarray
-    scale: np.ndarray
-    num_steps: np.ndarray
-
-    @property
-    def t(self) -> np.ndarray:
-        """(S, C) n(1/z − 1)."""
-        return self.y / self.z
-
-    @property
-    def kernel(self) -> np.ndarray:
-        """(S, C) weights over z."""
-        return self.weight / self.z
-
-
-def contour_points(contour: Contour, num_steps: np.ndarray, rate: np.ndarray, mirrored: bool) -> Points:
-    """Return the points of the parabola, moved by the rate of growth, and of its mirror image if asked for."""
-    p = rate[:, None] + contour.points / num_steps[:, None]
-    z = np.exp(-p)
-    y = -num_steps[:, None] * np.expm1(-p)
-    weight = np.broadcast_to(contour.weights, z.shape)
-    if mirrored:
-        sign = np.where(num_steps % 2 == 1, -1.0, 1.0)[:, None]
-        y = np.concatenate([y, num_steps[:, None] * (1 + z)], axis=1)
-        z = np.concatenate([z, -z], axis=1)
-        weight = np.concatenate([weight, sign * weight], axis=1)
-    exponent = num_steps * rate
-    scale = np.where(exponent < LARGEST_EXPONENT, np.exp(np.minimum(exponent, LARGEST_EXPONENT)), np.inf)
-    return Points(z, y, weight, scale, num_steps)

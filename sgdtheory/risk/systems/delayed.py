@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from sgdtheory.algorithms import LinearMethod
 from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.contour import NEGLIGIBLE
+from sgdtheory.risk.solvers.spectrum import AT_ONE, SMALLEST, growths
 
 # Up to this delay multiples of an angle are taken one by one: sines of complex angles cost more.
 FEW_DELAYS = 16
@@ -135,8 +135,6 @@ def steady_response(x: Any, delay: int) -> Any:
 MARGIN = 1.5
 # In searches, oscillations have died out when they are this share of the error that is allowed.
 NEARLY = 0.01
-# The search for the rate of growth begins this close to the rate of a single direction.
-NEAREST = 1e-14
 # The systems of a random delay have at most so many numbers at once, 16 MB.
 NUMBERS_AT_ONCE = 2_000_000
 
@@ -198,27 +196,37 @@ def _means_stable(x: np.ndarray, law: Sequence[float]) -> np.ndarray:
     return stable
 
 
-def growth(modes: Modes, method: LinearMethod, rate: float, batch: float) -> float:
-    """Return the rate a step at which second moments grow with a constant γ or, below 0, decay without noise."""
-    x = rate * modes.eigenvalue
-    floor = max(_fall(float(x.max()), method.delays), _fall(float(x.min()), method.delays))
+class DelayedMaps(NamedTuple):
+    """Coupled maps of second moments with constant γ and B, (S,) each, which `growths` searches."""
 
-    def excess(position: float) -> float:
-        load = _load(modes, x[None], method, batch, floor + math.exp(position))
-        return min(load, 1e6) - 1
+    modes: Modes
+    method: LinearMethod
+    rate: np.ndarray
+    batch: np.ndarray
 
-    low = math.log(NEAREST)
-    if excess(low) <= 0:
-        return floor
-    high = low + 1.0
-    while excess(high) > 0:
-        high += 1.0
-    return floor + math.exp(brentq(excess, high - 1.0, high, xtol=1e-13))  # pyright: ignore[reportArgumentType]
+    def load_at(self, excess: np.ndarray, indices: np.ndarray) -> np.ndarray:
+        """Return (T,) loads of some settings at 1/z = 1 + excess."""
+        each = zip(self.rate[indices].tolist(), self.batch[indices].tolist(), np.log1p(excess).tolist(), strict=True)
+        loads = [_load(self.modes, rate * self.modes.eigenvalue[None], self.method, *other) for rate, *other in each]
+        return np.array(loads)
+
+    def floors(self, indices: np.ndarray) -> np.ndarray:
+        """Return (T,) largest eigenvalues, less 1, of squares of the mean of some settings."""
+        return np.expm1(2 * self.slowest[indices])
+
+    @property
+    def slowest(self) -> np.ndarray:
+        """(S,) log of the largest |μ| of the mean, which is that of the largest or the smallest eigenvalue."""
+        ends = [self.modes.eigenvalue.max(), self.modes.eigenvalue.min()]
+        sizes = [[np.abs(_roots(x, self.method.delays)).max() for x in row] for row in np.outer(self.rate, ends)]
+        return np.log(np.maximum(np.max(sizes, axis=1), SMALLEST))
 
 
-def _fall(x: float, law: Sequence[float]) -> float:
-    """Return 2 log of the largest |μ| of the mean."""
-    return 2 * math.log(max(float(np.abs(_roots(x, law)).max()), 1e-300))
+def growth(modes: Modes, method: LinearMethod, rate: np.ndarray, batch: np.ndarray, num_steps: Any) -> np.ndarray:
+    """Return (S,) rates a step at which second moments grow or, below 0, decay; 0 where n steps do not show it."""
+    maps = DelayedMaps(modes, method, rate, batch)
+    every = np.arange(rate.size)
+    return growths(maps, maps.slowest, maps.load_at(np.full(rate.size, AT_ONE), every), num_steps + np.zeros(rate.size))
 
 
 def _roots(x: float, law: Sequence[float]) -> Any:
@@ -256,4 +264,4 @@ def _oscillating(x: float, law: Sequence[float]) -> float:
     """Return log of the largest |μ| among those that are not real and positive."""
     roots = _roots(x, law)
     real = (np.abs(roots.imag) < 1e-9 * np.abs(roots)) & (roots.real > 0)
-    return math.log(max(float(np.abs(roots[~real]).max(initial=0.0)), 1e-300))
+    return math.log(max(float(np.abs(roots[~real]).max(initial=0.0)), SMALLEST))

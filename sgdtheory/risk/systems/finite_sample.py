@@ -25,7 +25,7 @@ from sgdtheory.problems import (
     drawn_sample,
     mean_of_samples,
 )
-from sgdtheory.risk.solvers.spectrum import displacement
+from sgdtheory.risk.solvers.spectrum import displacement, final_speed
 from sgdtheory.risk.systems.mean_path import responses
 from sgdtheory.risk.systems.reshuffled_risks import Seen, as_parts, reshuffled
 from sgdtheory.risk.systems.row_moments import (
@@ -45,8 +45,6 @@ NEAREST = 0.05
 ROUNDING = 64 * np.finfo(float).eps
 # A smaller relative error of rounding is stated as 0.
 NEGLIGIBLE_ROUNDING = 1e-10
-# After so many steps a method moves at its final speed.
-LONG = 1e6
 
 
 @lru_cache(maxsize=8)
@@ -267,7 +265,7 @@ def nearness(drivers: Drivers, course: Course) -> float:
     """Return `Σ_i γλ_i/(2B − (B + 1)γλ_i)` of the training problem, from 0 to 1 at the edge, at the peak γ and B."""
     training = TrainingProblem(drivers)
     batch = float(training.batch(np.array(max(course.batch, 1.0))))
-    rate = displacement(course.algorithm.method, course.rate, LONG) / LONG
+    rate = final_speed(course.algorithm.method, course.rate)
     modes = training.modes(0.0)
     x = rate * modes.eigenvalue
     left = 2 * batch - (batch + 1) * x

@@ -19,7 +19,7 @@ from scipy.linalg import toeplitz
 from sgdtheory.algorithms import LinearMethod
 from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.contour import QUIET_CONTOUR, Contour
-from sgdtheory.risk.solvers.spectrum import StepSpectrum, step_spectrum
+from sgdtheory.risk.solvers.spectrum import step_spectrum
 from sgdtheory.risk.systems.moments import Generators, Keeping, generators, pairs, shown_rows, shown_weights
 from sgdtheory.risk.systems.runs import Segment
 
@@ -46,7 +46,7 @@ class Period(NamedTuple):
         gained: (Q, S, K) e_i, and `gained_inner`, (S, m), e.
         forgotten: (S,) 1 − ρ^{2H}, and `remembered`, (S,), ρ^{2H}.
         shown: (2, Q) oᵀM o and oᵀx of these numbers.
-        spectrum: of A over a period.
+        slow: (S, k', k', K) 1 − A over a period, of the k' vectors that it begins with.
         keeping: 1 − ρ^H, and ω.
         contour: on which coefficients are integrated.
     """
@@ -64,7 +64,7 @@ class Period(NamedTuple):
     forgotten: np.ndarray
     remembered: np.ndarray
     shown: np.ndarray
-    spectrum: StepSpectrum
+    slow: np.ndarray
     keeping: Keeping | None
     contour: Contour
 
@@ -80,7 +80,7 @@ class Period(NamedTuple):
             gained_inner=self.gained_inner[indices],
             forgotten=self.forgotten[indices],
             remembered=self.remembered[indices],
-            spectrum=self.spectrum.select(indices),
+            slow=self.slow[indices],
             keeping=self.keeping and self.keeping.select(indices),
         )
 
@@ -131,6 +131,26 @@ def period_of(
     return of_maps(plain, last, modes, output, method.period, list(method.cleared), keeping, contour)
 
 
+class _Numbers(NamedTuple):
+    """Places of the numbers of a direction that are ever other than 0.
+
+    Attributes:
+        own, cross: places of the packed moments, and of the x; no x without an average.
+        begin: places among all of these of the numbers that are not 0 where a period begins.
+        packed: how many packed moments there are, 0 or not.
+    """
+
+    own: list[int]
+    cross: list[int]
+    begin: list[int]
+    packed: int
+
+    @property
+    def counted(self) -> list[int]:
+        """Places among the packed moments and, after them, the x."""
+        return self.own + [self.packed + place for place in self.cross]
+
+
 def of_maps(
     plain: Generators,
     last: Generators,
@@ -142,60 +162,83 @@ def of_maps(
     contour: Contour,
 ) -> Period:
     """Return the period from the maps of all steps but the last and of the last, a direction's own part included."""
-    own, cross = _in_use(plain, last, output)
-    counted = own + [len(pairs(output.size)) + place for place in cross if keeping is not None]
-    begin = [place for place, number in enumerate(counted) if not _cleared(number, output.size, cleared)]
+    numbers = _in_use(plain, last, output, cleared, averaged=keeping is not None)
+    own, cross, begin, _ = numbers
     q = len(own)
-    ordinary = _step(plain, output, keeping, counted)
-    ending = _step(last, output, keeping, counted)
-    nodes, weights = told_apart(period, _singles(plain))
-    gains = _gains(output, keeping, plain.drive.shape[0])[counted]
-    seen = np.moveaxis(plain.seen, 0, -1)[own]
+    ordinary = _step(plain, output, keeping, numbers.counted)
+    ending = _step(last, output, keeping, numbers.counted)
+    # The loss of a training problem, which drives the noise, sees other shares of the modes than the risk.
+    trained = np.ones(1) if modes.trained is None else modes.trained
+    seen = np.moveaxis(plain.seen, 0, -1)[own][..., None] * trained
+    gains = _gains(output, keeping, plain.drive.shape[0])[numbers.counted]
     forgetting = keeping.forgetting if keeping else np.zeros(plain.seen.shape[0])
-    kept = 1 - forgetting
+    nodes, weights = told_apart(period, _singles(plain, period))
+    free = _undriven(ordinary, ending, seen, gains, 1 - forgetting, begin, nodes, period)
+    drive, inner, gained_inner = _driven(ordinary, ending, seen, gains, 1 - forgetting, modes, nodes, weights)
+    shown = np.zeros((2, q + len(cross)))
+    shown[0, :q] = shown_weights(output)[own]
+    shown[1, q:] = output[cross]
     with np.errstate(divide="ignore"):  # an average of one iterate alone
-        log_kept = period * np.log1p(-forgetting)  # not of `kept`, in which what long averages forget is lost
+        log_kept = period * np.log1p(-forgetting)  # the log of 1 − forgetting has lost what long averages forget
+    return Period(
+        modes=modes,
+        own=[own[place] for place in begin if place < q],
+        cross=[cross[place - q] for place in begin if place >= q],
+        decay=free.decay[begin],
+        kept=free.kept[begin],
+        drive=drive[begin],
+        seen=free.seen[:, : sum(place < q for place in begin)],
+        inner=inner,
+        gained=free.gained,
+        gained_inner=gained_inner,
+        forgotten=-np.expm1(2 * log_kept),
+        remembered=np.exp(2 * log_kept),
+        shown=shown[:, begin],
+        slow=_slow(plain, last, period, cleared),
+        keeping=keeping and Keeping(-np.expm1(log_kept), keeping.weight),
+        contour=QUIET_CONTOUR if keeping is None or np.any(keeping.forgetting > 0) else contour,
+    )
 
-    first = np.zeros((len(counted), len(begin), 1, 1))
+
+class _Undriven(NamedTuple):
+    """A period without noise, from a unit of each number that it begins with: 1 − Φ, Φ, r and e_i of `Period`."""
+
+    decay: np.ndarray
+    kept: np.ndarray
+    seen: np.ndarray
+    gained: np.ndarray
+
+
+def _undriven(
+    ordinary: _Step,
+    ending: _Step,
+    seen: np.ndarray,
+    gains: np.ndarray,
+    kept: np.ndarray,
+    begin: list[int],
+    nodes: np.ndarray,
+    period: int,
+) -> _Undriven:
+    """Follow a unit of each number that a period begins with to its end; `decay` and `kept` of all numbers."""
+    first = np.zeros((len(gains), len(begin), 1, 1))
     first[begin, np.arange(len(begin))] = 1.0
+    # The change and what is left are followed apart: 1 minus the one has lost the digits that the other has.
     gone = np.zeros((*first.shape[:2], *ordinary.drive.shape[1:]))
     left = first + gone
     rows = []
     gained: Any = 0.0
     for number in range(period):
         if number in nodes:
-            rows.append(np.einsum("qs,qcsk->csk", seen, left[:q]))
+            rows.append(np.einsum("qsk,qcsk->csk", seen, left[: len(seen)]))
         gained = (kept**2)[:, None] * gained + np.einsum("rs,rcsk->csk", gains, left)
         one = ordinary if number < period - 1 else ending
         gone = one.after(first, gone)
         left = one.after(0.0, left)
-    shown = np.zeros((2, len(counted)))
-    shown[0, :q] = shown_weights(output)[own]
-    if keeping is not None:
-        shown[1, q:] = output[cross]
-    drive, inner, gained_inner = _driven(ordinary, ending, seen, gains, kept, modes, nodes, weights)
-    return Period(
-        modes=modes,
-        own=[counted[place] for place in begin if place < q],
-        cross=[cross[place - q] for place in begin if place >= q],
-        decay=-gone[begin],
-        kept=left[begin],
-        drive=drive[begin],
-        seen=np.array(rows)[:, : sum(place < q for place in begin)],
-        inner=inner,
-        gained=gained,
-        gained_inner=gained_inner,
-        forgotten=-np.expm1(2 * log_kept),
-        remembered=np.exp(2 * log_kept),
-        shown=shown[:, begin],
-        spectrum=step_spectrum(_slow(plain, last, period, cleared)),
-        keeping=keeping and Keeping(-np.expm1(log_kept), keeping.weight),
-        contour=QUIET_CONTOUR if keeping is None or np.any(keeping.forgetting > 0) else contour,
-    )
+    return _Undriven(-gone, left, np.array(rows), gained)
 
 
-def _in_use(plain: Generators, last: Generators, output: np.ndarray) -> tuple[list[int], list[int]]:
-    """Places of the packed moments, and of the x, that are ever other than 0: means are not correlated with contrasts.
+def _in_use(plain: Generators, last: Generators, output: np.ndarray, cleared: list[int], *, averaged: bool) -> _Numbers:
+    """Return the numbers that are ever other than 0: means are not correlated with contrasts.
 
     A vector has something to do with another if the same noise moves both, or if a step mixes them.
     """
@@ -209,7 +252,11 @@ def _in_use(plain: Generators, last: Generators, output: np.ndarray) -> tuple[li
             mixed[j, i] = mixed[i, j]
     together = np.linalg.matrix_power(mixed.astype(int), k) > 0
     shown = together @ (output != 0)
-    return [place for place, (i, j) in enumerate(pairs(k)) if together[i, j]], np.flatnonzero(shown).tolist()
+    own = [place for place, (i, j) in enumerate(pairs(k)) if together[i, j]]
+    cross = np.flatnonzero(shown).tolist() if averaged else []
+    numbers = _Numbers(own, cross, [], len(pairs(k)))
+    begin = [place for place, number in enumerate(numbers.counted) if not _cleared(number, k, cleared)]
+    return numbers._replace(begin=begin)
 
 
 def _cleared(number: int, k: int, cleared: list[int]) -> bool:
@@ -270,7 +317,7 @@ def _driven(
     for number in range(period - 1):
         responses[number] = impulse[:, 0]
         impulse = ordinary.after(0.0, impulse)
-    felt = np.einsum("qs,tqsk->st", seen, responses[:-1, :q])
+    felt = np.einsum("qsk,tqsk->st", seen, responses[:-1, :q])
     added = np.einsum("rs,trsk->st", gains, responses[:-1])
     inner = np.array([_before(row)[nodes] @ weights for row in felt])
     left = (kept**2)[:, None] ** np.arange(period - 1, -1, -1)  # ρ^{2(H−1−s)}
@@ -304,8 +351,10 @@ def _slow(plain: Generators, last: Generators, period: int, cleared: list[int]) 
     return composed(last.propagator_decay, result)[:, vectors][:, :, vectors]
 
 
-def _singles(plain: Generators) -> int:
+def _singles(plain: Generators, period: int) -> int:
     """Return the steps from the start of a round after which what oscillates is forgotten."""
+    if period <= EVERY_STEP:  # every step is an unknown, whatever oscillates
+        return EVERY_STEP
     spectrum = step_spectrum(plain.propagator_decay)
     log_size = float(np.maximum(spectrum.complex, spectrum.negative).max())
     if log_size >= 0:

@@ -16,7 +16,6 @@ from sgdtheory.risk.systems.moments import (
     Generators,
     Keeping,
     Moments,
-    MomentsAndSize,
     Steps,
     ends,
     generators,
@@ -26,8 +25,6 @@ from sgdtheory.risk.thresholds import THRESHOLDS
 
 # How the step of a method depends on its number → how a segment with constant γ and B is propagated.
 CONSTANT_KINDS = {"none": "constant", "period": "rounds"}
-# The step of runs that have ended: their moments stay.
-NO_STEP = Steps(decay=0.0, b=0.0, c=0.0, batch=1.0, forgetting=0.0, weight=0.0)
 
 
 # Steps of a schedule among which its largest learning rate and smallest batch size are looked for: a peak that is
@@ -210,16 +207,16 @@ class Segment:
         return Steps(*here.matrices, here.batch, *self._kept())
 
     def table(self, first: np.ndarray, counts: np.ndarray) -> Steps:
-        """Return the coefficients of the steps from the first on, (T, S, …), T the largest of the counts (S,)."""
+        """Return the coefficients of the steps from the first on, (T, S, …), T the largest of the counts (S,).
+
+        Steps that a run does not have are zeros.
+        """
         numbers = np.arange(counts.max())
         rows = zip(self.runs.courses, first.tolist(), counts.tolist(), strict=True)
         each = [_rows(course, begin + np.arange(count)) for course, begin, count in rows]
         wide = [_side_by_side(those, numbers.size) for those in zip(*each, strict=True)]
-        wide += [np.broadcast_to(each, (numbers.size, each.size)).copy() for each in self._kept()]
-        ended = numbers[:, None] >= counts
-        for values, filled in zip(wide, NO_STEP, strict=True):
-            values[ended] = filled
-        return Steps(*wide)
+        kept = [np.broadcast_to(each, (numbers.size, each.size)) for each in self._kept()]
+        return Steps(*wide, *kept)
 
     def _kept(self) -> tuple[np.ndarray, np.ndarray]:
         nothing = np.zeros(self.low.size)
@@ -248,47 +245,23 @@ def with_started_average(moments: Moments, segment: Segment) -> Moments:
     return moments._replace(cross=cross, square=np.einsum("...ik,i->...", cross, segment.runs.output))
 
 
-class Point(NamedTuple):
-    """Sums after a number of steps: Σ oᵀM o, Σ oᵀx and Σ S², (2,) each, bias and variance at σ² = 1.
-
-    And their `size`, (2, 3), as `Ends` has it.
-    """
-
-    step: float
-    iterate: np.ndarray
-    cross: np.ndarray
-    square: np.ndarray
-    size: np.ndarray
-
-
-def point(step: float, moments: Moments, output: np.ndarray, size: Any = 0.0) -> Point:
-    """Return the sums of the first run of these moments, whose sums have that size."""
-    sums = ends(moments, output, size)
-    return Point(step, sums.iterate[:, 0], sums.cross[:, 0], sums.square[:, 0].copy(), sums.size[:, 0])
-
-
 class Propagated(NamedTuple):
-    """The moments at the ends of segments, the points asked for on the way, and whether panels were used, (S,).
+    """The moments at the ends of segments, their sums at the stops of a single run, and whether panels were used, (S,).
 
     And the `size`, (2, S, 3), of the sums of the moments, as `Ends` has it; and `near`, (S,), whether runs have been
     near the stability threshold, 1 or 0, where a closed form has told, else −1.
     """
 
     moments: Moments
-    points: list[Point]
+    points: list[Ends]
     approximated: np.ndarray
     size: Any = 0.0
     near: Any = -1
 
 
-def propagated(moments: Moments, points: list[Point] | None = None) -> Propagated:
+def propagated(moments: Moments, points: list[Ends] | None = None) -> Propagated:
     """Return an exact state with the points on the way."""
     return Propagated(moments, points or [], np.zeros(moments.square.shape[1], dtype=bool))
-
-
-def in_closed_form(ended: MomentsAndSize, near: np.ndarray) -> Propagated:
-    """Return the state at the end of a closed form."""
-    return propagated(ended.moments)._replace(size=ended.size, near=near)
 
 
 def joined(parts: Sequence[tuple[np.ndarray, Propagated]]) -> Propagated:
@@ -310,15 +283,9 @@ def continued(done: Propagated, after: Propagated, segment: Segment) -> Propagat
     points = after.points
     if np.any(done.size):
         size = size_after(done, ends(after.moments, segment.runs.output, size), segment)
-        points = [_point_after(done, each, segment) for each in points]
+        points = [each._replace(size=size_after(done, each, segment)) for each in points]
     approximated = done.approximated | after.approximated
     return Propagated(after.moments, done.points + points, approximated, size, np.maximum(done.near, after.near))
-
-
-def _point_after(done: Propagated, there: Point, segment: Segment) -> Point:
-    """Return a point with the rounding errors that were left before the segment."""
-    sums = Ends(*(each[:, None] for each in there[1:]))
-    return there._replace(size=size_after(done, sums, segment)[:, 0])
 
 
 def size_after(done: Propagated, sums: Ends, segment: Segment) -> np.ndarray:
