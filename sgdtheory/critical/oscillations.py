@@ -29,8 +29,7 @@ WITHIN, WITHIN_AGAIN = 3.0, 1.1
 ROUNDS = 4
 # and if fewer grid points than this are about them.
 KNOWN_BY = 3
-# Share of the risk that counts as noise at least: the mean path is interpolated where it is steep. With less, the hull
-# of the noise was 0 nearly everywhere, and a dip at small γ with a ninth of the risk was missed.
+# Noise below this share of the risk is not resolved, because the mean path is interpolated where it is steep.
 LEAST_NOISE = 1e-3
 # An interval beside the least point is halved if it is wider than this.
 WIDE = 0.5
@@ -180,9 +179,14 @@ def _expected_minima(
     known = search.position[mine]
     value = np.exp(search.value[mine])
     position = search.at(rate, np.full(rate.size, pair))
-    noise = np.log(np.maximum(value - np.interp(known, position, mean), LEAST_NOISE * value))
-    hull = _lower_hull(known, noise)
-    expected = mean + np.exp(np.interp(position, known[hull], noise[hull]))
+    noise = value - np.interp(known, position, mean)
+    # Where the mean path is all that is seen, noise is taken to be proportional to γ.
+    resolved = np.flatnonzero(noise > LEAST_NOISE * value)
+    expected = mean
+    if resolved.size:
+        hull = resolved[_lower_hull(known[resolved], np.log(noise[resolved]))]
+        least = np.minimum(rate / search.rate(known[hull[:1]], np.array([pair])), 1.0)
+        expected = mean + least * np.exp(np.interp(position, known[hull], np.log(noise[hull])))
     k = dips(mean)
     k = k[expected[k] <= within * min(value.min(), goal)]
     k = k[np.searchsorted(known, position[k + 1], side="right") - np.searchsorted(known, position[k - 1]) < KNOWN_BY]
