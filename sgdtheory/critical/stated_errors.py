@@ -38,8 +38,7 @@ def remark_on_errors(tuned: TunedEquivalent, found: Useful, samples: float) -> s
         places = " and at ".join(np.array(["the optimum", "B*"])[~np.isfinite(error)])
         return f"theory does not know the size of the risk at {places}, and so not B*; simulate it"
     level = float(np.log(found.best.tuned.risk))
-    more = found.lines[1]
-    ends = [_largest_within(more, found.best.steps, level + sign * np.log1p(largest)) for sign in (-1, 1)]
+    ends = [_largest_within(found.line, found.best.steps, level + sign * np.log1p(largest)) for sign in (-1, 1)]
     low = max(np.floor(ends[0]), 1.0)
     high = max(min(np.floor(ends[1]), samples), found.largest.batch)
     return (
@@ -71,5 +70,5 @@ def _largest_within(line: Line, steps: float, level: float) -> float:
     place = float(np.log(steps))
     line(place)
     places = np.linspace(np.log(2.0), max(place, np.log(2.0)), LOOKS)
-    within = np.flatnonzero(Foretold(line, place)(places) <= level)
+    within = np.flatnonzero(Foretold(line)(places) <= level)
     return line.samples / float(np.exp(places[within[0]])) if within.size else 0.0

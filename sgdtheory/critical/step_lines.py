@@ -1,57 +1,45 @@
-"""The tuned risk against the number of steps, and where it crosses a level.
-
-Where it crosses is foretold by what is known of other numbers of samples, whose risks are the same curve at another
-height, or by a line.
-"""
-
-from collections.abc import Sequence
+"""The tuned risk against the number of steps, and where it crosses a level."""
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from sgdtheory.critical.tuned_equivalent import Tuned, TunedEquivalent
+from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 
-STEPS_APART = np.log(4.0)  # of log n
-STEPS_SETTLED = 1e-3  # of log n: where it is known
-JUST_BEYOND = 0.9  # times what is settled: how far from an end of a bracket one looks at first for what is beside it
-LOOKS = 256  # places between two of which a curve is as good as straight
+# Beyond what is known a search for a crossing goes on by no more than this in log n.
+STEPS_APART = np.log(4.0)
+# A crossing is known to this in log n, or to one step. The risks themselves are known to 3e-4.
+STEPS_SETTLED = 1e-3
+# Where a crossing is expected at an end of its bracket, the search looks this share of what is settled beside it.
+JUST_BEYOND = 0.9
+# A curve is taken as straight between so many points of a bracket.
+LOOKS = 256
 
 
 class Line:
-    """log of the tuned risk over log n, of so many samples: known at whole numbers of steps.
+    """log of the tuned risk over log n, known at whole numbers of steps.
 
-    Where it is above `needed` it may be known roughly.
+    Args:
+        tuned: the tuned risk of B and n.
+        samples: the number of samples that the steps share, B = samples/n.
+        batch: B of all numbers of steps instead.
+
+    Attributes:
+        needed: where log risk is above it, it may be known roughly.
+        seen: log risk at log n.
     """
 
-    def __init__(self, tuned: TunedEquivalent, samples: float) -> None:
+    def __init__(self, tuned: TunedEquivalent, samples: float = np.nan, batch: float | None = None) -> None:
         self.tuned = tuned
         self.samples = samples
+        self.batch = batch
         self.needed = np.inf
         self.seen: dict[float, float] = {}
 
     def __call__(self, place: float) -> float:
-        """At the nearest whole number of steps."""
+        """Return log risk at the whole number of steps nearest to a place of log n."""
         steps = whole(place)
-        value = float(np.log(self.tuned.least(self.samples / steps, steps, self.needed).risk))
-        self.seen[np.log(steps)] = value
-        return value
-
-    def at(self, steps: float) -> tuple[float, Tuned]:
-        """The number of steps, the best γ and its risk."""
-        return steps, self.tuned.least(self.samples / steps, steps)
-
-
-class OfBatch(Line):
-    """The same, of a batch size."""
-
-    def __init__(self, tuned: TunedEquivalent, batch: float) -> None:
-        super().__init__(tuned, np.nan)
-        self.batch = batch
-
-    def __call__(self, place: float) -> float:
-        """At the nearest whole number of steps."""
-        steps = whole(place)
-        value = float(np.log(self.tuned.least(self.batch, steps).risk))
+        batch = self.samples / steps if self.batch is None else self.batch
+        value = float(np.log(self.tuned.least(batch, steps, self.needed).risk))
         self.seen[np.log(steps)] = value
         return value
 
@@ -61,7 +49,7 @@ def whole(place: float) -> float:
     return max(float(np.round(np.exp(place))), 1.0)
 
 
-def crossing(line: Line, level: float, begin: float, end: float, others: Sequence[Line] = ()) -> float:
+def crossing(line: Line, level: float, begin: float, end: float) -> float:
     """The number of steps farthest from `begin`, towards `end`, up to which the line is at most at the level.
 
     To one step or to `STEPS_SETTLED`.
@@ -73,7 +61,7 @@ def crossing(line: Line, level: float, begin: float, end: float, others: Sequenc
         inside, outside = _bracket(line, level, begin, end)
         if whole(inside) == whole(end) or (outside is not None and _settled(inside, outside)):
             return whole(inside)
-        foretold = Foretold(line, begin, others)
+        foretold = Foretold(line)
         limit = _farther(foretold, inside, end) if outside is None else outside
         place = _meeting(foretold, level, inside, limit)
         from_ends = abs(place - inside), abs(limit - place) if outside is not None else np.inf
@@ -107,16 +95,11 @@ def _settled(inside: float, outside: float) -> bool:
 
 
 class Foretold:
-    """A line as far as it is known, elsewhere others, moved to where it is at `begin`."""
+    """A line between and beyond the numbers of steps at which it is known."""
 
-    def __init__(self, line: Line, begin: float, others: Sequence[Line] = ()) -> None:
-        known = dict(line.seen)
-        for other in others:
-            moved = line.seen[begin] - other.seen[begin]
-            far = [place for place in other.seen if min(abs(place - own) for own in line.seen) > STEPS_APART / 2]
-            known |= {place: other.seen[place] + moved for place in far}
-        self.places = np.array(sorted(known))
-        self.values = np.array([known[place] for place in self.places.tolist()])
+    def __init__(self, line: Line) -> None:
+        self.places = np.array(sorted(line.seen))
+        self.values = np.array([line.seen[place] for place in self.places.tolist()])
 
     def __call__(self, at: np.ndarray) -> np.ndarray:
         """At places of log n; straight on beyond what is known."""

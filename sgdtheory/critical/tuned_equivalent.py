@@ -14,32 +14,55 @@ from sgdtheory.algorithms import Algorithm
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import field_of, run_risks
 
-APART = np.log(2.0)  # of log γ, to begin a search with,
-APART_NEAR = 0.2  # where the best γ is guessed from those of other numbers of steps
-SEVERAL = np.log(6.0)  # of log γ on either side: where several minima over γ were seen,
-SEVERAL_APART = np.log(1.05)  # no narrower,
-SEVERAL_DEEP = 0.7  # and below a point of such a grid by no more
-MOST_SCANS = 4  # each about the least minimum so far
-NEAR_ONE = 1e-2  # of log risk: how well one is known before others are looked for
-NEAREST = 6  # settings from which the best γ is guessed
-NEARBY = 0.2  # of log n and log B: no nearer one counts more
-USUAL = -0.5, 0.0  # powers of n and of n B in the best γ, where little is known,
-UNKNOWN = 0.03  # and how much that counts, beside a setting at a distance of 1
-STEEPEST = 1.5  # power of either that is believed
-TOLERANCE = 1e-5  # relative, of risks that are compared
-SETTLED = 3e-4  # of log risk, at which a search for γ ends
+# A search begins with three points this far apart in log γ, and with closer ones where the best γ is guessed from those
+# of other numbers of steps.
+APART = np.log(2.0)
+APART_NEAR = 0.2
+# Where the risk has several minima over γ, a grid reaches this far in log γ on either side of the one that was found.
+SEVERAL = np.log(6.0)
+# The spacing of that grid: after eight signs there are valleys 0.05 wide in log γ.
+SEVERAL_APART = np.log(1.05)
+# Minima of the grid are refined if log risk there is above the least one by less.
+SEVERAL_DEEP = 0.7
+# The grid is moved to the least minimum and computed again, so many times at most.
+MOST_SCANS = 4
+# Log risk of one minimum is known to this before others are looked for.
+NEAR_ONE = 1e-2
+# The best γ is guessed from this many known settings nearby.
+NEAREST = 6
+# Settings are weighted by their distance in log n and log nB, those nearer than this alike.
+NEARBY = 0.2
+# Powers of n and of nB in the best γ to which a guess is drawn where little is known. The weight of that prior is
+# relative to a setting at a distance of 1.
+USUAL = -0.5, 0.0
+UNKNOWN = 0.03
+# A guess departs from the nearest setting by no more than this power of n or nB.
+STEEPEST = 1.5
+# Relative error of risks that are compared.
+TOLERANCE = 1e-5
+# A search over γ ends where a parabola promises a log risk lower by less.
+SETTLED = 3e-4
+# The same of passes over a finite sample, whose risks are closed forms and smooth: with SETTLED 5 of 60 settings lost
+# 1e-4 and more.
+SETTLED_LINEAR = 1e-5
 # Of passes over a finite sample the risk may have minima that are decades of γ apart, as an early stop and the edge
 # are. Factors up to e^FAR on either side of the first minimum are looked at: one of 60 random settings lost 23% without
 # them.
 FAR_APART = np.log(1.4)
 FAR = np.log(1e3)
-SETTLED_LINEAR = 1e-5  # These risks are closed forms and smooth: with SETTLED 5 of 60 settings lost 1e-4 and more.
-FEW_LINEAR = 16.0  # steps of linear methods, passes over a finite sample, that may overshoot
+# Passes over a finite sample may overshoot in so few steps, and their risk has narrow minima then.
+FEW_LINEAR = 16.0
+# A search for one minimum computes no more risks than these.
 MOST_LOOKS = 60
-SHALLOW = 30.0  # times what is settled: how far down a parabola may go that has foretold nothing yet
-NARROW = 8e-3, 25.0  # of log γ, and times what is settled: no minimum is known any closer
-BELIEVED = 0.25  # of what a parabola promises, beside what is settled: the error of its value up to which it is right
-BESIDE = 0.02  # of the distance between its ends: no place is looked at closer to what is known
+# The first parabola is believed only if its ends are above its middle by less than this many times what is settled.
+SHALLOW = 30.0
+# A bracket narrower than this in log γ, or than so many times what is settled, is as jagged as what is left to gain.
+NARROW = 8e-3, 25.0
+# A parabola was right if the risk at its vertex is off by less than this share of the promised decrease.
+BELIEVED = 0.25
+# A new point is no closer to the middle of a bracket than this share of its width.
+BESIDE = 0.02
+# The least risk that has a logarithm here.
 SMALLEST = 1e-300
 
 

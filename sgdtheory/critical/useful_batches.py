@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.critical.data_sizes import require_learnt, require_several_steps
-from sgdtheory.critical.step_lines import STEPS_APART, Foretold, Line, OfBatch, crossing
+from sgdtheory.critical.step_lines import STEPS_APART, Foretold, Line, crossing
 from sgdtheory.critical.step_search import ROUNDING
 from sgdtheory.critical.tuned_equivalent import SETTLED, Tuned, TunedEquivalent, minimum
 
@@ -43,7 +43,7 @@ class Useful(NamedTuple):
         smallest: the smallest batch size that reaches it with all ⌊(1 + ω) D/B⌋ steps.
         keeping: the largest one that reaches `risk_factor` times that risk with all ⌊D/B⌋ steps.
         one_step: whether one step with (1 + ω) D samples reaches it as well.
-        lines: the tuned risks of D and of (1 + ω) D samples against n.
+        line: the tuned risk of (1 + ω) D samples against n.
     """
 
     best: Setting
@@ -52,7 +52,7 @@ class Useful(NamedTuple):
     smallest: float
     keeping: float
     one_step: bool
-    lines: tuple[Line, Line]
+    line: Line
 
 
 def useful_batch_sizes(tuned: TunedEquivalent, samples: float, overhead: float, risk_factor: float) -> Useful:
@@ -71,12 +71,12 @@ def useful_batch_sizes(tuned: TunedEquivalent, samples: float, overhead: float, 
     largest, real = _largest(more, level, best, 2.0)
     keeping, _ = _largest(line, level + float(np.log(risk_factor)), best, 1.0)
     smallest = _smallest(more, level, best)
-    return Useful(best, largest, real, smallest, keeping.batch, more(0.0) <= level, (line, more))
+    return Useful(best, largest, real, smallest, keeping.batch, more(0.0) <= level, more)
 
 
 def steps_to(tuned: TunedEquivalent, batch: float, steps: float, risk: float) -> tuple[float, float]:
     """The fewest n with which B reaches a risk, looked for from `steps` on, and γ; inf and nan where none do."""
-    of_batch = OfBatch(tuned, batch)
+    of_batch = Line(tuned, batch=batch)
     enough = max(steps, 1.0)
     while of_batch(np.log(enough)) > np.log(risk):
         enough *= 2
@@ -144,7 +144,7 @@ def _about(line: Line, more: Line, steps: float) -> Setting:
         batch = np.arange(np.floor(samples / most), np.ceil(samples / fewest) + 1)
     batch = np.clip(batch, 1.0, samples)
     number = np.floor(samples / batch)
-    estimate = Foretold(line, place)(np.log(number)) + worth * np.log(line.samples / (batch * number))
+    estimate = Foretold(line)(np.log(number)) + worth * np.log(line.samples / (batch * number))
     found: list[Setting] = []
     for k in np.argsort(estimate)[:MOST_WHOLE].tolist():
         if found and estimate[k] > np.log(_least(found).tuned.risk):
@@ -170,7 +170,7 @@ def _largest(line: Line, level: float, best: Setting, first: float) -> tuple[Set
     batch = float(np.floor(real))
     while batch > best.batch:
         most = float(np.floor(line.samples / batch))
-        if min(OfBatch(line.tuned, batch)(float(np.log(each))) for each in {steps, most}) <= level:
+        if min(Line(line.tuned, batch=batch)(float(np.log(each))) for each in {steps, most}) <= level:
             return _with_fewest(line, batch, (steps, most), level), real
         steps = most + 1
         batch = min(float(np.floor(line.samples / steps)), batch - 1)
@@ -208,7 +208,7 @@ def _minima(values: np.ndarray) -> np.ndarray:
 def _with_fewest(line: Line, batch: float, ends: tuple[float, float], level: float) -> Setting:
     """The fewest steps between the ends with which B is at most at the level; the more are."""
     fewest, most = ends
-    of_batch = OfBatch(line.tuned, batch)
+    of_batch = Line(line.tuned, batch=batch)
     steps = fewest if of_batch(float(np.log(fewest))) <= level else most
     if steps - fewest > 1:
         steps = crossing(of_batch, level, float(np.log(most)), float(np.log(fewest)))
@@ -221,7 +221,7 @@ def _smallest(line: Line, level: float, best: Setting) -> float:
     last = best.batch - 1 if every else min(best.batch - 1, SMALL_BATCHES)
     for batch in np.arange(1.0, last + 1).tolist():
         steps = float(np.floor(line.samples / batch))
-        if OfBatch(line.tuned, batch)(float(np.log(steps))) <= level:
+        if Line(line.tuned, batch=batch)(float(np.log(steps))) <= level:
             return batch
     if last == best.batch - 1:
         return best.batch
