@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm
+from sgdtheory.critical.rate_search import LEAST_RISK
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import field_of, run_risks
 
@@ -62,8 +63,6 @@ NARROW = 8e-3, 25.0
 BELIEVED = 0.25
 # A new point is no closer to the middle of a bracket than this share of its width.
 BESIDE = 0.02
-# The least risk that has a logarithm here.
-SMALLEST = 1e-300
 
 
 class Tuned(NamedTuple):
@@ -155,7 +154,7 @@ class TunedEquivalent:
         runs = batch * same, np.exp(places), steps * same
         found = run_risks(self.problem, self.algorithm, *runs, rounded=False, tolerance=TOLERANCE, estimate=False)
         total = found.parts.sum(0)
-        return np.where(np.isfinite(total), np.log(np.maximum(total, SMALLEST)), np.inf)
+        return np.where(np.isfinite(total), np.log(np.maximum(total, LEAST_RISK)), np.inf)
 
 
 def minimum(
