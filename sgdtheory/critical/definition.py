@@ -203,9 +203,11 @@ def _solve(
     critical = found.batch
     _require_within(critical, samples, overhead)
     alone = critical == best.batch  # one that is the best already reaches its own risk with all data
+    # The search tunes γ as well as it takes to compare the risk with the target; what is returned is the best γ.
+    rate = best.rate if alone else float(least_risk(np.array([critical]), np.array([found.steps])).rate[0])
     return CriticalBatchSize(
         batch_size=critical,
-        learning_rate=best.rate if alone else found.rate,
+        learning_rate=rate,
         num_steps=steps if alone else found.steps,
         real_batch_size=found.real,
         optimal_risk=best.risk,
