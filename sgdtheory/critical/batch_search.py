@@ -89,8 +89,8 @@ class _Tried:
         kind, known_kind = self._kind(batch, steps), self._kind(self.batch, self.steps)
         near = np.abs(self.steps - self.steps[self.risk.argmin()]) <= BESIDE[-1]
         offset = np.zeros(int(max(kind.max(), known_kind.max())) + 1)
-        for each in np.unique(known_kind[near]):
-            offset[each] = values[near & (known_kind == each)].mean() - values[near].mean()
+        for one in np.unique(known_kind[near]):
+            offset[one] = values[near & (known_kind == one)].mean() - values[near].mean()
         curve = Akima1DInterpolator(np.log(self.batch), values - offset[known_kind])
         smooth = curve(np.clip(np.log(batch), *np.log(self.batch[[0, -1]]))) + offset[kind]
         return np.where(np.isin(batch, self.batch), np.inf, smooth + np.log(self.samples / (batch * steps)))

@@ -51,8 +51,8 @@ def optimal_learning_rate(
 
     The risk may have several minima (one for each scale of the spectrum, and, where large steps overshoot, narrow ones
     near the edge), be flat for decades or be smallest at the edge: it is scanned from where nothing is learnt up to the
-    edge, and every minimum that may be the least one is refined. Where momentum swings, the minima of the mean path say
-    where to look. The risk returned exceeds the least one by less than
+    edge, and every minimum that may be the least one is refined. Where momentum oscillates, the minima of the mean path
+    say where to look. The risk returned exceeds the least one by less than
     1e-6 of it (1e-9 as a rule). Above the edge SGD diverges in time, but a few steps need not have suffered yet: such γ
     are not considered. ScheduleFree() and your own methods whose coefficients change with the step, and schedules that
     are functions of the step, have no such edge: their γ is searched up to where the risk after D samples exceeds 10⁴

@@ -164,7 +164,7 @@ def kinds_of(fields: Mapping[str, Any]) -> dict[str, type]:
 
 
 def belonging(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the flat fields that belong to the kinds that they choose."""
+    """Return the flat fields that belong to the kinds that they choose."""
     own = places_of(kinds_of(fields))
     return {name: value for name, value in fields.items() if name not in NESTED or name in own or name in KINDS}
 

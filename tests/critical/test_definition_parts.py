@@ -11,8 +11,6 @@ from sgdtheory.critical.curve_search import _curve_sizes
 from sgdtheory.critical.definition import _falling
 from sgdtheory.critical.tuned_risk import TunedRisk
 
-BUDGET = 1 + 1e-12  # (1 + overhead) D is not lowered by rounding
-
 
 def test_batch_sizes_that_grow_or_hardly_fall_are_not_remarked():
     found = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=300, curve=False)

@@ -185,7 +185,8 @@ def test_oscillations_are_looked_back_at_window_after_window(enough):
 
 
 @pytest.mark.parametrize(
-    ("pattern", "distance", "seen"), [(0.0, 8, True), (8.0, 8, True), (9.0, 9, True), (40.0, 40, True)]
+    ("pattern", "distance", "seen"),
+    [(0.0, 8, True), (0.0, 9, False), (9.0, 9, True), (40.0, 40, True), (40.0, 41, False)],
 )
 def test_patterns_of_stages_and_tails_are_looked_back_at(pattern, distance, seen):
     """Eight numbers of steps, or as many as the pattern of tails, rounds and stages has."""

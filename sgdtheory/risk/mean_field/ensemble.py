@@ -40,7 +40,7 @@ class Ensemble:
 
 
 def ensemble(problem: AbstractProblem, travel: float, slope: float) -> Ensemble:
-    """Of those directions that move.
+    """Return the ensemble of those directions that move.
 
     Args:
         problem: with finitely many directions, or a PowerLaw.
@@ -81,7 +81,7 @@ def steepest(problem: AbstractProblem, batch: float) -> float:
 
 
 def _kept(problem: AbstractProblem, way: float) -> float | None:
-    """How many directions of a power law move; None: all are listed."""
+    """Return the number of directions of a power law that move, or None for a problem that lists all of them."""
     if not isinstance(problem, PowerLaw):
         if problem.dim is not None:
             return None

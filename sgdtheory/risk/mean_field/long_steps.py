@@ -18,7 +18,7 @@ Flow = Callable[[float, np.ndarray], np.ndarray]
 
 
 class Scheme(NamedTuple):
-    """Of s stages, (s,) each, from the first on: where they are and how they come of those before them."""
+    """The s stages of a long step, (s,) each: where they are, and how each follows from those before it."""
 
     place: np.ndarray
     last: np.ndarray
@@ -52,12 +52,12 @@ def scheme(stages: int) -> Scheme:
 
 
 def stages_for(length: float, decay: float) -> int:
-    """How many make a step of a length stable where the fastest decay has this rate."""
+    """Return the number of stages with which a step of this length is stable, given the rate of the fastest decay."""
     return max(2, int(np.ceil(np.sqrt(1 + BY_DECAY * length * decay))))
 
 
 def longest(decay: float) -> float:
-    """How long a step of `MOST_STAGES` may be."""
+    """Return the length of the longest stable step, which has `MOST_STAGES` stages."""
     return (MOST_STAGES**2 - 1) / (BY_DECAY * decay)
 
 

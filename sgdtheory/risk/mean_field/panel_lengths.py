@@ -19,7 +19,7 @@ ENDED = 1e-4  # If a tail is below this share of what is allowed, one panel foll
 
 @dataclass
 class PanelLengths:
-    """Of one smooth piece, panel after panel.
+    """The lengths of the panels of one smooth piece, chosen panel after panel.
 
     Attributes:
         allowed: tail of a panel, at most: what its polynomials' last coefficients may hold.

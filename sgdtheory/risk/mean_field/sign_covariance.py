@@ -22,7 +22,7 @@ SMALL = 0.03  # m: covariances of smaller ones are those of means 0, to 1e-3
 
 
 class Seen(NamedTuple):
-    """What coordinates see of the error and of noise, in units in which each gradient's noise is T.
+    """Moments of the gradients by error and by noise, in units in which the noise of each gradient is T.
 
     Attributes:
         mean: (d,) a, of `u = H'δ/√diag H'`.
@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 
 
 class Reaction(NamedTuple):
-    """What steps −d are: mean (d,), slope (d,) by a, so that `Cov(d, δ) = slope Cov(u, δ)`, and covariance (d, d)."""
+    """Moments of steps −d: mean (d,), covariance (d, d), and slope (d,) by a, with `Cov(d, δ) = slope Cov(u, δ)`."""
 
     mean: np.ndarray
     slope: np.ndarray
@@ -46,7 +46,7 @@ class Reaction(NamedTuple):
 
 
 def signs(seen: Seen, batch: float) -> Reaction:
-    """Of `sign(χ u + n)`, χ of B degrees of freedom."""
+    """Return the moments of `sign(χ u + n)`, χ with B degrees of freedom."""
     node, weight = (each[0] for each in chi_rules(np.array([batch])))
     node = node[:, None]
     noise = np.maximum(np.diag(seen.noise), TINY)

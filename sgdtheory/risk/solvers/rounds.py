@@ -60,7 +60,7 @@ class PeriodStage:
 
     @cached_property
     def spectrum(self) -> StepSpectrum:
-        """Of A over a period."""
+        """The spectrum of A over a period."""
         return step_spectrum(self.period.slow)
 
     @property
