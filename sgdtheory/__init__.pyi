@@ -49,7 +49,6 @@ from .algorithms import UniformAverage as UniformAverage
 from .bounds import Setting as Setting
 from .bounds import compare as compare
 from .bounds import theorem7 as theorem7
-from .critical import approximate_critical_batch_size as approximate_critical_batch_size
 from .critical import critical_batch_size as critical_batch_size
 from .critical import fit_asymptotic_exponent as fit_asymptotic_exponent
 from .critical import gradient_noise_scale as gradient_noise_scale

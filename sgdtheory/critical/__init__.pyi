@@ -1,5 +1,3 @@
-from .approximate import ApproximateCriticalBatchSize as ApproximateCriticalBatchSize
-from .approximate import approximate_critical_batch_size as approximate_critical_batch_size
 from .batch_size_curve import BatchSizeCurve as BatchSizeCurve
 from .definition import CriticalBatchSize as CriticalBatchSize
 from .definition import critical_batch_size as critical_batch_size

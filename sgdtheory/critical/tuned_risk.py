@@ -177,7 +177,6 @@ class TunedRisk:
         steps: np.ndarray,
         goal: float = np.inf,
         window: tuple[np.ndarray, np.ndarray] | None = None,
-        settled: float = SETTLED,
     ) -> Tuned:
         """Return the best of all learning rates for (P,) B and n.
 
@@ -185,7 +184,6 @@ class TunedRisk:
             batch, steps: (P,) B ≥ 1, which need not be whole, and n.
             goal: a risk; pairs whose least one exceeds it more than `HOPELESS` times are known roughly.
             window: (P,) ends of the γ to look at first, if the risk is known to be larger beyond.
-            settled: how well the least log Δ has to be known.
         """
         edge = self.edge(batch, steps)
         found = np.array([edge, np.full(batch.size, np.inf), np.zeros(batch.size), edge])
@@ -211,7 +209,7 @@ class TunedRisk:
             log_goal = np.log(max(goal, LEAST_RISK))
             search.cut(log_goal)
             add_minima_of_mean(search, oscillating, goal)
-            search.refine(log_goal, settled)
+            search.refine(log_goal, SETTLED)
             found[:, left] = search.answers(log_goal)
         found[0] = np.where(steps >= self.first_steps, found[0], edge)
         return Tuned(*found)

@@ -36,12 +36,3 @@ def number(value: float, digits: int = 3) -> str:
     mantissa = mantissa.rstrip("0").rstrip(".").replace("-", "−")
     power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return power if mantissa == "1" else f"{mantissa} × {power}"
-
-
-def about(value: float) -> str:
-    """Return a number that is usually known to within 1%, for a reader.
-
-    >>> about(2984.6), about(0.00123456)
-    ('≈ 2980', '≈ 0.00123')
-    """
-    return f"≈ {number(float(f'{value:.3g}'))}"

@@ -32,7 +32,7 @@ def table_file(state: State, panel: str) -> bytes:
     tables = []
     job = JOBS[PROGRAMS[panel].job]
     for slot, name in enumerate(state.names):
-        if job.needs == "risk" and not state.has_risk(slot):
+        if job.needs_risk and not state.has_risk(slot):
             continue
         answers: list[Answer] = []
         job.compute(state, slot, answers.append)

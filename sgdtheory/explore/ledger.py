@@ -3,8 +3,6 @@
 import time
 from typing import Any
 
-from sgdtheory.explore.registry import JOBS
-
 Subject = tuple[str, int]  # a computation, and the place of the algorithm
 
 
@@ -38,17 +36,12 @@ class Ledger:
             self.computed.pop(subject, None)  # so that it is done anew
         return True
 
-    def admits(self, subject: Subject, number: int, answer: str) -> bool:
+    def admits(self, subject: Subject, number: int) -> bool:
         """Whether an answer is to be shown; from then on none of an older job is."""
         if subject not in self.newest or number < max(self._shown.get(subject, -1), self._oldest.get(subject, -1)):
             return False
         if subject[0] == "simulated" and number != self.newest[subject]:
             return False
-        if stands_for := JOBS[subject[0]].ahead_of:
-            exact = stands_for[answer], subject[1]
-            if self._shown.get(exact) == self.newest[exact]:
-                return False  # what it would be ahead of has come
-            self._oldest[exact] = self.newest[exact]
         self._shown[subject] = number
         return True
 

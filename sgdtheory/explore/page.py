@@ -298,15 +298,13 @@ class Page:
         """Show an answer, or note how its job ended. An older position's is shown until a newer one's has come."""
         if self.closed:
             return
-        job = JOBS[subject[0]]
         if message.kind != "answer":
             newest = self.ledger.ended(subject, message.number, message.kind not in ("stopped", "failed"))
-            # What refuses the exact one is said by that.
-            if newest and (message.kind == "failed" or (message.kind == "refused" and not job.ahead_of)):
+            if newest and message.kind in ("failed", "refused"):
                 self._refused(subject, message)
             return
         answer = message.content
-        if self.refusal or not self.ledger.admits(subject, message.number, answer.panel):
+        if self.refusal or not self.ledger.admits(subject, message.number):
             return
         if answer.panel in ANSWERED.values():
             self._fade(answer.panel, subject[1], message.number != self.ledger.newest[subject])

@@ -31,7 +31,7 @@ def python_source(state: State, panel: str) -> str:
     Raises:
         ValueError: a panel that shows risks, and algorithms that can be simulated only.
     """
-    every = JOBS[PROGRAMS[panel].job].needs == "nothing"
+    every = not JOBS[PROGRAMS[panel].job].needs_risk
     slots = range(len(state.algorithms)) if every else with_risk(state)
     if not slots:
         raise ValueError("; ".join(state.unknown))

@@ -6,7 +6,7 @@ too; what draws comes to its functions as an argument.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from sgdtheory.explore.state import SLOTS, State
 
@@ -48,9 +48,7 @@ class Job:
         lanes: of quick algorithms (`State.quick`), and of others: "quick", "long", or "" where it is not computed.
         patient: whether an older position's may end before it is stopped.
         answer: its answer, if titles, marks and readings tell of that.
-        ahead_of: answer → the job that replaces it with an exact one.
-        needs: "risk": it is not computed of an algorithm whose risk is not known; "exact risk": nor of one whose risk
-            is a deterministic equivalent's; "nothing": of every algorithm.
+        needs_risk: whether it is left out for an algorithm whose risk is not known.
     """
 
     name: str
@@ -61,13 +59,11 @@ class Job:
     lanes: tuple[str, str] = ("long", "long")
     patient: bool = True
     answer: str = ""
-    ahead_of: Mapping[str, str] = field(default_factory=dict)
-    needs: Literal["nothing", "risk", "exact risk"] = "risk"
+    needs_risk: bool = True
 
     def lane(self, state: State, slot: int) -> str:
         """Where it is computed."""
-        met = {"nothing": True, "risk": state.has_risk(slot), "exact risk": state.algorithms[slot].linear}
-        if not met[self.needs]:
+        if self.needs_risk and not state.has_risk(slot):
             return ""
         return self.lanes[0 if state.quick(slot) else 1]
 

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Collection, Mapping, Sequence
 
-from sgdtheory.explore.appearance import LIGHT, Palette, about, number
+from sgdtheory.explore.appearance import LIGHT, Palette, number
 from sgdtheory.explore.formulas import typeset
 from sgdtheory.explore.legends import PALE, symbol
 from sgdtheory.explore.state import SLOTS, State
@@ -109,14 +109,12 @@ def _mark(slot: int, palette: Palette) -> str:
 
 
 def _cell(key: tuple[str, str], slot: int, marks: Mapping[str, float], pale: bool, old: float | None) -> str:
-    """Return a number's cell, with all digits for programs; an approximate one shows three to readers."""
+    """Return a number's cell, with all digits for programs."""
     value, name = marks.get(key[1]), f"{'-'.join(key)}-{slot}"
     if value is None:
         return "<td></td>"
-    text = about(value) if "approximate" in marks else number(value, 4)
+    text = number(value, 4)
     if pale:
         return f'<td class="old" data-old="{name}" title="of the setting before">{text}</td>'
     changed = ' class="changed"' if old not in (None, value) else ""
-    if "approximate" in marks:
-        return f'<td{changed} data-about="{name}" data-value="{value!r}" title="usually within 1%">{text}</td>'
     return f'<td{changed} data-name="{name}" data-value="{value!r}" title="{value!r}">{text}</td>'

@@ -175,9 +175,9 @@ def test_one_step_with_more_samples_is_no_batch_size_but_remarked():
     assert found.rate_batch_size == samples, "of D samples one step keeps the rate"
 
 
-def test_where_one_step_is_best_the_approximate_one_says_so_too():
+def test_where_one_step_is_best_there_is_none():
     with pytest.raises(ValueError, match="one step with all of them is not the best"):
-        st.approximate_critical_batch_size(
+        st.critical_batch_size(
             st.LeastSquares([1.0], [1.0], 30.0), num_samples=2000, algorithm=st.Algorithm(average=LAST)
         )
 
@@ -204,9 +204,9 @@ def test_a_ramp_beyond_the_edge_is_no_optimum_and_warns_of_nothing():
     ramp = st.Algorithm(batch_schedule=st.Linear(final=8), average=LAST)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = st.approximate_critical_batch_size(st.PowerLaw(2.0, 3.0), num_samples=1e5, algorithm=ramp)
+        found = st.critical_batch_size(st.PowerLaw(2.0, 3.0), num_samples=1e5, algorithm=ramp, curve=False)
     cosine = st.Algorithm(schedule=st.Cosine(), average=LAST)
-    other = st.approximate_critical_batch_size(st.PowerLaw(2.0, 3.0), num_samples=1e5, algorithm=cosine)
+    other = st.critical_batch_size(st.PowerLaw(2.0, 3.0), num_samples=1e5, algorithm=cosine, curve=False)
     assert 1 < found.optimal_risk / other.optimal_risk < 4
 
 

@@ -89,13 +89,3 @@ def test_noise_scales_of_workers_that_always_talk_are_those_of_a_larger_batch():
     )
     np.testing.assert_allclose(found.simple, expected.simple, rtol=1e-12)
     np.testing.assert_allclose(found.hessian_weighted, expected.hessian_weighted, rtol=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "within"), [(st.LocalSGD(4, 1), 0.02), (st.LocalSGD(4, 8, 0.7, 0.6), 0.15)], ids=str
-)
-def test_rough_batch_sizes_are_near_the_exact_ones(method, within):
-    setting = {"num_samples": 16000, "algorithm": st.Algorithm(method, average=LAST)}
-    exact = st.critical_batch_size(POWER, curve=False, **setting).real_batch_size
-    np.testing.assert_allclose(st.approximate_critical_batch_size(POWER, **setting).batch_size, exact, rtol=within)

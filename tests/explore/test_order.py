@@ -42,14 +42,13 @@ def move(page, **parts):
     return dict(page.ledger.newest)
 
 
-def samples(batch_size, about=False):
-    marks = dict.fromkeys(NAMES, 1.0) | {"batch_size": float(batch_size)} | ({"approximate": 1.0} if about else {})
-    return Answer("samples", {}, marks)
+def samples(batch_size):
+    return Answer("samples", {}, dict.fromkeys(NAMES, 1.0) | {"batch_size": float(batch_size)})
 
 
-def risks(height, about=False):
-    values = {"batch_size": np.array([1.0, 2.0]), "risk": np.full(2, float(height))}
-    return Answer("risk", values if about else values | {"bias": values["risk"], "variance": values["risk"]}, MISSED)
+def risks(height):
+    values = dict.fromkeys(("risk", "bias", "variance"), np.full(2, float(height)))
+    return Answer("risk", {"batch_size": np.array([1.0, 2.0])} | values, MISSED)
 
 
 MISSED = {"missed": 0.0}
@@ -67,75 +66,38 @@ def line(page, name="risk"):
     return list(page.panels["risk"].source(name, 0).data["y"])
 
 
-def test_the_exact_one_replaces_what_came_ahead(page):
-    jobs = move(page)
-    tell(page, "ahead", jobs, samples(700, about=True))
-    assert title(page).startswith("B* ≈ 700:")
-    assert "data-about" in page.readings.text
-    assert "data-name" not in page.readings.text
-    tell(page, "critical", jobs, samples(685))
-    assert title(page).startswith("B* = 685:")
-    assert "data-about" not in page.readings.text
-    tell(page, "ahead", jobs, samples(700, about=True))
-    assert title(page).startswith("B* = 685:")
-
-
-def test_no_older_exact_one_replaces_what_came_ahead(page):
+def test_no_older_answer_replaces_a_newer_one(page):
     old = move(page)
     new = move(page, source=3.5)
     tell(page, "critical", old, samples(600))
     assert title(page).startswith("B* = 600:"), "until a newer one comes"
-    tell(page, "ahead", new, samples(700, about=True))
-    tell(page, "critical", old, samples(601))
-    assert title(page).startswith("B* ≈ 700:")
     tell(page, "critical", new, samples(685))
+    tell(page, "critical", old, samples(601))
     assert title(page).startswith("B* = 685:")
 
 
-def test_what_is_exact_already_stays(page):
+def test_what_does_not_depend_on_a_slider_stays(page):
     jobs = move(page)
     tell(page, "tuned", jobs, risks(0.1))
     jobs = move(page, overhead=0.5)  # of which R(D, B) knows nothing
-    tell(page, "ahead", jobs, risks(0.11, about=True))
-    tell(page, "ahead", jobs, samples(900, about=True))
+    tell(page, "critical", jobs, samples(900))
     assert line(page) == [0.1, 0.1]
-    assert title(page).startswith("B* ≈ 900:")
-    jobs = move(page, source=4.0)
-    tell(page, "ahead", jobs, risks(0.2, about=True))
-    assert line(page) == [0.2, 0.2]
-    assert line(page, "bias") == [], "that of another state"
+    assert title(page).startswith("B* = 900:")
 
 
-@pytest.mark.parametrize("ahead", [True, False])
-def test_waiting_takes_away_what_is_of_another_state(page, ahead):
+def test_waiting_takes_away_what_is_of_another_state(page):
     jobs = move(page)
     tell(page, "tuned", jobs, risks(0.1))
     jobs = move(page, source=4.0)
-    if ahead:
-        tell(page, "ahead", jobs, risks(0.2, about=True))
     page.ledger.running = {subject: since - 10 for subject, since in page.ledger.running.items()}
     page.tell_status()
-    assert line(page) == ([0.2, 0.2] if ahead else [])
-    tell(page, "ahead", jobs, risks(0.3, about=True))
+    assert line(page) == []
+    tell(page, "tuned", jobs, risks(0.3))
     assert line(page) == [0.3, 0.3], "late is better than never"
 
 
-def test_averaged_sgd_has_nothing_ahead(page):
+def test_a_refusal_is_shown(page):
     jobs = move(page)
-    new = move(page, first="sgd")
-    assert ("ahead", 0) in jobs
-    assert ("ahead", 0) not in new
-    tell(page, "ahead", jobs, samples(700, about=True))
-    assert title(page).strip() == ""
-    page.take(("ahead", 0), Message(jobs["ahead", 0], "done"))
-    tell(page, "critical", new, samples(228))
-    assert title(page).startswith("B* = 228:")
-
-
-def test_what_refuses_the_exact_one_is_said_once(page):
-    jobs = move(page)
-    page.take(("ahead", 0), Message(jobs["ahead", 0], "refused", "no"))
-    assert page.words.text == ""
     page.take(("critical", 0), Message(jobs["critical", 0], "refused", "overhead must be small"))
     assert "overhead must be small" in page.words.text
 
@@ -160,10 +122,9 @@ def test_what_is_of_another_setting_is_pale_until_the_newer_comes(page):
         assert 'data-old="samples-batch_size-0"' in page.readings.text
         assert page.status.text == "Computing"
         tell(page, "critical", jobs, samples(684))
-    tell(page, "ahead", new, samples(700, about=True))
+    tell(page, "critical", new, samples(690))
     assert opacity(page) == 1.0
     assert "data-old" not in page.readings.text
-    tell(page, "critical", new, samples(690))
     assert 'data-name="samples-batch_size-0"' in page.readings.text
     assert PALE not in page.panels["samples"].caption.text
 

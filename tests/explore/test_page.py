@@ -259,18 +259,6 @@ def test_a_hundred_quick_moves(visit, server):
     assert told_of(server.log[logged:], "D=2000") == ""
 
 
-@pytest.mark.slow
-def test_what_comes_ahead_is_marked_until_the_exact_one_comes(visit):
-    page = visit("D=100000&first=tail")
-    about = float(page.page.locator("[data-about=samples-batch_size-0]").get_attribute("data-value"))
-    exact = page.number("samples-batch_size-0")
-    tail = st.Algorithm(average=st.TailAverage())
-    direct = st.critical_batch_size(st.PowerLaw(2.0, 3.0), num_samples=1e5, curve=False, algorithm=tail)
-    assert exact == direct.batch_size
-    assert about == pytest.approx(exact, rel=0.03)
-    page.wait_for_none("[data-about]")
-
-
 @pytest.mark.slow  # ten seconds
 def test_a_link_reproduces_a_state(visit):
     page = visit("D=1000&B=8&second=last&M=16")

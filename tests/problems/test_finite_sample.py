@@ -106,6 +106,4 @@ def test_what_cannot_be_drawn(finite, draw, message):
 
 def test_the_theory_of_one_pass_does_not_take_it():
     with pytest.raises(ValueError, match="problem must not be a finite sample here"):
-        st.approximate_critical_batch_size(problem().with_samples(10, seed=0), num_samples=100)
-    with pytest.raises(ValueError, match="problem must not be a finite sample here"):
         problem().with_samples(10, seed=0).modes(1.0)

@@ -1,11 +1,10 @@
 """B* against D, with Corollary 8's slope."""
 
-import contextlib
 from typing import Any
 
 import numpy as np
 
-from sgdtheory.critical import approximate_critical_batch_size, critical_batch_size, predicted_exponent
+from sgdtheory.critical import critical_batch_size, predicted_exponent
 from sgdtheory.explore.legends import Entry
 from sgdtheory.explore.spec import LAW, Answer, Job, PanelSpec, Program, Tell
 from sgdtheory.explore.state import SLOTS, State, digits
@@ -22,27 +21,16 @@ def growth_samples(num_samples: float) -> np.ndarray:
 
 
 def growth(state: State, slot: int, tell: Tell) -> None:
-    """B* at data sizes around D, the nearest first, beside Corollary 8's exponent: approximately, then exactly."""
+    """Compute B* at data sizes around D, the nearest first, beside Corollary 8's exponent."""
     sizes = growth_samples(state.num_samples)
     exponent = float(predicted_exponent(state.preconditioned_capacity, state.source))
     order = sizes[np.argsort(np.abs(np.log(sizes / state.num_samples)), kind="stable")].tolist()
-    algorithm = state.algorithms[slot]
+    setting = {"overhead": state.overhead, "algorithm": state.algorithms[slot], "curve": False}
     found = dict[float, float]()
-    exact = 0
-    setting = {"overhead": state.overhead, "algorithm": algorithm}
-
-    def show() -> None:
-        columns = {"num_samples": np.array(sorted(found)), "critical": np.array([found[at] for at in sorted(found)])}
-        tell(Answer("growth", columns, {"exponent": exponent, "share": exact / sizes.size}))
-
-    for samples in () if state.quick(slot) else order:
-        with contextlib.suppress(ValueError):  # the exact one will say it
-            found[samples] = approximate_critical_batch_size(state.problem, num_samples=samples, **setting).batch_size
-            show()
     for samples in order:
-        one = critical_batch_size(state.problem, num_samples=samples, **setting, curve=False)
-        found[samples], exact = float(one.real_batch_size), exact + 1
-        show()
+        found[samples] = critical_batch_size(state.problem, num_samples=samples, **setting).real_batch_size
+        columns = {"num_samples": np.array(sorted(found)), "critical": np.array([found[at] for at in sorted(found)])}
+        tell(Answer("growth", columns, {"exponent": exponent, "share": len(found) / sizes.size}))
 
 
 def draw(drawing: Any) -> None:

@@ -238,7 +238,7 @@ RUN = Job(
     lanes=("quick", "quick"),
     answer="path",
 )
-SIMULATED = Job("simulated", simulated, "simulation", None, turn=6, needs="nothing")
+SIMULATED = Job("simulated", simulated, "simulation", None, turn=6, needs_risk=False)
 PANELS = (
     PanelSpec(
         "path",

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.critical import optimal_learning_rate
-from sgdtheory.explore.appearance import about, number
+from sgdtheory.explore.appearance import number
 from sgdtheory.explore.legends import Entry
 from sgdtheory.explore.risk_lines import LINES, PARTS, draw_risks, put_risks
 from sgdtheory.explore.spec import LAW, Answer, Job, PanelSpec, Program, Tell
@@ -29,10 +29,10 @@ def missed(state: State) -> dict[str, float]:
 
 
 def tuned(state: State, slot: int, tell: Tell) -> None:
-    """R(D, B), learning rate tuned, with its bias and variance; at a few B first where nothing quicker comes ahead."""
+    """Compute R(D, B) at the best γ, with its bias and variance; where that takes long, at a few B first."""
     algorithm = state.algorithms[slot]
     sizes = batch_sizes(state.num_samples)
-    for each in (sizes,) if algorithm.linear else (sizes[::EVERY], sizes):
+    for each in (sizes,) if state.quick(slot) else (sizes[::EVERY], sizes):
         setting = {"batch_size": each, "num_samples": state.num_samples}
         best = optimal_learning_rate(state.problem, **setting, algorithm=algorithm).learning_rate
         risk = excess_risk(state.problem, **setting, learning_rate=best, algorithm=algorithm)
@@ -66,9 +66,7 @@ def _show_least(drawing: Any, slot: int, marks: dict[str, float]) -> None:
     least, best = marks["optimal_risk"], marks["optimal_batch_size"]
     drawing.put("least", slot, best, least)
     if slot == 0:
-        rough = "approximate" in marks
-        told = f"{about(least)}, at B {about(best)}" if rough else f"{number(least)}, at B = {number(best)}"
-        drawing.tell(f"The least risk is {told}")
+        drawing.tell(f"The least risk is {number(least)}, at B = {number(best)}")
 
 
 def program(state: State) -> str:

@@ -2,15 +2,9 @@
 
 from typing import Any
 
-from sgdtheory.critical import (
-    ApproximateCriticalBatchSize,
-    CriticalBatchSize,
-    approximate_critical_batch_size,
-    critical_batch_size,
-)
-from sgdtheory.explore.appearance import about, number
+from sgdtheory.critical import CriticalBatchSize, critical_batch_size
+from sgdtheory.explore.appearance import number
 from sgdtheory.explore.legends import Entry
-from sgdtheory.explore.panels.risk import batch_sizes, missed
 from sgdtheory.explore.spec import LAW, Answer, Job, PanelSpec, Program, Tell
 from sgdtheory.explore.state import SLOTS, State, digits
 
@@ -27,20 +21,11 @@ def critical(state: State, slot: int, tell: Tell) -> None:
         tell(Answer("samples", columns, critical_marks(found), (found.remark,) if found.remark else ()))
 
 
-def ahead(state: State, slot: int, tell: Tell) -> None:
-    """Compute approximate R(D, B) and B*, to be shown until the exact ones have come."""
-    setting = {"num_samples": state.num_samples, "overhead": state.overhead, "algorithm": state.algorithms[slot]}
-    found = approximate_critical_batch_size(state.problem, **setting)
-    tell(Answer("samples", {}, critical_marks(found) | {"approximate": 1.0}))
-    sizes = batch_sizes(state.num_samples)
-    tell(Answer("risk", {"batch_size": sizes, "risk": found.risk_at(sizes)}, missed(state)))
-
-
-def critical_marks(found: CriticalBatchSize | ApproximateCriticalBatchSize) -> dict[str, float]:
-    """Its numbers."""
+def critical_marks(found: CriticalBatchSize) -> dict[str, float]:
+    """Return the numbers of a critical batch size by name."""
     names = "batch_size", "learning_rate", "num_steps", "optimal_risk", "optimal_batch_size", "num_samples", "overhead"
     marks = {name: float(getattr(found, name)) for name in names}
-    least = float(getattr(found, "smallest_batch_size", 1.0))
+    least = float(found.smallest_batch_size)
     return marks | ({"smallest_batch_size": least} if least > 1 else {})
 
 
@@ -72,10 +57,9 @@ def show(drawing: Any, slot: int, answer: Answer) -> None:
     drawing.set_range("y", 0.8, max(30.0, 2 * (1 + extra)))
     if slot == 0:
         critical = marks["batch_size"]
-        told = about(critical) if "approximate" in marks else f"= {number(critical)}"
         least = marks.get("smallest_batch_size")
         begin = f"from B = {number(least)} " if least else ""
-        drawing.tell(f"B* {told}: {begin}up to here {100 * extra:g}% more data are enough")
+        drawing.tell(f"B* = {number(critical)}: {begin}up to here {100 * extra:g}% more data are enough")
 
 
 def program(state: State) -> str:
@@ -89,16 +73,6 @@ for axis, (name, algorithm) in zip(axes[0], algorithms.items()):
 
 
 CRITICAL = Job("critical", critical, "critical batch size", (*LAW, "overhead"), turn=4, answer="samples")
-AHEAD = Job(
-    "ahead",
-    ahead,
-    "first look",
-    (*LAW, "overhead"),
-    turn=1,
-    lanes=("", "quick"),
-    needs="exact risk",
-    ahead_of={"risk": "tuned", "samples": "critical"},
-)
 PANELS = (
     PanelSpec(
         "samples",
@@ -108,7 +82,7 @@ PANELS = (
         show=show,
         shows=("samples",),
         filled_by={"critical": ()},
-        jobs=(CRITICAL, AHEAD),
+        jobs=(CRITICAL,),
         programs={"samples": Program("Data that a batch size needs", program, "critical")},
         titled_by="critical",
         formula="B^* = max B : B f_D(B) ≤ (1 + ω) D",
