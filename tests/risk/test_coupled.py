@@ -136,9 +136,9 @@ def test_long_steps_are_single_steps(batch, rate):
     run = coupled_run(PROBLEM, course, True, CoupledSigns(Coordinates(ROTATION)))
     keeping = Keeping(0.0, 1.0)
     every = run.stepped(run.start(), keeping, 0.0, 800.0)
-    found = run.crossed(run.start(), keeping, 0.0, 800.0, (0.0, 800.0))
+    found = run.propagated(run.start(), keeping, 0.0, 800.0, (0.0, 800.0))
     for shares in ((1.0, 0.0), (0.0, 1 / 800)):
-        one, other = (np.sum(run.held(state, *shares)) for state in (every, found))
+        one, other = (np.sum(run.contributions(state, *shares)) for state in (every, found))
         assert other == pytest.approx(one, rel=1e-3)
 
 

@@ -8,7 +8,7 @@ from benchmarks.equivalents import one_of_all
 from sgdtheory.risk.mean_field.closure import MOST_FLUCTUATION, Closure, decay_of, shares
 from sgdtheory.risk.mean_field.ensemble import Ensemble
 from sgdtheory.risk.mean_field.lion import Mixture, fourth_moment
-from sgdtheory.risk.mean_field.stated_error import LATTICE, Carried, Lag, Look
+from sgdtheory.risk.mean_field.stated_error import LATTICE, Carried, ErrorTerms, Lag
 
 LAST = st.LastIterate()
 HALVES = 2.0 ** -np.arange(30.0), np.full(30, 1 / 30)
@@ -97,7 +97,7 @@ def test_little_is_stated_where_noise_dominates_and_directions_are_many():
 def look(square, variance, decay, pull=0.0, scatter=0.0, loss=1e12, by_mean=0.0, by_variance=0.0):
     """Of one direction, with so large a loss that nothing feeds back."""
     closure = Closure(*(np.array([[each]]) for each in (pull, scatter, by_mean, by_variance)))
-    return Look(*(np.array([[each]]) for each in (square, variance, decay)), closure, np.array([loss]))
+    return ErrorTerms(*(np.array([[each]]) for each in (square, variance, decay)), closure, np.array([loss]))
 
 
 def doubtful(mean, variance):
@@ -175,7 +175,7 @@ def test_an_error_of_the_loss_feeds_back_by_half_of_it():
     wrong = Carried.at_start((1, 2))._replace(variance=np.array([[0.4, 0.0]]))
     exact = Closure(*np.zeros((4, 1, 2)))
     parts = (np.array([each]) for each in ([0.0, 1.0], [1.0, 0.0], [9.0, 0.01]))
-    before = Look(*parts, exact, np.array([2.0]))
+    before = ErrorTerms(*parts, exact, np.array([2.0]))
     found = wrong.moved(before, before, 1.0, np.ones(2), None)
     assert found.mean[0, 1] == pytest.approx(2 * 0.01 * 0.5 * 0.4 / 2)
 

@@ -213,7 +213,7 @@ def test_panels_are_steps(method, setting):
     run = MeanField(ensemble(PROBLEM, 20.0, np.sqrt(batch)), fields.field_of(method), course)
     keeping = Keeping(0.0, 1.0)
     every = run.stepped(run.start(), keeping, 0.0, 2000.0)
-    found = run.crossed(run.start(), keeping, 0.0, 2000.0, (0.0, 2000.0))
+    found = run.propagated(run.start(), keeping, 0.0, 2000.0, (0.0, 2000.0))
     weights = run.ensemble.multiplicity
     for name, power in {"sum_mean": 2, "covariance": 1, "sum_variance": 1}.items():
         one, other = (np.atleast_2d(getattr(each, name))[0] ** power @ weights for each in (every, found))

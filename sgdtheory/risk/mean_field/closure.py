@@ -1,7 +1,7 @@
-"""By how much a closure may be wrong in one step: relative errors of what it says of a direction (THEORY.md T37).
+"""Relative errors of the closure of a deterministic equivalent in one step (THEORY.md T37).
 
 An equivalent leaves out that T fluctuates and that u is not Gaussian. To second order the pull of T^{−½} on a direction
-is wrong by 3/8 of the relative variance of what it sees of T,
+is wrong by 3/8 of the relative variance of T without that direction,
 
     q_i = Σ_{j≠i} (2 r_j² + 4 a_j² r_j)/T_i²,    T_i = T − E u_i².
 
@@ -18,9 +18,12 @@ import numpy as np
 
 from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 
-MOST_FLUCTUATION = 4.0  # q: with more than that nothing is right, and a run with directions alone has no bound for it
-MOST_SATURATION = 100.0  # B r/T_i, likewise
-LEAST_OTHERS = 1e-12  # of T: less is rounding
+# Largest q: no closure is right beyond it, and with a few directions q has no bound.
+MOST_FLUCTUATION = 4.0
+# Largest B r/T_i, for the same reason.
+MOST_SATURATION = 100.0
+# Smallest share of T that other directions have: a smaller difference is rounding.
+LEAST_OTHERS = 1e-12
 
 
 class Closure(NamedTuple):
@@ -40,10 +43,10 @@ class Closure(NamedTuple):
 
 
 class Shares(NamedTuple):
-    """The quantities that the closure of a direction depends on, (P, K) each.
+    """The quantities on which the errors of a closure depend, (P, K) each.
 
     Attributes:
-        fluctuation: q, the relative variance of what a direction sees of T.
+        fluctuation: q, the relative variance of T without the direction.
         spread: s = B r/(T_i + B r).
         signal: y = B E u²/(T_i + B E u²).
         over: B r/T_i.
@@ -83,9 +86,9 @@ def grain(ensemble: Ensemble, values: np.ndarray, rate: np.ndarray) -> np.ndarra
 
 
 def decay_of(mixing: np.ndarray) -> np.ndarray:
-    """Return the decay of a direction's mean a step, (P, K), from (k, k, P, K): −log of the slowest eigenvalue.
+    """Return the decay of a direction's mean in a step, (P, K): −log of the largest eigenvalue of mixing (k, k, P, K).
 
-    A direction that a step leads to and fro, beyond its optimum, has forgotten where it was.
+    Without a memory a direction that steps beyond its optimum has a negative eigenvalue, and has forgotten its start.
     """
     if len(mixing) == 1:
         stays = mixing[0, 0]

@@ -19,7 +19,7 @@ from sgdtheory.algorithms import Basis, Course, rotation
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.mean_field import long_steps
 from sgdtheory.risk.mean_field.sign_covariance import Reaction, Seen
-from sgdtheory.risk.mean_field.stated_error import Lasting
+from sgdtheory.risk.mean_field.stated_error import LargestErrors
 from sgdtheory.risk.systems.moments import Keeping
 
 TOLERANCE = 3e-5  # Relative error of the risk that a long step may have: it adds up to 1e-3 along a run.
@@ -149,7 +149,7 @@ class CoupledRun:
         """The sum begins as the iterate, at the start, where nothing is random."""
         return state._replace(sum_mean=state.mean)
 
-    def held(self, state: Joint, own: float, total: float) -> tuple[np.ndarray, np.ndarray]:
+    def contributions(self, state: Joint, own: float, total: float) -> tuple[np.ndarray, np.ndarray]:
         """(d,) each: what means and variances of `own δ + total S` hold of the risk, coordinate by coordinate."""
         mean = own * state.mean + total * state.sum_mean
         iterate = (self.hessian * state.covariance).sum(1)
@@ -158,7 +158,7 @@ class CoupledRun:
 
     def risk(self, state: Joint) -> float:
         """R of the iterate."""
-        return float(np.sum(self.held(state, 1.0, 0.0))) + self.frozen
+        return float(np.sum(self.contributions(state, 1.0, 0.0))) + self.frozen
 
     def seen(self, state: Joint) -> Seen:
         """Return what coordinates see: `N = T Ĥ − E u uᵀ`, Ĥ the features' correlations (THEORY.md T36)."""
@@ -180,13 +180,15 @@ class CoupledRun:
         fluctuating = spread.sum() / max(noise.sum(), np.finfo(float).tiny)
         return np.maximum(LOST * (batch * spread > noise), min(FLUCTUATING * fluctuating, LOST))
 
-    def first_doubt(self) -> Lasting:
+    def initial_error(self) -> LargestErrors:
         """Nothing is in doubt at the start."""
-        return Lasting(np.zeros_like(self.eigenvalue))
+        return LargestErrors(np.zeros_like(self.eigenvalue))
 
-    def doubted(self, doubt: Lasting, before: Any, after: Any, low: float, high: float, kept: float | None) -> Lasting:
+    def propagated_error(
+        self, error: LargestErrors, before: Any, after: Any, low: float, high: float, kept: float | None
+    ) -> LargestErrors:
         """Return the errors that are carried after step high − 1."""
-        return Lasting(np.maximum(doubt.error, self.doubt(after, high - 1)))
+        return LargestErrors(np.maximum(error.error, self.doubt(after, high - 1)))
 
     def step(self, state: Joint, keeping: Keeping, number: float) -> Joint:
         """One step; its number need not be whole."""
@@ -230,7 +232,9 @@ class CoupledRun:
             state = self.step(state, keeping, float(number))
         return state
 
-    def crossed(self, state: Joint, keeping: Keeping, low: float, high: float, between: tuple[float, float]) -> Joint:
+    def propagated(
+        self, state: Joint, keeping: Keeping, low: float, high: float, between: tuple[float, float]
+    ) -> Joint:
         """The same between two kinks; what lies away from them in long steps, where these are sooner done."""
         origin, last = between
         begin = min(max(low, origin + FIRST_STEPS), high)

@@ -145,7 +145,7 @@ class CoupledMemoryRun(CoupledRun):
         table = tuple(self.field.alone.looked_up(numbers, batches))
         return Known(numbers[:, None], np.array([[rate]]), batches[:, None], table)
 
-    def crossed(self, state: Any, keeping: Keeping, low: float, high: float, between: tuple[float, float]) -> Any:
+    def propagated(self, state: Any, keeping: Keeping, low: float, high: float, between: tuple[float, float]) -> Any:
         """The steps low … high − 1, one by one.
 
         Raises:

@@ -7,20 +7,27 @@ import numpy as np
 
 from sgdtheory.problems import AbstractProblem, PowerLaw
 
-LEAST_KEPT = 4096.0  # directions
-UNMOVED = 1e-3  # of its start: what a direction moves that is left out
+# A power law keeps at least this many directions, which modes make cheap.
+LEAST_KEPT = 4096.0
+# Directions that move by less than this share of their start are left out.
+UNMOVED = 1e-3
+# Largest index of a direction, above which neighbouring floats differ by more than 0.1.
 LARGEST_INDEX = 1e15
-MODES_TOLERANCE = 1e-4  # of sums over directions; risks of runs are right to some 1e-6
-TINY = np.finfo(float).tiny  # A number that may be 0 counts as this much where it divides.
-BEYOND_ALL = 1e-300  # no eigenvalue is as small: no mode stands for a tail
+# Relative error of sums over directions that are replaced by modes; risks of runs are then right to about 1e-6.
+MODES_TOLERANCE = 1e-4
+# A number that may be 0 counts as this much where it divides.
+TINY = np.finfo(float).tiny
+# Resolution asked of `modes`: no eigenvalue is as small, so that no mode stands for a tail.
+BEYOND_ALL = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """K modes; `mode k` stands for `multiplicity` directions that are alike. The last one is what is left out.
+    """K modes of a problem; mode k stands for `multiplicity` equal directions, the last one for those left out.
 
-    That gathers noise and learns nothing: its drift is 0. It is (Σλ)²/Σλ² directions of Σλ²/Σλ each, so that noise is
-    right where it grows like λ (steps of one size) and where it grows like λ² (linear ones).
+    Directions that are left out gather noise and learn nothing: their drift is 0. They count as (Σλ)²/Σλ² directions of
+    Σλ²/Σλ each, so that their noise is right where it grows like λ (steps of one size) and where it grows like λ²
+    (linear steps).
 
     Attributes:
         root: (K,) √λ of the drift.
@@ -40,15 +47,15 @@ class Ensemble:
 
 
 def ensemble(problem: AbstractProblem, travel: float, slope: float) -> Ensemble:
-    """Return the ensemble of those directions that move.
+    """Return the ensemble of the directions that move.
 
     Args:
-        problem: with finitely many directions, or a PowerLaw.
+        problem: a problem with finitely many directions, or a PowerLaw.
         travel: Σ γ_t, the longest way of a coordinate.
-        slope: by how much of a step a coordinate follows its gradient at first, at most: E sign ≤ slope · u.
+        slope: bound of E sign(g)/u at the start.
 
     Raises:
-        ValueError: infinitely many directions that are no power law's.
+        ValueError: the problem has infinitely many directions and is no power law.
     """
     kept = _kept(problem, travel * slope)
     if kept is None:

@@ -1,11 +1,12 @@
-"""Runs of a deterministic equivalent side by side, with any learning rates, and the slopes of their risks (T26, T37).
+"""Runs of a deterministic equivalent with any learning rates, and the gradients of their risks (THEORY.md T26, T37).
 
-A step makes values y into `y + F(y, T(y), γ)`, F what the field says and `T = σ² + Σ_i (a_i² + r_i)`. With p(n) the
-derivatives of `R = Σ_i (a_i² + r_i)` by the last values,
+A step turns the values y into `y + F(y, T(y), γ)`, where the field gives F and `T = σ² + Σ_i (a_i² + r_i)`. With p(n)
+the derivatives of `R = Σ_i (a_i² + r_i)` by the last values,
 
-    p(t) = p(t + 1) + (∂F/∂y)ᵀ p(t + 1) + ∂T/∂y · (∂F/∂T)ᵀ p(t + 1),    ∂R/∂log γ_t = (γ ∂F/∂γ)ᵀ p(t + 1):
+    p(t) = p(t + 1) + (∂F/∂y)ᵀ p(t + 1) + ∂T/∂y · (∂F/∂T)ᵀ p(t + 1),    ∂R/∂log γ_t = (γ ∂F/∂γ)ᵀ p(t + 1).
 
-once backwards, for all t. A field's derivatives are differences, of many steps at once since their values are known.
+One backward recursion gives the derivatives by all γ_t. A field's derivatives are differences; since the values of all
+steps are known, those of many steps are computed at once.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,20 +20,23 @@ from sgdtheory.risk.mean_field.ensemble import ensemble, steepest
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.mean_field.registry import field_of
 
-KEPT = 2.5e7  # numbers of values of all steps that are kept at once: 200 MB
-AT_ONCE = 1e4  # directions times steps whose derivatives are computed at once: they stay in the cache
-DIFFERENCE = 1e-5  # of a value's size: differences of the second order err by its square, and by 1e-16 over it
+# Values of all steps that are kept at once, which take 200 MB. Runs beyond are computed in several parts.
+KEPT = 2.5e7
+# Directions times steps whose derivatives are computed at once, so that they stay in the cache.
+AT_ONCE = 1e4
+# Relative step of the derivatives. Differences of second order are off by its square, and by 1e-16 over the step.
+DIFFERENCE = 1e-5
 
 
 class RiskSlopes(NamedTuple):
-    """Of S runs: risks (S,), and their derivatives by log γ_t, (S, n)."""
+    """Risks (S,) of S runs, and their derivatives by log γ_t, (S, n)."""
 
     risk: np.ndarray
     by_rate: np.ndarray
 
 
 class Derivatives(NamedTuple):
-    """Of F, of P steps: by the values (q, q, P, K), by T and by log γ, (q, P, K)."""
+    """Derivatives of F at P steps: by the values (q, q, P, K), by T and by log γ (q, P, K)."""
 
     own: np.ndarray
     by_loss: np.ndarray
@@ -43,16 +47,16 @@ class EquivalentRuns:
     """Runs of n steps whose last iterate counts.
 
     Args:
-        problem: with finitely many directions, or a PowerLaw.
-        method: that has a field.
+        problem: a problem with finitely many directions, or a PowerLaw.
+        method: a method that has a field.
         batch: B of all steps.
         num_steps: n.
-        travel: Σ γ_t, at most: directions that it does not move are left out.
+        travel: largest Σ γ_t; directions that it does not move are left out.
     """
 
     @staticmethod
     def of(method: NonlinearMethod) -> bool:
-        """Whether this method's runs have slopes: directions, one by one, that meet in the loss alone."""
+        """Return whether gradients are known for this method: its directions are coupled by the loss alone."""
         field = field_of(method)
         return isinstance(field, Field) and field.in_loss_alone
 
@@ -69,7 +73,7 @@ class EquivalentRuns:
         self.table = tuple(field.looked_up(self.number, self.batch))
 
     def risks(self, log_rate: np.ndarray) -> RiskSlopes:
-        """For log γ_t, (S, n)."""
+        """Return the risks and their derivatives for log γ_t (S, n)."""
         values = self.field.start(self.ensemble).size * self.num_steps
         together = max(int(KEPT / values), 1)
         with np.errstate(all="ignore"):  # a run that diverges is data
@@ -88,7 +92,7 @@ class EquivalentRuns:
         return RiskSlopes(risk, self._backward(kept, values, rate))
 
     def _backward(self, kept: np.ndarray, ended: np.ndarray, rate: np.ndarray) -> np.ndarray:
-        """(S, n), from the values before each step, (n, q, S, K), and those after the last one."""
+        """Return ∂R/∂log γ_t (S, n) from the values before each step (n, q, S, K) and after the last one."""
         adjoint = self._by_values(ended)
         by_rate = np.empty_like(rate)
         for t, at in self._derivatives(kept, rate):
@@ -98,24 +102,24 @@ class EquivalentRuns:
         return by_rate
 
     def _derivatives(self, kept: np.ndarray, rate: np.ndarray) -> Iterator[tuple[int, Derivatives]]:
-        """Of the steps of all runs, the last step first, many of them computed at once."""
+        """Yield each step and its derivatives in all runs, from the last step to the first."""
         _, q, runs, size = kept.shape
         together = max(int(AT_ONCE / (runs * size)), 1)
         for high in range(self.num_steps, 0, -together):
             steps = np.arange(max(high - together, 0), high)
             there = np.moveaxis(kept[steps], 0, 1).reshape(q, -1, size)
             found = self._at(there, self._known(steps, rate))
-            each = [part.reshape(*part.shape[:-2], steps.size, runs, size) for part in found]
-            for place in range(steps.size - 1, -1, -1):
-                yield int(steps[place]), Derivatives(*(part[..., place, :, :] for part in each))
+            parts = [part.reshape(*part.shape[:-2], steps.size, runs, size) for part in found]
+            for index in range(steps.size - 1, -1, -1):
+                yield int(steps[index]), Derivatives(*(part[..., index, :, :] for part in parts))
 
     def _at(self, there: np.ndarray, known: Known) -> Derivatives:
-        """At values (q, P, K); by differences upwards, where variances are positive."""
+        """Return the derivatives at values (q, P, K), by differences upwards, where variances stay positive."""
         loss = self._loss(there)
         here = self.field.change(self.ensemble, there, loss, known)
 
         def slope(changed: Callable[[float], np.ndarray], size: np.ndarray | float) -> np.ndarray:
-            """From the change as a function of how far it is asked for, in shares of a size."""
+            """Return the derivative of a change that depends on the step of the difference, relative to `size`."""
             return (4 * changed(DIFFERENCE) - changed(2 * DIFFERENCE) - 3 * here) / (2 * DIFFERENCE * size)
 
         def with_value(row: int, size: np.ndarray) -> np.ndarray:
@@ -132,19 +136,19 @@ class EquivalentRuns:
         )
 
     def _known(self, steps: np.ndarray, rate: np.ndarray) -> Known:
-        """Of these steps of all runs, (T S, …), run by run within a step."""
+        """Return these steps of all runs, (T S, …), run by run within a step."""
         every = np.repeat(steps, len(rate))
         table = tuple(each[every] for each in self.table)
         return Known(self.number[every, None], rate.T[steps].reshape(-1, 1), self.batch[every, None], table)
 
     def _loss(self, values: np.ndarray) -> np.ndarray:
-        """(P, 1) T."""
+        """Return T (P, 1)."""
         weights = self.ensemble.multiplicity
         own = values[MEAN] ** 2 + np.maximum(values[VARIANCE], 0.0)
         return (own @ weights + self.ensemble.frozen + self.ensemble.noise)[:, None]
 
     def _by_values(self, values: np.ndarray) -> np.ndarray:
-        """(q, P, K): derivatives of T by the values."""
+        """Return the derivatives of T by the values, (q, P, K)."""
         found = np.zeros_like(values)
         found[MEAN] = 2 * values[MEAN] * self.ensemble.multiplicity
         found[VARIANCE] = self.ensemble.multiplicity

@@ -1,7 +1,7 @@
 """Fields: the step of a nonlinear method in each direction, given the loss (THEORY.md T37, T38).
 
-A direction's state is Gaussian: u and whatever the method keeps of it, with their means and covariances, and numbers
-that do not fluctuate. Row 0 of its values is the mean of u, row 1 its variance; the others are the field's own.
+The state of a direction is Gaussian: u and what the method remembers of it, described by means and covariances, and by
+numbers that do not fluctuate. Row 0 of its values is the mean of u, row 1 its variance, and the field names the others.
 """
 
 from abc import ABC, abstractmethod
@@ -13,19 +13,20 @@ import numpy as np
 from sgdtheory.risk.mean_field.closure import Closure
 from sgdtheory.risk.mean_field.ensemble import Ensemble
 
-ERROR = 2e-3  # relative, of equivalents whose closure is right: gains and means over χ are interpolated to some 1e-3
-MEAN = 0
-VARIANCE = 1
+# Relative error of risks whose closure is right: gains and means over χ are interpolated to about 1e-3.
+ERROR = 2e-3
+# Rows of the values of a direction: mean and variance of u.
+MEAN, VARIANCE = 0, 1
 
 
 class Known(NamedTuple):
     """Number, rate, batch size and tables of P steps.
 
     Attributes:
-        number, rate, batch: 0, 1, …, learning rates and batch sizes, (P, 1).
-        table: what was looked up.
-        together: what directions do to each other.
-        smooth: whether values are to follow polynomials in the step number, on panels and between them.
+        number, rate, batch: (P, 1) numbers of the steps from 0 on, learning rates and batch sizes.
+        table: arrays of P rows from `Field.looked_up`.
+        together: arrays of P rows from `Field.together`.
+        smooth: whether the change must be smooth in the step number, as on panels and between them.
     """
 
     number: np.ndarray
@@ -36,11 +37,11 @@ class Known(NamedTuple):
     smooth: bool = False
 
     def at(self, rows: slice) -> "Known":
-        """Return the entries of some of the steps."""
+        """Return the steps with these indices."""
         return self._of_each(lambda each: each[rows])
 
     def repeated(self, times: int) -> "Known":
-        """All steps again and again."""
+        """Return all steps, repeated so many times."""
         return self if times == 1 else self._of_each(lambda each: np.tile(each, (times, *[1] * (each.ndim - 1))))
 
     def _of_each(self, taken: Callable[[np.ndarray], np.ndarray]) -> "Known":
@@ -51,16 +52,16 @@ class Known(NamedTuple):
 
 
 class Field(ABC):
-    """A method's steps. P steps of K directions are done at once.
+    """The step of a nonlinear method in every direction; P steps of K directions are computed at once.
 
-    Directions meet in `loss`, (P, Q): T = σ² + R, and what other sums of E u² the method sees (`totals`). What they do
-    to each other beyond that, `together`, derivatives leave as it is.
+    Directions are coupled by the sums `loss` (P, Q): T = σ² + R, and other sums of E u² that the method needs
+    (`totals`). Newton's method takes further interactions (`together`) as given.
 
     Attributes:
-        first: steps after a kink, one by one.
-        shortest: steps; fewer are sooner done one by one than on a panel.
-        few: steps; up to so many the risk has several minima over γ.
-        in_loss_alone: whether directions meet in the loss T and nowhere else.
+        first: number of single steps after a kink.
+        shortest: fewest steps of a panel; single steps take less time for fewer.
+        few: number of steps up to which the risk has several minima over γ.
+        in_loss_alone: whether directions are coupled by the loss T alone.
     """
 
     first: float = 48.0
@@ -69,13 +70,16 @@ class Field(ABC):
     in_loss_alone: bool = True
 
     def error(self, steps: float, batch: float) -> float:
-        """Relative error of all risks after so many steps at B, beside what directions carry."""
+        """Return the relative error of all risks after so many steps at B, beside the errors of the closure."""
         return ERROR
 
     def closure(
         self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known, decay: np.ndarray
     ) -> Closure:
-        """By how much a step may be wrong, from (q, P, K) values and the decay of means (P, K); 0 if it is linear."""
+        """Return the errors of the closure in a step, from values (q, P, K) and the decay of means (P, K).
+
+        They are 0 for linear steps.
+        """
         nothing = np.zeros_like(decay)
         return Closure(nothing, nothing, nothing, nothing)
 
@@ -84,34 +88,34 @@ class Field(ABC):
         return ()
 
     def totals(self, ensemble: Ensemble) -> np.ndarray:
-        """(Q, K) weights of E u² in the sums that steps see, the risk first."""
+        """Return the weights of E u² (Q, K) in the sums, of which the first is the risk."""
         return ensemble.multiplicity[None]
 
     def together(
         self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known
     ) -> tuple[np.ndarray, ...]:
-        """Return what all directions do to each one beyond the loss: arrays of P rows."""
+        """Return how all directions act on each one beyond the sums, as arrays of P rows."""
         return ()
 
     @abstractmethod
     def start(self, ensemble: Ensemble) -> np.ndarray:
-        """(q, K) values at the start."""
+        """Return the values (q, K) at the start."""
 
     @abstractmethod
     def change(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
-        """(q, P, K): values after the step less those before it."""
+        """Return the change of the values in the step, (q, P, K)."""
 
     @abstractmethod
     def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
-        """(k, k, P, K) M of the k Gaussian parts x, u the first: the step makes Cov(x, S) into M Cov(x, S)."""
+        """Return M (k, k, P, K) of the k Gaussian parts x, u the first: a step turns Cov(x, S) into M Cov(x, S)."""
 
     @abstractmethod
     def with_iterate(self, values: np.ndarray) -> np.ndarray:
-        """(k, …) Cov(x, u)."""
+        """Return Cov(x, u), (k, …)."""
 
     @abstractmethod
     def scales(self, values: np.ndarray) -> np.ndarray:
-        """Sizes of the values, positive: numerical derivatives take steps of shares of them."""
+        """Return positive sizes of the values, to which the steps of numerical derivatives are relative."""
 
 
 class Step(NamedTuple):
@@ -136,20 +140,20 @@ class MemorylessField(Field):
         """Return the step from (2, P, K) values."""
 
     def start(self, ensemble: Ensemble) -> np.ndarray:
-        """w_0."""
+        """Return the values at w_0."""
         return np.stack([ensemble.start, np.zeros_like(ensemble.start)])
 
     def change(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
-        """(2, P, K)."""
+        """Return the change of mean and variance, (2, P, K)."""
         done = self.step(ensemble, values, loss, known)
         return np.stack([-done.drift, done.scatter - 2 * done.response * values[VARIANCE]])
 
     def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
-        """1 − response."""
+        """Return 1 − response."""
         return (1 - self.step(ensemble, values, loss, known).response)[None, None]
 
     def with_iterate(self, values: np.ndarray) -> np.ndarray:
-        """r."""
+        """Return r."""
         return values[[VARIANCE]]
 
     def scales(self, values: np.ndarray) -> np.ndarray:
@@ -159,12 +163,12 @@ class MemorylessField(Field):
 
 
 class Added(NamedTuple):
-    """What a gradient adds to the memory, (P, K) each: `m ← βm + g`, `g = gain u + ν`.
+    """The gradient as it enters the memory, (P, K) each: `m ← βm + g`, `g = gain u + ν`.
 
     Attributes:
         gain: mean of g over u.
         noise: variance of ν.
-        kept: (q − 5, P, K) new values of what else is kept.
+        kept: (q − 5, P, K) new values of the other rows.
     """
 
     gain: np.ndarray
@@ -177,8 +181,8 @@ class Move(NamedTuple):
 
     Attributes:
         drift: mean of −Δu.
-        older: how −Δu follows the memory.
-        newest: how it follows the newest gradient, beside.
+        older: derivative of −Δu by the memory.
+        newest: derivative of −Δu by the newest gradient.
         scatter: variance of ε.
     """
 
@@ -191,24 +195,24 @@ class Move(NamedTuple):
 class MemoryField(Field):
     """Field of a method that keeps `m ← βm + (1 − β) g`, with g/√λ for g, as u is √λ (w − w*).
 
-    Values are E u, Var u, E m, Cov(u, m), Var m, and what else it keeps.
+    Values are E u, Var u, E m, Cov(u, m), Var m, and rows of the field's own.
 
     Attributes:
         momentum: β.
-        others: number of values that it keeps besides.
+        others: number of rows of the field's own.
         coupled_error: relative errors in coordinates that are not the eigenvectors, after many steps and among the
             first ones, as measured by benchmarks/equivalents.py.
     """
 
     shortest = 120.0
-    few = 400.0  # runs overshoot
+    few = 400.0  # runs overshoot for as long as the memory lasts
     momentum: float
     others = 0
     coupled_error: tuple[float, float]
 
     @abstractmethod
     def added(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Added:
-        """Return what the gradient adds to m, from (q, P, K) values."""
+        """Return the gradient as it enters m, from values (q, P, K)."""
 
     @abstractmethod
     def move(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, added: Added, known: Known) -> Move:
@@ -222,13 +226,13 @@ class MemoryField(Field):
         return beta * m + gain * a, variance, beta * c + gain * r
 
     def start(self, ensemble: Ensemble) -> np.ndarray:
-        """w_0, and m = 0."""
+        """Return the values at w_0 with m = 0."""
         values = np.zeros((5 + self.others, ensemble.start.size))
         values[MEAN] = ensemble.start
         return values
 
     def change(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
-        """(q, P, K): u and m follow the old m and the new gradient."""
+        """Return the change of the values (q, P, K), in which u and m follow the old m and the new gradient."""
         added = self.added(ensemble, values, loss, known)
         move = self.move(ensemble, values, loss, added, known)
         mean, variance, shared = self.new_memory(values, added)
@@ -258,11 +262,11 @@ class MemoryField(Field):
         return np.stack([np.stack([1 - newest * gain, -older]), np.stack([gain, beta])])
 
     def with_iterate(self, values: np.ndarray) -> np.ndarray:
-        """Var u and Cov(u, m)."""
+        """Return Var u and Cov(u, m)."""
         return values[[VARIANCE, 3]]
 
     def scales(self, values: np.ndarray) -> np.ndarray:
-        """Return the scales of all rows; what else is kept is positive."""
+        """Return the scales of all rows; the field's own are positive."""
         own = second_moment(values[MEAN], values[VARIANCE])
         kept = second_moment(values[2], values[4])
         return np.stack([np.sqrt(own), own, np.sqrt(kept), np.sqrt(own) * np.sqrt(kept), kept, *_positive(values[5:])])

@@ -1,34 +1,42 @@
-"""How long the next panel of a nonlinear method's run is, from how well polynomials followed the one before it."""
+"""The lengths of collocation panels of nonlinear methods, chosen from the tail of the panel before."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-LONGER = 3.0  # A panel is at most so many times as long as the one before it.
-FARTHER = 3.0  # The end of a panel is at most so many times as far from the last kink as its start.
-# After a panel that has failed the next one has at least and at most these shares of its length.
+# Largest ratio of the lengths of a panel and of the one before it.
+LONGER = 3.0
+# Largest ratio of the distances of a panel's end and start from the last kink.
+FARTHER = 3.0
+# Smallest ratio of the lengths of a panel and of one that has failed.
 SHORTER = 0.2
+# Largest ratio of the lengths of a panel and of one that has failed: a longer one would often fail as well.
 SHORT = 0.8
-# A panel has this share of the length at which its tail, which grows like a power of the length, would be too large.
+# Share of the length at which the tail, which grows like a power of the length, would reach its limit.
 CAREFUL = 0.85
-SMALLEST_TAIL = 1e-12  # A smaller tail counts as this much, so that lengths stay finite.
-FALLEN = 0.2  # If the last learning rate is below this share of the present one, panels close in on the end.
-CLOSING = 0.5  # A panel that closes in covers at most this share of the way that is left.
-ENDED = 1e-4  # If a tail is below this share of what is allowed, one panel follows all that is left.
+# A smaller tail counts as this one, so that lengths stay finite.
+SMALLEST_TAIL = 1e-12
+# Panels close in on the end of a segment if the last learning rate is below this share of the present one: values
+# change on a scale of the distance to the end where γ decays to 0.
+FALLEN = 0.2
+# Share of the remaining steps that a panel covers at most while panels close in.
+CLOSING = 0.5
+# If a tail is below this share of the limit, one panel can cover all remaining steps.
+ENDED = 1e-4
 
 
 @dataclass
 class PanelLengths:
-    """The lengths of the panels of one smooth piece, chosen panel after panel.
+    """The lengths of the panels of one smooth segment, chosen panel after panel.
 
     Attributes:
-        allowed: tail of a panel, at most: what its polynomials' last coefficients may hold.
-        order: of the polynomials.
-        shortest: steps of a panel, at least.
-        origin, last: steps at which the piece begins and ends.
-        length: of the next panel, at most.
+        allowed: largest tail of a panel, the share of the risk in its highest Legendre coefficients.
+        order: degree of the polynomials.
+        shortest: fewest steps of a panel.
+        origin, last: steps at which the segment begins and ends.
+        length: largest length of the next panel.
         again: whether the last panel has failed.
-        nearly: whether so little was left on the last panel that one more can reach the end.
+        nearly: whether the last tail was so small that one more panel can reach the end.
     """
 
     allowed: float
@@ -41,21 +49,22 @@ class PanelLengths:
     nearly: bool = False
 
     def longest(self, now: float, rate: float, last_rate: float) -> float:
-        """Steps of the next panel, at most, with the learning rates now and of the last step."""
+        """Return the largest number of steps of the next panel, from the learning rates now and of the last step."""
         length = min(self.length, (FARTHER - 1) * (now - self.origin))
         if last_rate < FALLEN * rate and not self.nearly:
             length = min(length, CLOSING * (self.last - now))
         return max(np.ceil(length), self.shortest)
 
     def lost(self, low: float, high: float, tail: float) -> None:
-        """A panel that polynomials did not follow: too large a tail says how far they would have."""
+        """Record a panel that polynomials did not fit; its tail predicts how long it could have been."""
         shorter = np.clip(self._factor(tail), SHORTER, SHORT) if tail > self.allowed else 1 / 2
         self.length = shorter * (high - low)
         self.again = True
 
     def passed(self, low: float, high: float, tail: float, followed: bool) -> None:
-        """A panel that is done, by polynomials or step by step."""
-        slower = (high - self.origin) / (low - self.origin)  # what moves at its end, than at its start
+        """Record a panel that is done, by polynomials (`followed`) or step by step."""
+        # Values change more slowly at the end of a panel than at its start, like the distance from the kink.
+        slower = (high - self.origin) / (low - self.origin)
         most = 1.0 if self.again else LONGER
         self.length = np.clip(self._factor(tail) * slower, 1 / 2, most) * (high - low)
         self.again = False

@@ -1,15 +1,16 @@
 """Runs of a nonlinear method's deterministic equivalent: step by step, and many steps at once on panels.
 
-Every direction has values, a mean and a variance first, and what they do next depends on them and on the loss
-T = σ² + R of all directions (`field`). On a panel values are polynomials in the step number, exact at p Radau points:
+Every direction has q values, of which the first two are a mean and a variance. Their change in a step depends on these
+values and on the loss T = σ² + R, a sum over all directions (`field`). On a collocation panel the values are
+polynomials in the step number that satisfy the recursion at p Radau points t_j:
 
     y(t_j) = y(t_j − 1) + change(y(t_j − 1), T(t_j − 1)),    j = 1 … p.
 
-Newton's method solves that. Directions meet in Q sums, of which the loss is the first and mostly the only one: each
-mode has a small linear system of its own, and one of p Q unknowns couples them.
+Newton's method solves these equations. Directions are coupled by Q sums, the loss and sometimes one more: each mode has
+a small linear system of its own, and a system of p Q unknowns couples them.
 
-S runs that differ in their learning rates alone go side by side, on the same panels: with few modes three take little
-longer than one. To a field their steps are rows of one table, run by run.
+S runs that differ only in their learning rates are computed side by side, on the same panels: with few modes three of
+them take little longer than one. A field sees their steps as rows of one table, run by run.
 """
 
 from dataclasses import dataclass
@@ -23,29 +24,46 @@ from sgdtheory.risk.mean_field.closure import decay_of, shares
 from sgdtheory.risk.mean_field.ensemble import Ensemble
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.mean_field.panel_lengths import PanelLengths
-from sgdtheory.risk.mean_field.stated_error import Carried, Doubts, Lag, Look
+from sgdtheory.risk.mean_field.stated_error import Carried, ErrorTerms, FieldErrors, Lag
 from sgdtheory.risk.solvers.collocation import backward_differences, collocation_systems, radau_nodes, tails
 from sgdtheory.risk.systems.moments import Keeping
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-ORDER = 5  # A panel has so many points.
-# The two highest Legendre coefficients of the risk on a panel are at most this share of it: risks are then right to
-# some 1e-6, and in searches, which allow longer panels, to some 1e-5.
+# Radau points of a panel. The order is fixed: panels adapt by their lengths alone.
+ORDER = 5
+# Largest share of the risk on a panel that its two highest Legendre coefficients may have. Risks are then right to
+# about 1e-6.
 TAIL = 1e-3
+# The same for searches: longer panels save a third of the time, and risks are right to about 1e-5.
 ROUGH_TAIL = 1e-2
-CONVERGED = 1e-3  # Newton's method ends where the risk changes by less than this times the tail, relative.
-MOST_ITERATIONS = 10  # A panel on which Newton's method takes more iterations is halved.
-# Derivatives are taken anew after at least so many iterations, if a change is more than this share of the one before.
+# Newton's method stops where the risk changes by less than this share of the allowed tail: its error is then small
+# beside that of the polynomials.
+CONVERGED = 1e-3
+# Newton's method that has not converged after this many iterations fails, and the panel is halved.
+MOST_ITERATIONS = 10
+# The derivatives are computed again after this many iterations if convergence is slow, which costs as much as six to
+# ten iterations without them.
 RENEWED = 4
+# Convergence is slow where a change is more than this share of the one before.
 SLOW = 0.1
-# A variance below 0 by less than this share of the direction's second moment and of the risk is rounding.
+# A variance below 0 by less than this share of the direction's second moment and of the risk is rounding. A panel with
+# a more negative one is refused.
 POSSIBLE = 1e-6
-DIFFERENCE = 1e-6  # Numerical derivatives take steps of this share of a value's size.
-TOGETHER = 1024  # The tables of so many steps are looked up at once.
+# Relative step of numerical derivatives. Newton's method needs them roughly, so that one-sided differences do.
+DIFFERENCE = 1e-6
+# Steps whose tables are looked up together: more gain nothing and take more memory.
+TOGETHER = 1024
 
 
-class State(NamedTuple):
-    """State of K directions in S runs: values (q, S, K); mean, Cov(x, sum) (k, S, K) and variance of the sum."""
+class FieldState(NamedTuple):
+    """Values of K directions in S runs, and moments of the sum of iterates that an average returns.
+
+    Attributes:
+        values: (q, S, K) of the field.
+        sum_mean: (S, K) mean of the sum.
+        covariance: (k, S, K) covariance of the k Gaussian parts, the iterate first, with the sum.
+        sum_variance: (S, K) variance of the sum.
+    """
 
     values: np.ndarray
     sum_mean: np.ndarray
@@ -53,42 +71,42 @@ class State(NamedTuple):
     sum_variance: np.ndarray
 
 
-class Slopes(NamedTuple):
-    """Derivatives of a panel's equations at its p points; a mode has p q unknowns.
+class PanelJacobian(NamedTuple):
+    """Inverse of the derivatives of a panel's equations at its p points; a mode has p q unknowns.
 
     Attributes:
-        inverse: (S, K, x, x), at given losses.
-        by_loss: (S, K, x, p Q) what a mode does if a sum at a point changes.
-        seen: (S, K, p Q, x) how the sums change with it.
-        coupled: (S, p Q, p Q) how sums follow what they would do if they did not move the modes.
+        inverse: (S, K, p q, p q) inverse of a mode's own block, the sums given.
+        by_sum: (S, K, p q, p Q) response of a mode to the sums.
+        sum_by_value: (S, K, p Q, p q) derivatives of the sums by the mode's values.
+        coupling: (S, p Q, p Q) inverse of the system that couples the modes.
     """
 
     inverse: np.ndarray
-    by_loss: np.ndarray
-    seen: np.ndarray
-    coupled: np.ndarray
+    by_sum: np.ndarray
+    sum_by_value: np.ndarray
+    coupling: np.ndarray
 
-    def correction(self, missing: np.ndarray) -> np.ndarray:
-        """(q, S, p, K) Newton's step, from what is missing in the equations."""
-        q, runs, p, size = missing.shape
-        asked = missing.transpose(1, 3, 2, 0).reshape(runs, size, p * q, 1)
-        alone = (self.inverse @ asked)[..., 0]
-        losses = self.coupled @ (self.seen @ alone[..., None]).sum(axis=1)
-        moved = alone + (self.by_loss @ losses[:, None])[..., 0]
-        return moved.reshape(runs, size, p, q).transpose(3, 0, 2, 1)
+    def correction(self, residual: np.ndarray) -> np.ndarray:
+        """Return Newton's step (q, S, p, K) from the residuals of the equations."""
+        q, runs, p, size = residual.shape
+        ordered = residual.transpose(1, 3, 2, 0).reshape(runs, size, p * q, 1)
+        alone = (self.inverse @ ordered)[..., 0]
+        sums = self.coupling @ (self.sum_by_value @ alone[..., None]).sum(axis=1)
+        step = alone + (self.by_sum @ sums[:, None])[..., 0]
+        return step.reshape(runs, size, p, q).transpose(3, 0, 2, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class MeanField:
-    """S runs side by side.
+    """S runs of a nonlinear method, computed side by side.
 
     Attributes:
-        ensemble: of directions.
-        field: of the method.
-        course: learning rates and batch sizes.
+        ensemble: the problem's directions.
+        field: the method's step in each direction.
+        course: learning rates and batch sizes of the first run.
         plateaus: whether batch sizes are constant between kinks.
-        factors: of the learning rates, one for each run.
-        tail: of the risk on a panel, at most.
+        factors: learning rates of each run, relative to those of `course`.
+        tail: largest share of the risk in the two highest Legendre coefficients of a panel.
     """
 
     ensemble: Ensemble
@@ -100,14 +118,17 @@ class MeanField:
 
     most_steps: ClassVar[float] = THRESHOLDS.most_steps
 
-    def start(self) -> State:
-        """w_0, and an empty sum."""
+    def start(self) -> FieldState:
+        """Return the values at w_0, and an empty sum."""
         values = np.repeat(self.field.start(self.ensemble)[:, None], len(self.factors), axis=1)
         nothing = np.zeros_like(values[MEAN])
-        return State(values, nothing, np.zeros_like(self.field.with_iterate(values)), nothing)
+        return FieldState(values, nothing, np.zeros_like(self.field.with_iterate(values)), nothing)
 
     def known(self, steps: np.ndarray) -> Known:
-        """S times the steps with these numbers, perhaps not whole: batches are rounded where they are not too many."""
+        """Return the steps with these numbers, which need not be whole, once for each run.
+
+        Batch sizes are rounded unless they change with almost every step.
+        """
         rounded = self.plateaus or np.equal(steps, np.round(steps)).all()
         batches = self.course.batches(steps) if rounded else self.course.smooth_batches(steps)
         batches = np.asarray(batches, dtype=float)
@@ -117,84 +138,84 @@ class MeanField:
         return one.repeated(len(self.factors))._replace(rate=rates[:, None])
 
     def loss(self, values: np.ndarray) -> np.ndarray:
-        """(P, Q) T = σ² + R, and the field's other sums, of (q, P, K) values."""
+        """Return T = σ² + R and the field's other sums, (P, Q), for values (q, P, K)."""
         sums = (values[MEAN] ** 2 + np.maximum(values[VARIANCE], 0.0)) @ self.field.totals(self.ensemble).T
         sums[:, 0] += self.ensemble.frozen + self.ensemble.noise
         return sums
 
     def total_risk(self, values: np.ndarray) -> np.ndarray:
-        """(…,) R of (q, …, K) values."""
+        """Return the risks R (…,) of values (q, …, K)."""
         weights = self.ensemble.multiplicity
         return values[MEAN] ** 2 @ weights + self.ensemble.frozen + np.maximum(values[VARIANCE], 0.0) @ weights
 
-    def with_sum(self, state: State) -> State:
-        """The sum begins as the iterate, at the start, where nothing is random."""
+    def with_sum(self, state: FieldState) -> FieldState:
+        """Return the initial state with a sum that holds w_0, which is not random."""
         return state._replace(sum_mean=state.values[MEAN])
 
     @property
     def frozen(self) -> float:
-        """Risk of what does not move."""
+        """Return the risk of the directions that do not move."""
         return self.ensemble.frozen
 
-    def held(self, state: State, own: float, total: float) -> tuple[np.ndarray, np.ndarray]:
-        """(S, K) each: what means and variances of `own u + total sum` hold of the risk, direction by direction."""
+    def contributions(self, state: FieldState, own: float, total: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return what the mean and the variance of `own u + total sum` contribute to the risk, (S, K) each."""
         iterate, spread = state.values[[MEAN, VARIANCE]]
         mean = own * iterate + total * state.sum_mean
         variance = own**2 * spread + 2 * own * total * state.covariance[0] + total**2 * state.sum_variance
         weights = self.ensemble.multiplicity
         return weights * mean**2, weights * np.maximum(variance, 0.0)
 
-    def first_doubt(self) -> Doubts:
-        """Nothing is in doubt at the start."""
+    def initial_error(self) -> FieldErrors:
+        """Return the errors of the closure at the start, where there are none."""
         square = self.start().values[MEAN] ** 2
-        return Doubts(Carried.at_start(square.shape), Lag.at_start(square), self.ensemble.multiplicity)
+        return FieldErrors(Carried.at_start(square.shape), Lag.at_start(square), self.ensemble.multiplicity)
 
-    def doubted(
-        self, doubt: Doubts, before: State, after: State, low: float, high: float, kept: float | None
-    ) -> Doubts:
-        """Return the carried errors after the steps low … high − 1, which lead from one state to another."""
-        return doubt.moved(self._look(before, low), self._look(after, high - 1), high - low, kept)
+    def propagated_error(
+        self, error: FieldErrors, before: FieldState, after: FieldState, low: float, high: float, kept: float | None
+    ) -> FieldErrors:
+        """Return the errors of the closure after the steps low … high − 1, which lead from one state to another."""
+        return error.moved(self._error_terms(before, low), self._error_terms(after, high - 1), high - low, kept)
 
-    def _look(self, state: State, number: float) -> Look:
-        """At the step with this number."""
+    def _error_terms(self, state: FieldState, number: float) -> ErrorTerms:
+        """Return the terms on which errors depend at the step with this number."""
         values = state.values
         loss = self.loss(values)
-        known = self.met(values, loss, self.known(np.array([number])))
+        known = self.with_interactions(values, loss, self.known(np.array([number])))
         mixing = self.mixing(values, loss, known)
         decay = np.broadcast_to(decay_of(mixing), values[MEAN].shape)
         closure = self.field.closure(self.ensemble, _possible(values), loss, known, decay)
         fluctuation = shares(self.ensemble, values, loss, known.batch).fluctuation
         square, variance = values[MEAN] ** 2, np.maximum(values[VARIANCE], 0.0)
-        return Look(square, variance, decay, closure, loss[:, 0], fluctuation, float(known.rate[0, 0]))
+        return ErrorTerms(square, variance, decay, closure, loss[:, 0], fluctuation, float(known.rate[0, 0]))
 
-    def met(self, values: np.ndarray, loss: np.ndarray, known: Known) -> Known:
-        """Return the steps with what directions do to each other."""
+    def with_interactions(self, values: np.ndarray, loss: np.ndarray, known: Known) -> Known:
+        """Return the steps with the field's interactions of directions beyond the sums."""
         with np.errstate(all="ignore"):
             return known._replace(together=self.field.together(self.ensemble, _possible(values), loss, known))
 
     def change(self, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
-        """(q, P, K)."""
+        """Return the change of the values in a step, (q, P, K)."""
         with np.errstate(all="ignore"):  # a run that diverges is data
             return self.field.change(self.ensemble, _possible(values), loss, known)
 
     def mixing(self, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
-        """(k, k, P, K)."""
+        """Return the field's mixing matrices (k, k, P, K)."""
         with np.errstate(all="ignore"):
             return self.field.mixing(self.ensemble, _possible(values), loss, known)
 
-    def stepped(self, state: State, keeping: Keeping, low: float, high: float, smooth: bool = False) -> State:
-        """The steps low … high − 1, one by one."""
+    def stepped(self, state: FieldState, keeping: Keeping, low: float, high: float, smooth: bool = False) -> FieldState:
+        """Return the state after the steps low … high − 1, taken one by one."""
         for begin in np.arange(low, high, TOGETHER):
             steps = np.arange(begin, min(begin + TOGETHER, high))
             known = self.known(steps)._replace(smooth=smooth)
-            for place in range(steps.size):
-                state = self._next(state, keeping, known.at(slice(place, None, steps.size)))
+            for index in range(steps.size):
+                state = self._next(state, keeping, known.at(slice(index, None, steps.size)))
         return state
 
-    def _next(self, state: State, keeping: Keeping, known: Known) -> State:
+    def _next(self, state: FieldState, keeping: Keeping, known: Known) -> FieldState:
         values = state.values
         loss = self.loss(values)
-        known = self.met(values, loss, known)
+        known = self.with_interactions(values, loss, known)
         moved = state._replace(values=values + self.change(values, loss, known))
         rho = 1 - keeping.forgetting
         omega = keeping.weight
@@ -208,8 +229,10 @@ class MeanField:
             sum_variance=rho**2 * state.sum_variance + 2 * rho * omega * state.covariance[0] + omega**2 * variance,
         )
 
-    def crossed(self, state: State, keeping: Keeping, low: float, high: float, between: tuple[float, float]) -> State:
-        """The steps low … high − 1 between two kinks: some one by one after the first, then panels."""
+    def propagated(
+        self, state: FieldState, keeping: Keeping, low: float, high: float, between: tuple[float, float]
+    ) -> FieldState:
+        """Return the state after the steps low … high − 1 between two kinks: single steps first, then panels."""
         origin, last = between
         now = max(low, min(origin + self.field.first, high))
         state = self.stepped(state, keeping, low, now)
@@ -226,8 +249,8 @@ class MeanField:
             now = end
         return state
 
-    def _panel(self, state: State, keeping: Keeping, low: float, high: float) -> tuple[State | None, float]:
-        """The state at its end, None where polynomials do not follow it, and how large the tail is; 0 if not known."""
+    def _panel(self, state: FieldState, keeping: Keeping, low: float, high: float) -> tuple[FieldState | None, float]:
+        """Return the state at the end of a panel, None where polynomials do not fit, and the tail, 0 if unknown."""
         nodes = low + (radau_nodes(ORDER) + 1) / 2 * (high - low)
         difference = backward_differences(ORDER, np.array([high - low]))[0]
         before = np.eye(ORDER + 1)[1:] - difference  # values one step before the equations, from those at the nodes
@@ -243,15 +266,18 @@ class MeanField:
         values = found[:, :, -1]
         if keeping.weight == 0:
             return state._replace(values=values), tail
-        return State(values, *self._sums(state, found, keeping, difference, before, known)), tail
+        return FieldState(values, *self._sums(state, found, keeping, difference, before, known)), tail
 
     @staticmethod
     def _tail(risk: np.ndarray) -> float:
         """Return the largest share of the two highest polynomials in the risk (S, p + 1) of any run."""
         return float(tails(risk, np.finfo(float).tiny).max())
 
-    def _newton(self, state: State, difference: np.ndarray, before: np.ndarray, known: Known) -> np.ndarray | None:
-        """(q, S, p + 1, K) values at the nodes, to where it is plain that polynomials do not follow them."""
+    def _newton(self, state: FieldState, difference: np.ndarray, before: np.ndarray, known: Known) -> np.ndarray | None:
+        """Return the values at the nodes, (q, S, p + 1, K), or None where Newton's method fails.
+
+        It stops early where the tail is already too large for the panel to be accepted.
+        """
         values = np.repeat(state.values[:, :, None], ORDER + 1, axis=2)
         risk = np.full(values.shape[1:3], np.inf)
         gap = gap_before = np.inf
@@ -260,30 +286,31 @@ class MeanField:
             there = before @ values
             rows = _rows(there)
             loss = self.loss(rows)
-            known = self.met(rows, loss, known)
+            known = self.with_interactions(rows, loss, known)
             changed = self.change(rows, loss, known)
             if iteration == 0 or (since >= RENEWED and gap > SLOW * gap_before):
                 since = 0
                 try:
-                    slopes = self._slopes(there, loss, changed, difference, before, known)
+                    jacobian = self._jacobian(there, loss, changed, difference, before, known)
                 except np.linalg.LinAlgError:  # singular
                     return None
-                if slopes is None:
+                if jacobian is None:
                     return None
-            values[:, :, 1:] += slopes.correction(changed.reshape(there.shape) - difference @ values)
+            values[:, :, 1:] += jacobian.correction(changed.reshape(there.shape) - difference @ values)
             now = self.total_risk(values)
             if not np.isfinite(now).all():
                 return None
             gap_before = gap
             gap = float((np.abs(now - risk) / now).max())
-            hopeless = iteration > 0 and self._tail(now) > self.tail + 2 * gap  # further changes are smaller than `gap`
+            # Further changes are smaller than `gap`: a tail that exceeds the limit by twice as much stays too large.
+            hopeless = iteration > 0 and self._tail(now) > self.tail + 2 * gap
             if gap <= CONVERGED * self.tail or hopeless:
                 return values
             risk = now
             since += 1
         return None
 
-    def _slopes(
+    def _jacobian(
         self,
         there: np.ndarray,
         loss: np.ndarray,
@@ -291,8 +318,8 @@ class MeanField:
         difference: np.ndarray,
         before: np.ndarray,
         known: Known,
-    ) -> Slopes | None:
-        """Return the derivatives of the equations by differences, None where they are not finite."""
+    ) -> PanelJacobian | None:
+        """Return the inverse derivatives of the equations, by differences; None where they are not finite."""
         own, shared = self._derivatives(_rows(there), loss, changed, known)
         if not np.isfinite(own).all():
             return None
@@ -304,13 +331,13 @@ class MeanField:
         sums = loss.shape[1]
         shared = shared.reshape(q, sums, runs, p, size).transpose(2, 4, 3, 0, 1)
         at_points = inverse.reshape(runs, size, p * q, p, q).swapaxes(2, 3)
-        by_loss = np.moveaxis(at_points @ shared, 2, 3).reshape(runs, size, p * q, p * sums)
-        seen = np.zeros((runs, size, p, sums, p, q))
-        own = self._seen(there).transpose(2, 4, 3, 0, 1)
-        seen[..., [MEAN, VARIANCE]] = own[:, :, :, :, None] * before[:, None, 1:, None]
-        seen = seen.reshape(runs, size, p * sums, p * q)
-        coupled = np.linalg.inv(np.eye(p * sums) - (seen @ by_loss).sum(axis=1))
-        return Slopes(inverse, by_loss, seen, coupled)
+        by_sum = np.moveaxis(at_points @ shared, 2, 3).reshape(runs, size, p * q, p * sums)
+        sum_by_value = np.zeros((runs, size, p, sums, p, q))
+        own = self._sum_derivatives(there).transpose(2, 4, 3, 0, 1)
+        sum_by_value[..., [MEAN, VARIANCE]] = own[:, :, :, :, None] * before[:, None, 1:, None]
+        sum_by_value = sum_by_value.reshape(runs, size, p * sums, p * q)
+        coupling = np.linalg.inv(np.eye(p * sums) - (sum_by_value @ by_sum).sum(axis=1))
+        return PanelJacobian(inverse, by_sum, sum_by_value, coupling)
 
     def _derivatives(
         self, there: np.ndarray, loss: np.ndarray, changed: np.ndarray, known: Known
@@ -328,25 +355,25 @@ class MeanField:
         slopes = (every.reshape(q, q + sums, rows, size) - changed[:, None]) / apart
         return slopes[:, :q], slopes[:, q:]
 
-    def _seen(self, there: np.ndarray) -> np.ndarray:
-        """(Q, 2, S, p, K): derivatives by mean and variance of the sums."""
+    def _sum_derivatives(self, there: np.ndarray) -> np.ndarray:
+        """Return the derivatives of the sums by mean and variance, (Q, 2, S, p, K)."""
         own = np.stack([2 * there[MEAN], np.where(there[VARIANCE] > 0, 1.0, 0.0)])
         return own * self.field.totals(self.ensemble)[:, None, None, None]
 
     def _sums(
         self,
-        state: State,
+        state: FieldState,
         values: np.ndarray,
         keeping: Keeping,
         difference: np.ndarray,
         before: np.ndarray,
         known: Known,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the moments of the average's sum at the end of a panel: a linear system given the values."""
+        """Return the moments of the average's sum at the end of a panel, which are linear in those before it."""
         there = before @ values
         rows = _rows(there)
         loss = self.loss(rows)
-        mixing = self.mixing(rows, loss, self.met(rows, loss, known))
+        mixing = self.mixing(rows, loss, self.with_interactions(rows, loss, known))
         mixing = _modes(mixing.reshape(*mixing.shape[:2], *there.shape[1:]))
         shape = state.sum_mean.shape
         with_iterate = _modes(self.field.with_iterate(there))
@@ -364,18 +391,18 @@ class MeanField:
 
 
 def _rows(values: np.ndarray) -> np.ndarray:
-    """(q, S, p, K) as a field sees them, (q, S p, K)."""
+    """Return values (q, S, p, K) as rows of one table, (q, S p, K)."""
     return values.reshape(values.shape[0], -1, values.shape[-1])
 
 
 def _modes(values: np.ndarray) -> np.ndarray:
-    """(…, S, p, K) as if all runs were modes of one, (…, p, S K)."""
+    """Return values (…, S, p, K) as if all runs were modes of one run, (…, p, S K)."""
     moved = np.moveaxis(values, -3, -2)
     return moved.reshape(*moved.shape[:-2], -1)
 
 
 def _possible(values: np.ndarray) -> np.ndarray:
-    """A variance below 0, of an iteration on its way, is none."""
+    """Return the values with variances of at least 0: iterates of Newton's method may have negative ones."""
     if (values[VARIANCE] >= 0).all():
         return values
     values = values.copy()
@@ -384,7 +411,14 @@ def _possible(values: np.ndarray) -> np.ndarray:
 
 
 def _linear(difference: np.ndarray, start: np.ndarray, mixing: np.ndarray, forcing: np.ndarray) -> np.ndarray:
-    """Solve `f(t_j) = M_j f(t_j − 1) + forcing_j`: (k, p + 1, K), from (k, K), (k, k, p, K) and (k, p, K)."""
+    """Return the f (k, p + 1, K) with `f(t_j) = M_j f(t_j − 1) + forcing_j`.
+
+    Args:
+        difference: (p, p + 1) matrix of backward differences.
+        start: (k, K) f at the beginning of the panel.
+        mixing: (k, k, p, K) M_j.
+        forcing: (k, p, K).
+    """
     decay = np.moveaxis(np.eye(len(mixing))[..., None, None] - mixing, 2, 0)
     system = collocation_systems(decay[None], difference[None])
     values = system.values(start[None, :, None], forcing.swapaxes(0, 1)[None, :, :, None])[0, :, :, 0]

@@ -29,14 +29,18 @@ from numpy.polynomial.legendre import leggauss
 from sgdtheory.risk.mean_field.closure import Closure
 from sgdtheory.risk.mean_field.ensemble import TINY
 
-FARTHEST = 5.0  # standard deviations: a replica in a million is farther
-PLACES = 12  # of ξ: a Gauss–Legendre rule for 0 … FARTHEST
-LEAST = 1e-300  # of a²
-LONGEST = 700.0  # Exponents are cut at this value: e^700 is within the range of a float.
+# Largest ξ of the mean over replicas: one replica in a million is farther.
+FARTHEST = 5.0
+# Nodes of the Gauss–Legendre rule for ξ from 0 to `FARTHEST`.
+LAG_NODES = 12
+# Smallest a² that has a logarithm here.
+SMALLEST_SQUARE = 1e-300
+# Exponents are cut at this value: e^700 is within the range of a float.
+LARGEST_EXPONENT = 700.0
 
 
 def _rule() -> tuple[np.ndarray, np.ndarray]:
-    nodes, weights = leggauss(PLACES)
+    nodes, weights = leggauss(LAG_NODES)
     nodes = FARTHEST * (nodes + 1) / 2
     return nodes, FARTHEST / 2 * weights * np.exp(-(nodes**2) / 2) / np.sqrt(2 * np.pi)
 
@@ -45,14 +49,14 @@ NODES, WEIGHTS = _rule()
 
 
 class Lag(NamedTuple):
-    """History of S runs of K directions, from which the excess of late replicas is computed.
+    """History of S runs of K directions, from which the excess of lagging replicas is computed.
 
     Attributes:
-        clock: (L,) τ at the L looks so far, in units of the first run's γ.
-        square: (L, S, K) log a² there.
+        clock: (L,) τ at the L updates so far, in units of the first run's γ.
+        square: (L, S, K) log a² at these updates.
         delay: (S, K) Δ in the same units.
-        past: (S, K) mean, over the steps that are averaged, of `excess`.
-        count: how many those are.
+        past: (S, K) mean of `excess` over the averaged steps.
+        count: weight of the averaged steps.
     """
 
     clock: np.ndarray
@@ -63,21 +67,21 @@ class Lag(NamedTuple):
 
     @classmethod
     def at_start(cls, square: np.ndarray) -> "Lag":
-        """Return the start, at which no replica is late, from a² (S, K)."""
-        log = np.log(np.maximum(square, LEAST))
+        """Return the history at the start, where no replica lags, from a² (S, K)."""
+        log = np.log(np.maximum(square, SMALLEST_SQUARE))
         return cls(np.zeros(1), log[None], np.zeros_like(square), np.zeros_like(square), 0.0)
 
     def moved(self, square: np.ndarray, spread: np.ndarray, advance: float, steps: float, kept: float | None) -> "Lag":
-        """Return the history some steps later.
+        """Return the history after more steps.
 
         Args:
-            square: (S, K) a².
-            spread: (S, K) √q on the way.
-            advance: of the clock.
-            steps: how many.
+            square: (S, K) a² after them.
+            spread: (S, K) √q during these steps.
+            advance: increase of the clock.
+            steps: number of steps.
             kept: 1 − forgetting of the average in a step, None where nothing is averaged.
         """
-        log = np.log(np.maximum(square, LEAST))
+        log = np.log(np.maximum(square, SMALLEST_SQUARE))
         clock = np.append(self.clock, self.clock[-1] + advance)
         later = self._replace(
             clock=clock, square=np.append(self.square, log[None], axis=0), delay=self.delay + advance * spread / 2
@@ -89,42 +93,46 @@ class Lag(NamedTuple):
         return later._replace(past=(old * self.past + new * later.excess()) / (old + new), count=old + new)
 
     def excess(self) -> np.ndarray:
-        """Return E a² − a², (S, K): replicas that are ahead are where log a² will be if it falls as it did."""
+        """Return E a² − a², (S, K), where replicas that are ahead have the log a² of an equal fall from now on."""
         now = self.square[-1]
         if self.clock.size == 1:
             return np.zeros_like(now)
-        asked = np.maximum(self.clock[-1] - NODES[:, None, None] * self.delay, 0.0)
-        above = np.clip(np.searchsorted(self.clock, asked), 1, self.clock.size - 1)
-        low, high = (np.take_along_axis(self.square, each, axis=0) for each in (above - 1, above))
+        earlier = np.maximum(self.clock[-1] - NODES[:, None, None] * self.delay, 0.0)
+        above = np.clip(np.searchsorted(self.clock, earlier), 1, self.clock.size - 1)
+        low, high = (np.take_along_axis(self.square, index, axis=0) for index in (above - 1, above))
         width = np.maximum(self.clock[above] - self.clock[above - 1], np.finfo(float).tiny)
-        share = np.clip((asked - self.clock[above - 1]) / width, 0.0, 1.0)
-        behind = np.clip((1 - share) * low + share * high - now, 0.0, LONGEST)
+        share = np.clip((earlier - self.clock[above - 1]) / width, 0.0, 1.0)
+        behind = np.clip((1 - share) * low + share * high - now, 0.0, LARGEST_EXPONENT)
         grown = np.exp(now + behind) * -np.expm1(-behind)  # a² (e^x − 1)
         less = np.exp(now) * -np.expm1(-behind)
         return np.tensordot(WEIGHTS, np.maximum(grown - less, 0.0), axes=1)
 
     def of(self, weights: np.ndarray, averages: bool) -> np.ndarray:
-        """Return by how much a risk may be too low, (S,); weights are multiplicities of directions."""
+        """Return the largest underestimate of the risk, (S,); weights are multiplicities of directions."""
         return (self.past if averages else self.excess()) @ weights
 
 
-FEEDBACK = 0.5  # power of T in the pull
-MOST_FEEDBACK = 2.5  # of T's relative error: beyond, all is lost, and numbers would overflow
+# The pull of signs and of normalized steps is ∝ T^−½: this is minus its power of T.
+FEEDBACK = 0.5
+# Largest effect of T's relative error on the pull: nothing is known beyond it, and numbers would overflow.
+MOST_FEEDBACK = 2.5
 # Error of a mean that has decayed, over ε√r. With 2 in its place, 10% more of signs with momentum state inf; with 0,
 # averages of signs without noise are up to 14 times farther off than is stated (3 of 891 settings).
 LATTICE = 0.6
-LARGEST = 1e6  # relative error of a mean's square, likewise
-DOUBT_OF_MEANS = 0.5  # of coupled coordinates, over that of variances, as measured by benchmarks/equivalents.py
+# Largest relative error of a mean's square, for the same reason.
+LARGEST = 1e6
+# Error of the means of coupled coordinates over that of their variances (measured by benchmarks/equivalents.py).
+ERROR_OF_MEANS = 0.5
 
 
-class Look(NamedTuple):
-    """State of S runs before or after some steps, as errors depend on it: (S, K) each but T, (S,).
+class ErrorTerms(NamedTuple):
+    """The terms of S runs on which errors depend, before or after steps: (S, K) each but T (S,).
 
     Attributes:
         square: a².
         variance: r.
         decay: k.
-        closure: ε and ε' alone, and how ε follows a² and r.
+        closure: ε and ε' of a step, and the derivatives of ε by a² and r.
         loss: T.
         fluctuation: q.
         rate: γ of the first run.
@@ -140,12 +148,12 @@ class Look(NamedTuple):
 
 
 class Past(NamedTuple):
-    """Sums over the steps that are averaged, with the weights of the average, (S, K) each.
+    """Sums over the averaged steps with the weights of the average, (S, K) each.
 
     Attributes:
-        mean: of |a|ρ.
-        variance, spread: of V and r.
-        count: of the weights themselves.
+        mean: sum of |a|ρ.
+        variance, spread: sums of V and of r.
+        count: sum of the weights.
     """
 
     mean: np.ndarray
@@ -155,7 +163,7 @@ class Past(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """Errors of all directions: ρ and V/r, (S, K) each, and what they were in the steps that are averaged."""
+    """Errors of all directions that are carried on: ρ and V/r, (S, K) each, and their sums over averaged steps."""
 
     mean: np.ndarray
     variance: np.ndarray
@@ -163,20 +171,23 @@ class Carried(NamedTuple):
 
     @classmethod
     def at_start(cls, shape: tuple[int, ...]) -> "Carried":
-        """Return the errors of a run that has not begun, of S runs of K directions."""
+        """Return the errors at the start of S runs of K directions, which are 0."""
         nothing = np.zeros(shape)
         return cls(nothing, nothing, Past(nothing, nothing, nothing))
 
-    def moved(self, before: Look, after: Look, steps: float, weights: np.ndarray, kept: float | None) -> "Carried":
-        """Return the errors some steps later.
+    def moved(
+        self, before: ErrorTerms, after: ErrorTerms, steps: float, weights: np.ndarray, kept: float | None
+    ) -> "Carried":
+        """Return the errors after more steps.
 
-        A single step is taken from the state before it, whose closure alone counts. Of several the larger one does.
+        The closure of a single step is that of the state before it. Of several steps the larger closure of the two ends
+        counts.
 
         Args:
-            before: the state before the first step.
-            after: the state after the last one.
-            steps: how many.
-            weights: (K,) how many directions each one stands for.
+            before: terms before the first step.
+            after: terms after the last one.
+            steps: number of steps.
+            weights: (K,) multiplicities of the directions.
             kept: 1 − forgetting of the average in a step, None where nothing is averaged.
         """
         closure = before.closure
@@ -185,7 +196,7 @@ class Carried(NamedTuple):
             closure = Closure(*map(np.maximum, closure, after.closure))
             decay = (decay + after.decay) / 2
         way = decay * steps
-        stays = np.exp(-np.minimum(2 * way, LONGEST))
+        stays = np.exp(-np.minimum(2 * way, LARGEST_EXPONENT))
         wrong = self.mean * before.square + self.variance * before.variance
         back = FEEDBACK * np.minimum(wrong @ weights / np.maximum(before.loss, TINY), MOST_FEEDBACK / FEEDBACK)
         own = before.closure.by_mean * self.mean + before.closure.by_variance * self.variance
@@ -200,11 +211,12 @@ class Carried(NamedTuple):
         return later._replace(past=self._averaged(later, before, after, closure.pull, steps, kept))
 
     def _averaged(
-        self, later: "Carried", before: Look, after: Look, pull: np.ndarray, steps: float, kept: float
+        self, later: "Carried", before: ErrorTerms, after: ErrorTerms, pull: np.ndarray, steps: float, kept: float
     ) -> Past:
-        """Return the sums with those of these steps, by the trapezoidal rule.
+        """Return the sums with those of these steps added, by the trapezoidal rule.
 
-        A mean that has decayed stays wrong by some of √r where the pull is wrong: u keeps to the lattice of its steps.
+        A mean that has decayed stays wrong by a share of √r where the pull is wrong, since u stays on the lattice of
+        its steps.
         """
         left = kept**steps
         new = steps if kept == 1 else (1 - left) / (1 - kept)
@@ -212,7 +224,7 @@ class Carried(NamedTuple):
         def joined(old: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
             return left * old + new * (first + last) / 2
 
-        def wrong(look: Look, mean: np.ndarray) -> np.ndarray:
+        def wrong(look: ErrorTerms, mean: np.ndarray) -> np.ndarray:
             return np.sqrt(look.square) * mean + LATTICE * pull * np.sqrt(look.variance)
 
         return Past(
@@ -225,7 +237,7 @@ class Carried(NamedTuple):
     def of(self, means: np.ndarray, variances: np.ndarray, weights: np.ndarray, averages: bool) -> np.ndarray:
         """Return the error (S,) of a risk with these parts (S, K).
 
-        Means that lead to and fro cancel in an average S, but their errors may not: S² is wrong by `|S| mean(|a|ρ)`.
+        Oscillating means cancel in an average S, but their errors may not: S² is wrong by `|S| mean(|a|ρ)`.
         """
         past = self.past
         if not averages or past.count == 0:
@@ -235,15 +247,15 @@ class Carried(NamedTuple):
         return (wrong + variance * variances).sum(axis=-1)
 
 
-class Doubts(NamedTuple):
-    """Errors of directions: those of the closure, and of replicas that lag; `weights` (K,) are multiplicities."""
+class FieldErrors(NamedTuple):
+    """Errors of the closure and of lagging replicas; `weights` (K,) are the multiplicities of the directions."""
 
     carried: Carried
     lag: Lag
     weights: np.ndarray
 
-    def moved(self, before: Look, after: Look, steps: float, kept: float | None) -> "Doubts":
-        """Return what is in doubt some steps later; `kept` is 1 − forgetting of the average, None if there is none."""
+    def moved(self, before: ErrorTerms, after: ErrorTerms, steps: float, kept: float | None) -> "FieldErrors":
+        """Return the errors after more steps; `kept` is 1 − forgetting of the average, None if there is none."""
         carried = self.carried.moved(before, after, steps, self.weights, kept)
         spread = np.sqrt(before.fluctuation)
         advance = before.rate
@@ -258,11 +270,11 @@ class Doubts(NamedTuple):
         return self.carried.of(means, variances, self.weights, averages) + self.lag.of(self.weights, averages)
 
 
-class Lasting(NamedTuple):
-    """Relative errors (d,) of the variances of coupled coordinates; a coordinate keeps the largest it had."""
+class LargestErrors(NamedTuple):
+    """Relative errors (d,) of the variances of coupled coordinates: each keeps its largest error of the run."""
 
     error: np.ndarray
 
     def of(self, means: np.ndarray, variances: np.ndarray, averages: bool) -> np.ndarray:
         """Return the error (1,) of a risk with these parts (d,)."""
-        return np.atleast_1d((self.error * (variances + DOUBT_OF_MEANS * means)).sum())
+        return np.atleast_1d((self.error * (variances + ERROR_OF_MEANS * means)).sum())
