@@ -1,9 +1,11 @@
 """Do the tests notice? `python -m benchmarks.mutants sgdtheory/bounds/theorem_7.py` changes one operator at a time.
 
-Mutants that no test can tell, because they change no result or only a search grid or a tolerance, stand with a reason
-in `equivalent_mutants.toml`; the score is the share of the others that die. Outcomes are kept in `results/mutants`
-as long as the module and its test files stay as they are (delete them after changes elsewhere); a mutant that a test
-has killed meets that test first the next time.
+The mutants that survive are listed. Some of them change no result, but only a search grid or a tolerance. Whether
+tests may be deleted is a comparison: `--without` names them, the other tests run first, and the mutants that survive
+meet those tests alone. A mutant that only they kill would come back to life.
+
+Outcomes are kept in `results/mutants` as long as the module and its test files stay as they are (delete them after
+changes elsewhere); a mutant that a test has killed meets that test first the next time.
 """
 
 import hashlib
@@ -14,7 +16,6 @@ import shutil
 import sys
 import tempfile
 import time
-import tomllib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -34,7 +35,6 @@ from benchmarks.mutations import Mutant, mutants
 COPIED = "sgdtheory", "tests", "experiments", "paper_checks", "benchmarks", "pyproject.toml", "README.md", "THEORY.md"
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "results", "*.png", ".*")
 PRELOADED = ["pytest", "numpy", "scipy.optimize", "scipy.stats", "mpmath", "hypothesis", "jax"]  # not what is mutated
-EQUIVALENT = Path(__file__).with_name("equivalent_mutants.toml")
 OPTIONS = ["-o", "addopts=", "-m", "not slow", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
 OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is loaded before
 MEMORY = 12 * 2**30  # bytes of address space that a mutant may take
@@ -64,7 +64,7 @@ class _Recorder:
             self.failed = report.nodeid.partition("::")[0]
 
 
-def _run_tests(folder: str, tests: list[str], answer: str) -> None:
+def _run_tests(folder: str, options: list[str], answer: str) -> None:
     """In a process of its own: run the tests of a copy of the project, write the first failure's name to `answer`."""
     import hypothesis
     import pytest
@@ -80,15 +80,15 @@ def _run_tests(folder: str, tests: list[str], answer: str) -> None:
     hypothesis.settings.register_profile("mutants", phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate])
     hypothesis.settings.load_profile("mutants")  # shrinking an example takes minutes
     recorder = _Recorder()
-    status = pytest.main([*OPTIONS, "--rootdir", folder, *tests], plugins=[recorder])
+    status = pytest.main([*OPTIONS, "--rootdir", folder, *options], plugins=[recorder])
     Path(answer).write_text(json.dumps([int(status), recorder.failed]))
 
 
 class Project:
     """Copies of the project, one a worker, in which a module is replaced and its tests are run."""
 
-    def __init__(self, root: Path, module: Path, tests: list[str], jobs: int, scratch: Path) -> None:
-        self.module, self.tests, self.scratch = module, tests, scratch
+    def __init__(self, root: Path, module: Path, options: list[str], jobs: int, scratch: Path) -> None:
+        self.module, self.options, self.scratch = module, options, scratch
         self.free: SimpleQueue[Path] = SimpleQueue()
         for k in range(jobs):
             folder = scratch / str(k)
@@ -112,8 +112,8 @@ class Project:
         for stale in (folder / self.module).parent.glob(f"__pycache__/{self.module.stem}.*"):
             stale.unlink()  # of another mutant written within the same second
         start = time.perf_counter()
-        tests = [first, *self.tests] if first else self.tests
-        process = self.context.Process(target=_run_tests, args=(str(folder), tests, str(answer)))
+        options = [first, *self.options] if first else self.options
+        process = self.context.Process(target=_run_tests, args=(str(folder), options, str(answer)))
         process.start()
         process.join(limit)
         late = process.is_alive()
@@ -141,20 +141,19 @@ def own_tests(module: Path) -> list[str]:
     return [str(path) for path in found]
 
 
-def equivalents(module: Path) -> dict[str, str]:
-    """{name of a mutant: why no test can or should tell it}."""
-    return tomllib.loads(EQUIVALENT.read_text()).get(str(module), {}) if EQUIVALENT.exists() else {}
-
-
-def judge(module: Path, tests: list[str], jobs: int, chosen: Iterable[Mutant]) -> dict[str, Outcome]:
+def judge(
+    module: Path, tests: list[str], jobs: int, chosen: Iterable[Mutant], without: tuple[str, ...] = ()
+) -> dict[str, Outcome]:
     """An outcome for each mutant; those whose module and tests have not changed since come from the cache."""
-    cache = Path("results", "mutants", "-".join(module.with_suffix("").parts) + ".json")
+    options = [*tests, *(f"--deselect={each}" for each in without)]
+    selection = hashlib.sha256("\n".join(options).encode()).hexdigest()[:8]  # outcomes are those of these tests
+    cache = Path("results", "mutants", "-".join([*module.with_suffix("").parts, selection]) + ".json")
     known = {name: Outcome(**value) for name, value in json.loads(cache.read_text()).items()} if cache.exists() else {}
     cache.parent.mkdir(parents=True, exist_ok=True)
     texts = "".join(Path(test.partition("::")[0]).read_text() for test in tests)
     found: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory() as scratch, Console().status(f"{module}: its tests as they are") as status:
-        project = Project(Path.cwd(), module, tests, jobs, Path(scratch))
+        project = Project(Path.cwd(), module, options, jobs, Path(scratch))
         baseline = project.outcome(module.read_text(), "", 3600.0)
         if baseline.state != "alive":
             raise SystemExit(f"the tests fail before anything is changed: {baseline.killer}")
@@ -186,45 +185,42 @@ def judge(module: Path, tests: list[str], jobs: int, chosen: Iterable[Mutant]) -
 def main(
     module: tyro.conf.Positional[Path],
     tests: tuple[str, ...] = (),
+    without: tuple[str, ...] = (),
     jobs: int = 2,
     only: str = "",
     sample: int | None = None,
-    excused: bool = False,
     show: bool = False,
 ) -> None:
-    """Change one operator of a module at a time and see whether its tests notice.
+    """Change one operator of a module at a time and list the changes that its tests do not notice.
 
     Args:
         module: the file, from the project's root: sgdtheory/bounds/theorem_7.py
         tests: test files to run; those named after the module unless given.
+        without: files or tests (`file::test`) that may be deleted; tells which mutants they alone kill.
         jobs: how many mutants are tried at a time.
         only: try those whose name has this in it.
         sample: try only so many, drawn at random but the same ones every time.
-        excused: try those that are listed as equivalent, too: a test may tell them all the same.
         show: list the mutants and try none.
     """
-    every, reasons = mutants(module.read_text()), equivalents(module)
+    every = mutants(module.read_text())
     console = Console(soft_wrap=True)
     if show:
         for mutant in every:
             console.print(f"{mutant.line:4d}  {mutant.name}", markup=False, highlight=False)
         return
-    for name in sorted(set(reasons) - {mutant.name for mutant in every}):
-        console.print(f"no such mutant any more: {name}", markup=False)
-    chosen = [mutant for mutant in every if only in mutant.name and (excused or mutant.name not in reasons)]
+    chosen = [mutant for mutant in every if only in mutant.name]
     if sample is not None and sample < len(chosen):
         chosen = Random(0).sample(chosen, sample)
-    found = judge(module, list(tests) or own_tests(module), jobs, chosen)
-    living = [mutant for mutant in chosen if found[mutant.name].state == "alive"]
-    for mutant in chosen:
-        if (mutant in living) != (mutant.name in reasons):
-            note = "alive" if mutant in living else "called equivalent, but killed"
-            console.print(f"{module}:{mutant.line}  {note}  {mutant.name}", markup=False, highlight=False)
-    alive = sum(mutant.name not in reasons for mutant in living)
-    tried = alive + len(chosen) - len(living)
-    table = Table("module", "mutants", "equivalent", "tried", "alive", "score")
-    row = (str(module), str(len(every)), str(len(reasons)), str(tried), str(alive), f"{1 - alive / max(tried, 1):.1%}")
-    table.add_row(*row)
+    found = judge(module, list(tests) or own_tests(module), jobs, chosen, without)
+    alive = [mutant for mutant in chosen if found[mutant.name].state == "alive"]
+    again = judge(module, list(without), jobs, alive) if without and alive else {}
+    back = [mutant for mutant in alive if mutant.name in again and again[mutant.name].state != "alive"]
+    for mutant in alive:
+        note = "back to life" if mutant in back else "alive"
+        console.print(f"{module}:{mutant.line}  {note}  {mutant.name}", markup=False, highlight=False)
+    table = Table("module", "mutants", "tried", "alive", "back to life", "killed")
+    killed = f"{1 - len(alive) / max(len(chosen), 1):.1%}"
+    table.add_row(str(module), str(len(every)), str(len(chosen)), str(len(alive)), str(len(back)), killed)
     console.print(table)
 
 

@@ -4,12 +4,10 @@ import ast
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
-from benchmarks.mutants import EQUIVALENT, equivalents
 from benchmarks.mutations import mutants, names_of_mutants
 from tests.marks import slow
 
@@ -50,7 +48,7 @@ def test_every_kind_of_change_and_nothing_that_says_nothing():
     )
 
 
-@pytest.mark.parametrize("module", ["bounds/theorem_7", slow("risk/exact"), "problems/problem"])
+@pytest.mark.parametrize("module", ["bounds/theorem_7", slow("risk/stability"), "problems/problem"])
 def test_mutants_are_one_change_each_and_have_names_of_their_own(module):
     source = (ROOT / "sgdtheory" / f"{module}.py").read_text()
     found, original = mutants(source), ast.dump(ast.parse(source))
@@ -59,26 +57,21 @@ def test_mutants_are_one_change_each_and_have_names_of_their_own(module):
     assert all(ast.dump(ast.parse(mutant.source)) != original for mutant in found)
 
 
-def test_equivalent_mutants_exist():
-    for path, excused in tomllib.loads(EQUIVALENT.read_text()).items():
-        assert set(excused) <= set(names_of_mutants((ROOT / path).read_text())), path
-        assert all(excused.values())
-    assert equivalents(Path(path)) == excused
-    assert equivalents(Path("no such module")) == {}
-
-
 @pytest.mark.slow
 def test_a_test_that_notices_is_told_from_one_that_does_not(tmp_path):
     for folder in ("sgdtheory", "tests"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "__init__.py").touch()
     (tmp_path / "sgdtheory" / "small.py").write_text("def f(x, y):\n    return x + y, x - y\n")
-    test = "from sgdtheory.small import f\n\n\ndef test_f():\n    assert f(3, 1)[0] == 4\n"
-    (tmp_path / "tests" / "test_small.py").write_text(test)
-    command = [sys.executable, "-m", "benchmarks.mutants", "sgdtheory/small.py", "--jobs", "1"]
-    for _ in range(2):  # the second time from the cache
+    begin = "from sgdtheory.small import f\n\n\n"
+    sums, differences = (f"def test_{k}():\n    assert f(3, 1)[{k}] == {value}\n" for k, value in enumerate((4, 2)))
+    (tmp_path / "tests" / "test_small.py").write_text(begin + sums)
+    (tmp_path / "tests" / "test_more.py").write_text(begin + differences)
+    several = ["--tests", "tests/test_small.py", "tests/test_more.py", "--without", "tests/test_more.py"]
+    cases = ([], "alive"), ([], "alive"), (several, "back to life")  # the second one from the cache
+    for flags, note in cases:
         done = subprocess.run(
-            command,
+            [sys.executable, "-m", "benchmarks.mutants", "sgdtheory/small.py", "--jobs", "1", *flags],
             cwd=tmp_path,
             env=os.environ | {"PYTHONPATH": str(ROOT)},
             capture_output=True,
@@ -86,6 +79,6 @@ def test_a_test_that_notices_is_told_from_one_that_does_not(tmp_path):
             timeout=900,
         )
         assert done.returncode == 0, done.stderr
-        assert "alive  f: x - y -> x + y" in done.stdout
+        assert f"{note}  f: x - y -> x + y" in done.stdout
         assert "x + y -> x - y" not in done.stdout
         assert "50.0%" in done.stdout
