@@ -10,6 +10,7 @@ beside those would wait for each other, on a machine with other work for 25 time
 """
 
 import contextlib
+import gc
 import os
 from pathlib import Path
 
@@ -43,6 +44,17 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.nodeid in long:
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Look for no garbage among modules and tests, now nor later: it takes a fifth of the time of their collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @contextlib.contextmanager

@@ -128,7 +128,7 @@ def test_simulated_steps_take_it():
     """|mean − exact| < 5 s.e. (false alarm 6e-7), and with twice the learning rate it fails."""
     algorithm = st.Algorithm(schedule=st.Schedule(lambda u: (1 - u) ** 2), average=LAST)
     setting = {"batch_size": 4, "num_samples": 400, "algorithm": algorithm}
-    found = st.simulate(jax.random.key(0), PROBLEM, **setting, learning_rate=0.3, num_replicas=4096)
+    found = st.simulate(jax.random.key(0), PROBLEM, **setting, learning_rate=0.3, num_replicas=512)
     assert abs(found.z_score(st.excess_risk(PROBLEM, **setting, learning_rate=0.3).total)) < 5
     assert abs(found.z_score(st.excess_risk(PROBLEM, **setting, learning_rate=0.6).total)) > 5
 
