@@ -6,8 +6,6 @@ import pytest
 import sgdtheory as st
 from sgdtheory.critical.tuned_risk import TunedRisk
 
-TARGET = 1e-3
-
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
@@ -47,9 +45,3 @@ def test_batch_sizes_that_never_reach_it():
     assert (least.risk > 1.02 * found.optimal_risk).all()
     assert least.risk[0] == pytest.approx(least.risk[1], rel=1e-3), "and does not fall any more"
     assert found.batch_size <= found.curve.batch_size_at(0.5) <= found.curve.batch_size[-1]
-
-
-# ------------------------------------------------------------------ a known risk, every answer listed
-
-
-ROUND = 1 + 1e-12

@@ -14,16 +14,6 @@ def one(*values):
     return [np.array([float(value)]) for value in values]
 
 
-# ------------------------------------------------------------------ what needs no tuning
-
-
-def quiet_risk(algorithm, rates, steps):
-    """Of batches so large, and targets without noise, that the mean path is all there is."""
-    quiet = st.LeastSquares(PROBLEM.eigenvalues, PROBLEM.signal, 0.0)
-    setting = {"batch_size": 1e15, "learning_rate": rates, "num_samples": 1e15 * steps}
-    return st.excess_risk(quiet, **setting, algorithm=algorithm).total
-
-
 # ------------------------------------------------------------------ the range of γ
 
 

@@ -38,23 +38,6 @@ def test_the_risk_is_that_of_every_step(num_steps, spacing):
     assert run.num_samples(log_batch)[0] == pytest.approx(batches.sum(), rel=1e-6)
 
 
-@pytest.mark.parametrize("widest", [0.3, 0.7])
-def test_panels_end_at_knots_and_are_no_wider_than_asked(widest):
-    """By a tenth at most, and by rounding to whole steps."""
-    n = 30_000
-    knots = np.array([0.0, 40.0, 2000.0, 9000.0, 29_000.0, 29_950.0, n - 1])
-    run = Run(PROBLEM.modes(1e-9), NOISE, n, knots, widest=widest)
-    edges = np.append([segment.low for segment in run.segments], n)
-    assert set(knots) <= set(edges)
-    assert edges[0] == 0
-    long = np.diff(edges) > 24
-    widths = np.diff(place(np.minimum(edges, n - 1), n))[long]
-    assert widths.max() < 1.15 * widest
-    assert widths.min() > widest / 3  # nor much narrower
-    equations = [segment.step.size for segment in run.segments]
-    np.testing.assert_array_equal(equations, np.where(long, 7, np.diff(edges)))
-
-
 AVERAGES = st.LastIterate(), st.UniformAverage(), st.TailAverage(0.4), st.ExponentialAverage(window=0.1)
 
 

@@ -193,16 +193,6 @@ def test_without_noise_rates_stay_below_the_edge():
     assert np.isinf(best.lower_bound_gap)
 
 
-@pytest.mark.parametrize("problem", [PROBLEM, st.PowerLaw(2.0, 1.2), st.LeastSquares([1.0, 0.2], [0.5, 2.0])], ids=str)
-def test_the_bound_below_which_nothing_is(problem):
-    """Σ s σ²/(σ² + D s): also of a sum over every direction."""
-    found = Search(problem, 200, 3200.0, False, st.LastIterate()).lower_bound
-    signal = problem.directions()[1] if problem.dim else np.arange(1.0, 2e6) ** -problem.source
-    beyond = 0.0 if problem.dim else (2e6 - 0.5) ** (1 - problem.source) / (problem.source - 1)
-    noise = problem.noise_variance
-    assert found == pytest.approx((signal * noise / (noise + 3200 * signal)).sum() + beyond, rel=1e-4)
-
-
 @pytest.mark.parametrize(
     ("setting", "message"),
     [

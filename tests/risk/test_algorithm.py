@@ -144,32 +144,7 @@ class TestNoisyQuadraticModel:
 
 
 class TestStabilityEdge:
-    """Against the spectral radius of the whole map of second moments, as a dense matrix."""
-
-    def radius(self, problem, method, batch, rate):
-        eigenvalues, _ = problem.directions()
-        d, k = eigenvalues.size, len(method.start)
-        A, b, c = (np.array(part, dtype=float) for part in method.coefficients(rate, 0.0)[:3])
-        columns = []
-        for entry in np.eye(d * k * k):
-            M = entry.reshape(d, k, k)
-            own = np.einsum("kij,i,j->k", M, c, c)
-            drive = eigenvalues**2 / batch * (own + own.sum())
-            step = A - eigenvalues[:, None, None] * np.outer(b, c)
-            columns.append((step @ M @ step.transpose(0, 2, 1) + drive[:, None, None] * np.outer(b, b)).ravel())
-        values = np.abs(np.linalg.eigvals(np.array(columns).T))
-        return values.max()
-
-    @pytest.mark.parametrize("batch", [1, 7, 1000])
-    @pytest.mark.parametrize(
-        "method",
-        [st.SGD(), st.HeavyBall(0.5), st.HeavyBall(0.95), st.Nesterov(0.7), st.AcceleratedSGD(0.9, 0.1, 4)],
-        ids=str,
-    )
-    def test_it_is_where_the_moments_begin_to_grow(self, method, batch):
-        edge = float(st.max_stable_learning_rate(PROBLEM, batch_size=batch, algorithm=st.Algorithm(method)))
-        assert self.radius(PROBLEM, method, batch, edge * (1 - 1e-6)) < 1
-        assert self.radius(PROBLEM, method, batch, edge * (1 + 1e-6)) > 1
+    """That of a dense map of second moments is in test_stability."""
 
     @pytest.mark.parametrize("method", [st.SGD(), st.HeavyBall(0.9), st.LocalSGD(2, 3)], ids=str)
     def test_one_stage_is_a_constant_times_its_value(self, method):

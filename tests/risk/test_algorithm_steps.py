@@ -71,26 +71,6 @@ def errors(problem, algorithm, batch, rate, steps, average):
     return error, abs(found.parts.sum() / slow.sum() - 1) / (10 * found.error + 1e-10)
 
 
-@pytest.mark.parametrize(("schedule", "average"), half(SCHEDULES, AVERAGES), ids=str)
-def test_schedules(schedule, average):
-    problem = st.LeastSquares([1.0, 0.6, 0.1, 0.01, 1e-3], [0.3, 0.5, 0.2, 0.2, 0.1], noise_variance=0.7)
-    for batch, rate in ((2, 0.3), (1000, 1.7)):
-        error, _ = errors(
-            problem, st.Algorithm(st.SGD(), schedule, average=AVERAGES[average]), batch, rate, 2500, average
-        )
-        assert error.max() < 1e-8
-
-
-@pytest.mark.parametrize("average", list(AVERAGES)[:2], ids=str)
-@pytest.mark.parametrize(
-    ("schedule", "method"), half([st.Constant(), st.Cosine(), st.WSD(0.3, 0.1)], METHODS[1:]), ids=str
-)
-def test_methods(method, schedule, average):
-    problem = st.LeastSquares([1.0, 0.3, 0.01, 1e-3], [0.3, 0.5, 0.2, 0.1], noise_variance=0.7)
-    error, _ = errors(problem, st.Algorithm(method, schedule, average=AVERAGES[average]), 4, 0.1, 1500, average)
-    assert error.max() < 1e-8
-
-
 @pytest.mark.parametrize(
     "ramp", [st.Linear(final=4.0), st.Stages([0, 0.5, 0.75], [0.25, 0.5, 1.0]), st.Cosine()], ids=str
 )
@@ -212,16 +192,6 @@ def test_many_runs_side_by_side(method, average, compiled_from):
     np.testing.assert_allclose(found.T, alone, rtol=1e-10, atol=1e-15)
     with pytest.raises(AssertionError):  # control: in another order
         np.testing.assert_allclose(found.T, alone[::-1], rtol=1e-3)
-
-
-def test_long_runs_side_by_side():
-    """Across several chunks of steps, among them one that ends with a chunk."""
-    problem = st.LeastSquares([1.0, 0.1], [0.5, 0.5])
-    algorithm = st.Algorithm(schedule=lambda step: 1 / (1 + 0.01 * step), average=st.TailAverage(0.3))
-    courses = [Course(algorithm, 4.0, rate, steps) for rate, steps in ((0.5, 1100.0), (0.3, 512.0), (0.2, 1024.0))]
-    found = together(problem, courses).parts
-    single = np.array([course_risk(problem, course).parts for course in courses]).T
-    np.testing.assert_allclose(found, single, rtol=1e-12)
 
 
 @pytest.mark.parametrize("average", [slow(st.LastIterate()), slow(st.UniformAverage()), st.TailAverage(0.3)], ids=str)

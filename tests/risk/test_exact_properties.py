@@ -117,16 +117,6 @@ def test_risk_decreases_with_batch_size_at_fixed_steps(spectrum, batch, fraction
     assert large.variance < small.variance
 
 
-@reproducible
-@given(spectra, batches, fractions, step_counts, some.floats(1e-6, 1e6))
-def test_scaling_symmetry(spectrum, batch, fraction, steps, scale):
-    problem = least_squares(spectrum)
-    rate = fraction * st.max_stable_learning_rate(problem, batch_size=batch)
-    scaled = st.LeastSquares(scale * problem.eigenvalues, problem.signal)
-    first, second = risk_after(problem, batch, rate, steps), risk_after(scaled, batch, rate / scale, steps)
-    assert (second.bias, second.variance) == pytest.approx((first.bias, first.variance), rel=1e-10)
-
-
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("problem", [st.PowerLaw(1.5, 2.5), st.LeastSquares([2.0, 0.3, 0.0], [1.0, 0.5, 0.1])])
 def test_units_of_the_eigenvalues_do_not_matter(problem, scale):

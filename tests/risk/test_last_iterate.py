@@ -103,25 +103,6 @@ def test_a_power_law_equals_its_explicit_spectrum(dim, batch, steps):
     np.testing.assert_allclose(found, moments(explicit, batch, rate, steps), rtol=1e-10)
 
 
-@pytest.mark.parametrize(("capacity", "source"), [(1.05, 1.3), (1.5, 1.2), (2.0, 3.0), (3.5, 6.0)])
-@pytest.mark.parametrize("steps", [5, 36, 300])
-def test_infinite_dimension_against_explicit_directions(capacity, source, steps):
-    """The directions beyond hold their signal Σ s, which is label noise to the others; what they miss is bounded:
-    they lose at most 2nγλ of it, and gain n v (Σ s + σ²).
-    """
-    dim, batch, rate, noise = 20000, 4, 0.6, 0.7
-    problem = st.PowerLaw(capacity, source, noise_variance=noise)
-    index = np.arange(1.0, dim + 1)
-    beyond = problem.tail_signal(dim)
-    expected = by_recursion(index**-capacity, index**-source, noise + beyond, batch, rate, [steps])[:, 0]
-    expected[0] += beyond
-    found = moments(problem, batch, rate, steps)
-    missing = 2 * steps * rate * dim**-capacity * beyond
-    missing += steps * rate**2 / batch * problem.tail_squares(dim) * (problem.initial_risk + noise)
-    np.testing.assert_allclose(found[0], expected[0], rtol=1e-10, atol=2 * missing)
-    np.testing.assert_allclose(found[1:], expected[1:], rtol=1e-10 + 2 * missing + dim**-capacity * beyond)
-
-
 def zeta_moments(capacity, source, noise, batch, rate, steps, digits=120):
     """Infinitely many directions exactly: r_i(n) is a polynomial in x = γλ_i, times s_i or 1, and Σ x^k a ζ."""
     with mpmath.workdps(digits):
@@ -186,39 +167,6 @@ def test_without_noise_what_has_decayed_keeps_its_digits(eigenvalues):
         exact = in_many_digits(*problem.directions(), 0.0, 4, 0.5, steps, digits=400)
         for value, reference in zip(found, exact, strict=True):
             assert oracle.relative_error(value, reference) < 1e-8 or reference < 1e-300
-
-
-def test_infinite_dimension_without_noise_decays_slowly_and_stays_known():
-    steps = np.array([1e2, 1e5, 1e9])
-    found = moments(st.PowerLaw(2, 3, noise_variance=0.0), 8, 0.5, steps)
-    assert np.isfinite(found).all()
-    assert (found > 0).all()
-    assert (np.diff(found, axis=1) < 0).all()
-
-
-def test_the_stationary_state():
-    """n → ∞: r_i = v_i (R + σ²)/(1 − α_i), summed over i."""
-    eigenvalues, batch, rate, noise = np.array([1.0, 0.4, 0.1]), 3, 0.4, 0.8
-    x = rate * eigenvalues
-    response = x / batch / (2 - x * (batch + 1) / batch)
-    risk = noise * response.sum() / (1 - response.sum())
-    expected = (eigenvalues ** np.arange(3)[:, None]) @ (response * (risk + noise))
-    found = moments(st.LeastSquares(eigenvalues, [1.0, 1.0, 1.0], noise), batch, rate, 1e9)
-    np.testing.assert_allclose(found, expected, rtol=1e-10)
-
-
-def test_a_vanishing_rate_leaves_the_start():
-    problem = st.LeastSquares([1.0, 0.1], [0.3, 0.5], 2.0)
-    np.testing.assert_allclose(moments(problem, 1, 1e-300, [1, 50, 1e6])[0], 0.8, rtol=1e-12)
-
-
-@pytest.mark.parametrize("steps", [1, 30, 50])
-def test_an_infinite_batch_is_gradient_descent(steps):
-    """Σ λ^k s q^2n."""
-    eigenvalues, signal, rate = np.array([1.0, 0.3]), np.array([0.7, 0.2]), 0.05
-    expected = eigenvalues ** np.arange(3)[:, None] @ (signal * (1 - rate * eigenvalues) ** (2 * steps))
-    found = moments(st.LeastSquares(eigenvalues, signal, 0.3), 1e18, rate, steps)
-    np.testing.assert_allclose(found, expected, rtol=1e-11)
 
 
 @pytest.mark.parametrize("scale", SCALES)

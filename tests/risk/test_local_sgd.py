@@ -7,7 +7,6 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import algorithm_settings, make_algorithm
-from sgdtheory.risk import moved_thresholds
 from sgdtheory.risk.systems import mean_path
 from sgdtheory.risk.systems import periodic as period
 from tests.marks import slow
@@ -333,14 +332,3 @@ def test_samples_have_to_be_enough_for_a_step_of_all_workers():
         st.critical_batch_size(PROBLEM, num_samples=15, algorithm=algorithm)
     with pytest.raises(ValueError, match="method must be SGD"):
         st.optimal_schedule(PROBLEM, num_samples=400, num_steps=100, method=st.LocalSGD(8, 3))
-
-
-@pytest.mark.parametrize("average", [AVERAGES[2], *map(slow, AVERAGES[:2]), slow(AVERAGES[3])], ids=repr)
-def test_rounds_taken_one_by_one_are_those_of_every_step(average):
-    method = METHODS[3]
-    algorithm = st.Algorithm(method, average=average)
-    setting = {"batch_size": [2, 3, 5], "learning_rate": [0.1, 0.3, 0.2], "num_samples": [186, 900, 945]}
-    found = st.excess_risk(PROBLEM, **setting, algorithm=algorithm).total
-    with moved_thresholds(rounds_by_steps=1000):
-        stepped = st.excess_risk(PROBLEM, **setting, algorithm=algorithm).total
-    np.testing.assert_allclose(found, stepped, rtol=1e-12)

@@ -62,63 +62,6 @@ def test_all_modes_give_the_same_risk(method, average, monkeypatch):
     np.testing.assert_allclose(few, every, rtol=1e-11)
 
 
-def test_weights_are_exact_for_rational_functions_with_that_determinant():
-    """N(λ)/d(λ) with d of degree 8, four of its zeros at the edge of what nodes are made for, over 15 decades."""
-    random = np.random.default_rng(5)
-    poles = np.concatenate([-(10.0 ** random.uniform(-8.5, -7.5, 4)), 1.0 + random.uniform(1, 3, 4)])
-    scale = np.array([1e-8])
-    nodes = mode_reduction.interpolation_nodes(1.0, [scale], 4, 4)[0]
-    eigenvalue = np.geomspace(1e-15, 1.0, 200)
-
-    def determinant(values):
-        return np.prod(values[..., None] - poles, axis=-1)
-
-    def function(values):
-        return 1 / (values - poles[0]) + 3e-3 / (values - poles[6])
-
-    found = mode_reduction.interpolation_weights(nodes[None], determinant(nodes)[None], eigenvalue)[0]
-    np.testing.assert_allclose(function(nodes) @ found, function(eigenvalue), rtol=1e-12)
-    np.testing.assert_allclose(
-        mode_reduction.interpolation_weights(nodes[None], determinant(nodes)[None], nodes)[0], np.eye(9), atol=1e-12
-    )
-    polynomial = mode_reduction.interpolation_weights(nodes[None], np.ones((1, 9)), eigenvalue)[0]
-    assert np.abs(function(nodes) @ polynomial / function(eigenvalue) - 1).max() > 0.1, "control: without poles"
-
-
-@pytest.mark.parametrize("pole", [1e-12, 1e-3, 10.0])
-def test_nodes_lose_no_digits(pole):
-    """Σ|W| for the poles that they are made for."""
-    nodes = mode_reduction.interpolation_nodes(0.3, [np.array([pole]), np.array([2 * pole])], 5, 6)
-    assert nodes.shape == (1, 17)
-    assert (np.diff(nodes) > 0).all()
-    assert 0 < nodes.min() < nodes.max() < 0.3
-    eigenvalue = np.geomspace(1e-16, 0.3, 300)
-
-    def growth(nodes):
-        determinant = ((nodes + pole) * (nodes + 2 * pole)) ** 5
-        return np.abs(mode_reduction.interpolation_weights(nodes, determinant, eigenvalue)).sum(1).max()
-
-    assert growth(nodes) < 10
-    assert growth(np.linspace(0.01, 0.29, 17)[None]) > 50, "control: other nodes"
-
-
-@pytest.mark.parametrize(
-    ("method", "slope", "beside_fixed"),
-    [
-        (st.SGD(), 0.2, False),
-        (st.SGD(0.01), 0.2, True),
-        (st.HeavyBall(0.9), 2.0, False),
-        (st.Nesterov(0.5), 0.4, False),
-    ],
-    ids=str,
-)
-def test_slow_decay(method, slope, beside_fixed):
-    """γ λ/(1 − β)."""
-    found = mode_reduction.slow_decay(panel(method))
-    np.testing.assert_allclose(found.slope, slope, rtol=1e-12)
-    assert found.beside_fixed == beside_fixed
-
-
 def panel(method, rate=0.2):
     """Two panels of three equal steps, the later ones with the same number."""
     matrices = method.matrices(np.full(6, rate), np.full(6, 50.0))

@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,7 @@ from sgdtheory.problems import TrainingProblem, drawn_sample
 from sgdtheory.risk import as_one_pass, moved_thresholds, run_risks
 from sgdtheory.risk.systems.finite_sample import drivers_of
 from sgdtheory.risk.systems.mean_path import responses
-from sgdtheory.risk.systems.row_moments import RowMoments, divided, second_risks
+from sgdtheory.risk.systems.row_moments import RowMoments, second_risks
 from tests.risk.passes import dense, diagonal, enumerated, gradient_steps, rows_of
 
 LAST = st.Algorithm(average=st.LastIterate())
@@ -69,12 +67,6 @@ def test_averages_in_closed_form_are_those_of_steps(average):
     closed = second_risks(rows, Course(st.Algorithm(average=average), 3.0, 0.9, 500.0), end)
     stages = st.Algorithm(schedule=np.ones(500), average=average)
     np.testing.assert_allclose(closed, second_risks(rows, Course(stages, 3.0, 0.9, 500.0), end), rtol=1e-11)
-
-
-def test_sums_of_powers():
-    for one, other in [(0.9, 0.9), (0.9, 0.9 + 1e-12), (0.5, -0.3), (-0.7, -0.7), (1.0, 0.999), (0.0, 0.4), (0.0, 0.0)]:
-        expected = math.fsum(one ** (6 - s) * other**s for s in range(7))
-        assert divided(np.array(one), np.array(other), 7.0) == pytest.approx(expected, rel=1e-14, abs=1e-300)
 
 
 def test_the_diagonal_theory_is_its_recursion():

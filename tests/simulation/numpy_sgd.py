@@ -26,21 +26,6 @@ def one_step(rng, eigenvalues, u, noise_variance, *, batch_size, learning_rate, 
     return error @ basis * np.sqrt(eigenvalues)
 
 
-def risks(rng, problem, *, batch_size, learning_rate, num_steps, num_replicas):
-    """(R,) excess risks of the average of w_0 … w_{n−1}, and (R,) of w_n."""
-    eigenvalues = np.asarray(problem.eigenvalues)
-    basis = _basis(rng, eigenvalues.size)
-    covariance = (basis * eigenvalues) @ basis.T
-    error = np.tile(basis @ np.sqrt(problem.signal / eigenvalues), (num_replicas, 1))
-    total = np.zeros_like(error)
-    for _ in range(num_steps):
-        total += error
-        x = rng.standard_normal((num_replicas, batch_size, eigenvalues.size)) * np.sqrt(eigenvalues) @ basis.T
-        error = error - learning_rate * _gradient(rng, x, error, np.sqrt(problem.noise_variance))
-    average = total / num_steps
-    return tuple(np.einsum("rd,de,re->r", value, covariance, value) for value in (average, error))
-
-
 def second_moments(problem, *, batch_size, learning_rate, num_steps, first=0):
     """Expected excess risks of the average of w_first … w_{first+n−1}, and of w_n, by moments of (η, Σ η) jointly.
 

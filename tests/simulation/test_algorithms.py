@@ -82,15 +82,6 @@ def simulated(algorithm, seed=0, problem=PROBLEM, **options):
     )
 
 
-@pytest.mark.parametrize(("method", "shape", "average", "sampler"), cases(sufficient=(2,), explicit=()))
-def test_mean_is_the_exact_risk(method, shape, average, sampler):
-    """False alarm 1e-4 over all cases."""
-    one = algorithm(method, shape, average)
-    found = simulated(one, sampler=sampler)
-    score = found.normal_score(st.excess_risk(PROBLEM, **SETTING, algorithm=one).total)
-    assert abs(score) < normal_limit(2 * len(ROWS))
-
-
 @pytest.mark.parametrize(("method", "shape", "average", "sampler"), cases(sufficient=(1, 3, 4), explicit=(0, 2, 5)))
 def test_risks_have_the_law_of_the_textbook(method, shape, average, sampler):
     """Average and last iterate after eight steps; false alarm 1e-4 over all cases."""
@@ -265,23 +256,6 @@ def test_algorithms_of_as_many_vectors_share_a_compiled_program():
     assert program._compiled_advance._cache_size() == before + 1
 
 
-def test_ctrl_c_keeps_what_has_finished(monkeypatch):
-    one, calls, original = algorithm("heavy ball", "smooth", "last"), [], program._compiled_advance
-    whole = simulated(one, num_samples=[40, 4000], num_replicas=37)
-
-    def advance(*arguments):
-        calls.append(0)
-        if len(calls) > 3:
-            raise KeyboardInterrupt
-        return original(*arguments)
-
-    monkeypatch.setattr(program, "_compiled_advance", advance)
-    found = simulated(one, num_samples=[40, 4000], num_replicas=37)
-    assert found.interrupted
-    np.testing.assert_array_equal(found.excess_risk[0], whole.excess_risk[0])
-    assert np.isnan(found.excess_risk[1]).all()
-
-
 @pytest.mark.parametrize("unit", [slow(1e-40), slow(1e9), 1e100])
 @pytest.mark.parametrize(
     "method", ["heavy ball", *(slow(name) for name in ("nesterov", "accelerated", "weight decay"))]
@@ -335,11 +309,6 @@ def test_an_infinite_problem_is_truncated_and_keeps_its_risk(method):
     assert abs(float(found.truncation.shift)) < 0.2 * found.standard_error
     with pytest.raises(ValueError, match=r"dim must be at least \d+ for these settings"):
         simulated(one, problem=INFINITE, **INFINITE_SETTING, dim=2)
-
-
-def test_a_diverging_method_is_reported():
-    one = st.Algorithm(st.HeavyBall(0.9), average=LAST)
-    assert simulated(one, learning_rate=50.0, num_samples=4000, num_replicas=37).diverged.all()
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import sgdtheory as st
 from sgdtheory.simulation.dynamics import Draw, Spectrum
 from sgdtheory.simulation.explicit import ROWS, Explicit
 from sgdtheory.simulation.laws import Gaussian
@@ -44,12 +43,3 @@ def test_mean_and_variance_of_a_step(batch):
     assert np.abs(standard_score(deviation**2, variance)).max() < normal_limit(6)
     fewer = variance * batch / (batch + 1 + batch // 3)  # negative control: the padding of a slice counted as data
     assert np.abs(standard_score(deviation**2, fewer)).max() > 6
-
-
-def test_final_risks_have_the_law_of_numpy_batches():
-    problem = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.5)
-    settings = {"batch_size": 3, "learning_rate": 0.4}
-    dense = numpy_sgd.risks(np.random.default_rng(0), problem, **settings, num_steps=20, num_replicas=6000)
-    found = st.simulate(jax.random.key(0), problem, **settings, num_samples=60, num_replicas=6000, sampler="explicit")
-    columns = np.column_stack([found.excess_risk, found.last_iterate_risk])
-    assert two_sample_p(columns, np.column_stack(dense)) > FALSE_ALARM
