@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import inspect
 import textwrap
 import types
@@ -73,6 +74,7 @@ def flags_of(kind: type, defaults: Mapping[str, Any]) -> list[Flag]:
     return sorted(found, key=lambda flag: order.index(flag.group) if flag.group in order else len(order))
 
 
+@functools.cache  # it reads the source of the class
 def field_texts(kind: type) -> dict[str, str]:
     """Field → the sentence below it, of the class and of those that it extends; or as its FLAG_TEXTS has it.
 

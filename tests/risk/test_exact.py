@@ -19,7 +19,7 @@ def risk_after(problem, batch, rate, steps):
     return st.excess_risk(problem, batch_size=batch, learning_rate=rate, num_samples=float(steps) * batch)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", [*range(30), *map(slow, range(30, 60))])
 def test_against_80_digits(seed):
     case = random_case(np.random.default_rng(seed))
     found = risk_after(case.problem, case.batch_size, case.learning_rate, case.num_steps)
@@ -30,7 +30,7 @@ def test_against_80_digits(seed):
     assert oracle.relative_error(found.variance, exact[1]) < TOLERANCE
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*range(8), *map(slow, range(8, 25))])
 @pytest.mark.parametrize("num_steps", [2, 3, THRESHOLDS.few_steps, THRESHOLDS.few_steps + 1, THRESHOLDS.few_steps + 2])
 def test_few_steps_against_80_digits(seed, num_steps):
     """Both sides of the switch between the two evaluations, with one n even and one odd on the contour's side."""
@@ -59,7 +59,7 @@ def test_what_searches_allow_is_kept(tolerance):
     assert 1e-6 * tolerance < max(worst) < tolerance
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(20), *map(slow, range(20, 40))])
 def test_beyond_the_stability_edge_against_80_digits(seed):
     case = random_case(np.random.default_rng(2000 + seed), largest_steps=1e5, unstable=True)
     found = risk_after(case.problem, case.batch_size, case.learning_rate, case.num_steps)

@@ -8,6 +8,7 @@ import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.risk import THRESHOLDS, iterate_moments
 from tests import oracle
+from tests.marks import slow
 from tests.random_problems import random_case
 from tests.scaled import SCALES, Scaled
 
@@ -67,7 +68,7 @@ def test_finite_problems_against_the_recursion(seed):
     np.testing.assert_allclose(moments(problem, batch, rate, steps), expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(15), *map(slow, range(15, 40))])
 def test_random_cases_in_many_digits(seed):
     """Spectra over 12 decades, B to 1e6, n to 1e12, γ from 1e-8 to 0.999 of the edge; label noise of variance 1."""
     case = random_case(np.random.default_rng(3000 + seed))
@@ -79,7 +80,7 @@ def test_random_cases_in_many_digits(seed):
         assert oracle.relative_error(value, reference) < 1e-10
 
 
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", [*range(6), *map(slow, range(6, 15))])
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_few_steps_in_many_digits(seed, noise):
     """Up to 40 steps on both sides of the switch of methods, stable or not."""
