@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.risk.solvers import renewal, transforms
 from tests import oracle, together
 from tests.marks import half, slow
 
@@ -126,6 +127,22 @@ def test_large_steps_that_overshoot(average, share):
 def test_beyond_the_edge_it_grows(average):
     rate = 1.02 * float(st.max_stable_learning_rate(PROBLEM, batch_size=2))
     assert max(relative_errors(st.Algorithm(average=average), 2, rate, 2000)) < 1e-8
+
+
+@pytest.mark.parametrize("average", AVERAGES, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("method", [METHODS[0], METHODS[2]], ids=str)
+def test_settings_in_small_portions_are_each_alone(method, average, monkeypatch):
+    """Growing and decaying ones in one call."""
+    algorithm = st.Algorithm(method, average=average)
+    edge = float(st.max_stable_learning_rate(PROBLEM, batch_size=4, algorithm=st.Algorithm(method)))
+    rates = edge * np.array([0.1, 1.01, 0.5, 0.9, 1.02])
+    setting = {"batch_size": 4, "num_samples": 3600, "algorithm": algorithm}
+    alone = [st.excess_risk(PROBLEM, learning_rate=rate, **setting) for rate in rates]
+    for solver in (renewal, transforms):
+        monkeypatch.setattr(solver, "NUMBERS_AT_ONCE", 8)
+    found = st.excess_risk(PROBLEM, learning_rate=rates, **setting)
+    np.testing.assert_allclose(found.bias, [each.bias for each in alone], rtol=1e-10)
+    np.testing.assert_allclose(found.variance, [each.variance for each in alone], rtol=1e-10)
 
 
 def test_an_average_of_all_is_the_default_in_closed_form():
