@@ -209,3 +209,20 @@ def test_moments_grow_beyond_the_threshold_alone(method):
     )
     assert below[1] == pytest.approx(below[0], rel=1e-6)
     assert above[1] > 10 * above[0] or np.isinf(above[1])
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("schedule", "average"), [("cosine", "last"), ("constant", "uniform")])
+def test_the_best_learning_rate_is_that_of_a_scan(method, schedule, average):
+    """No learning rate of a grid has less risk, and one has hardly more; twice the best one has more."""
+    algorithm = algorithm_of(method, schedule, average)
+    if not algorithm.linear:
+        pytest.skip("nonlinear methods are searched in tests/critical: Adam's functions take minutes here")
+    setting = {"batch_size": BATCH, "num_samples": 60 * BATCH * (algorithm.workers if algorithm.linear else 1)}
+    best = st.optimal_learning_rate(FLAT, **setting, algorithm=algorithm)
+    rates = best.learning_rate * np.append(np.geomspace(1e-3, 30, 120), np.linspace(0.9, 1.1, 21))
+    risks = st.excess_risk(FLAT, **setting, learning_rate=rates, algorithm=algorithm).total
+    least = np.nanmin(risks)
+    assert least * (1 - 2e-3) <= best.risk <= least * (1 + 1e-6)
+    twice = st.excess_risk(FLAT, **setting, learning_rate=2 * best.learning_rate, algorithm=algorithm).total
+    assert not twice < 1.001 * best.risk
