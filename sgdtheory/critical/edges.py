@@ -86,9 +86,10 @@ class DivergingRates:
     """The γ at which the risk of n steps exceeds `DIVERGED` times the initial risk: the end of the range of γ.
 
     For algorithms without a stability threshold, such as those whose coefficients change with the step: what is stable
-    in the first step says nothing of later ones. γ is doubled from 1/λ_1, or halved where runs have diverged there, at
-    the next power of two of B and at both powers of two about n, so that few runs serve many settings. A larger batch
-    never hurts, so that no end is too small for that. Where steps resonate the end is refined at B and n themselves.
+    in the first step says nothing of later ones. γ is doubled or halved from the end of a setting nearby, at first from
+    1/λ_1, at the next power of two of B and at both powers of two about n, so that few runs serve many settings. A
+    larger batch never hurts, so that no end is too small for that. Where steps resonate the end is refined at B and n
+    themselves.
 
     Args:
         risk: the exact risk of B, γ and n.
@@ -137,12 +138,24 @@ class DivergingRates:
     def _exponents(self, sizes: np.ndarray, numbers: np.ndarray) -> np.ndarray:
         keys = list(zip(sizes.tolist(), numbers.tolist(), strict=True))
         if new := [key for key in dict.fromkeys(keys) if key not in self.exponents]:
-            self.exponents.update(zip(new, self._climb(*np.array(new).T).tolist(), strict=True))
+            begin = np.array([self._nearest_exponent(key) for key in new])
+            batch, number = np.array(new).T
+            self.exponents.update(zip(new, self._climb(batch, number, begin).tolist(), strict=True))
         return np.array([self.exponents[key] for key in keys])
 
-    def _climb(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
-        """Return the (P,) first k ≤ `LARGEST_EXPONENT` with which 2^k/λ_1 has diverged, where 2^(k − 1)/λ_1 has not."""
-        exponent = np.zeros(batch.size, dtype=int)
+    def _nearest_exponent(self, key: tuple[float, float]) -> int:
+        """Return the exponent of the known setting nearest to a new one in log B and log n; 0 if none is known."""
+        if not self.exponents:
+            return 0
+        away = np.abs(np.log(np.array(list(self.exponents)) / key)).max(1)
+        return list(self.exponents.values())[int(away.argmin())]
+
+    def _climb(self, batch: np.ndarray, steps: np.ndarray, begin: np.ndarray) -> np.ndarray:
+        """Return the (P,) k ≤ `LARGEST_EXPONENT` with which 2^k/λ_1 has diverged, where 2^(k − 1)/λ_1 has not.
+
+        The search begins at `begin`, (P,), and goes up or down.
+        """
+        exponent = begin.copy()
         down = self._diverged(batch, self.unit * 2.0**exponent, steps)
         step = np.where(down, -1, 1)
         open_ = np.arange(batch.size)
