@@ -9,8 +9,8 @@ from sgdtheory.critical.tuned_risk import TunedRisk
 WINDOW_FROM = 64.0
 # where nearby means n and B within this factor,
 NEARBY = 1.5
-# and the window is wider on both sides by this one: a basin of (B, n) moves by less than n and B.
-WIDER = 2.0
+# and the window is wider on both sides by this power of their ratio: a basin of (B, n) moves by less than n and B.
+WIDER = 1.7
 
 
 class LeastRisk:
@@ -67,6 +67,7 @@ class LeastRisk:
             away = np.where(self.found.low > 0, away, np.inf)
             nearest = away.argmin(1)
             near = (away.min(1) < np.log(NEARBY)) & (steps > WINDOW_FROM)
-            low[near] = self.found.low[nearest[near]] / WIDER
-            high[near] = self.found.high[nearest[near]] * WIDER
+            wider = np.exp(WIDER * away.min(1)[near])
+            low[near] = self.found.low[nearest[near]] / wider
+            high[near] = self.found.high[nearest[near]] * wider
         return low, high
