@@ -106,10 +106,6 @@ class TunedRisk:
 
     def risk(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
         """Exact Δ for γ up to the edge or a little, of order 1/n, beyond; sooner with a relative error allowed."""
-        return self.parts(batch, rate, steps, tolerance).sum(0)
-
-    def parts(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> np.ndarray:
-        """(2, …) bias and variance of `risk`."""
         found = run_risks(
             self.problem,
             self.algorithm,
@@ -121,9 +117,9 @@ class TunedRisk:
             estimate=False,
             stable=self.algorithm.steady,  # up to the edge
             compiled_from=self._compiled_from,
+            summed=True,
         )
-        parts = np.reshape(found.parts, (2, *batch.shape))
-        return np.minimum(parts, self._largest)
+        return np.minimum(found.parts.sum(0).reshape(batch.shape), self._largest)
 
     def edge(self, batch: np.ndarray, steps: np.ndarray) -> np.ndarray:
         """The end of the range of γ: the largest stable one.

@@ -59,6 +59,7 @@ class Request(NamedTuple):
         estimate: whether errors are bounded, which takes about as long again where they are not 0.
         stable: whether no second moment is known to grow by more than e in n steps, which spares a search.
         compiled_from: so many single steps or more are taken in a compiled loop, which a first call has to compile.
+        summed: whether the sum of both parts is enough, which takes less time: the bias may hold all of it.
     """
 
     problem: AbstractProblem
@@ -71,6 +72,7 @@ class Request(NamedTuple):
     estimate: bool = True
     stable: bool = False
     compiled_from: float = COMPILED_FROM
+    summed: bool = False
 
     def courses(self) -> list[Course]:
         """Return the S runs."""
@@ -167,7 +169,7 @@ def _exact(
 def _segments(request: Request) -> RunRisks:
     """Return the risks of other linear methods, from segment to segment."""
     resolution = resolution_within(request.tolerance)
-    options = request.compiled_from, request.estimate, request.stable
+    options = request.compiled_from, request.estimate, request.stable, request.summed
     return RunRisks(*segmented_risks(request.problem, request.courses(), resolution, *options))
 
 

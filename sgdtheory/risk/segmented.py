@@ -59,6 +59,7 @@ def segmented_risks(
     compiled_from: float,
     estimate: bool,
     stable: bool,
+    summed: bool,
 ) -> SegmentedRisks:
     """Return the risks of S runs of one linear algorithm at their ends.
 
@@ -69,12 +70,13 @@ def segmented_risks(
         compiled_from: so many single steps or more are taken in a compiled loop.
         estimate: whether errors are bounded; they are 0 otherwise.
         stable: whether no second moment grows by more than e in a run, which spares a search.
+        summed: whether the sum of both parts is enough, as in `Setup`.
     """
     number = len(courses)
     result = SegmentedRisks(np.empty((2, number)), np.zeros(number), np.zeros(number, dtype=bool))
     for indices, by_steps in _batches_of_runs(problem, courses, resolution, compiled_from):
         group = [courses[index] for index in indices]
-        run_ends = _run_to_ends(problem, group, resolution, compiled_from, by_steps, stable)
+        run_ends = _run_to_ends(problem, group, resolution, compiled_from, by_steps, stable, summed)
         result.parts[:, indices], lost = _risks(problem, run_ends, group)
         result.approximated[indices] = run_ends.approximated
         if estimate:
@@ -90,12 +92,13 @@ def segments_of_runs(
     stops: Sequence[float] = (),
     stable: bool = False,
     modes: Modes | None = None,
+    summed: bool = False,
 ) -> list[Segment]:
     """Return the segments of S runs of one algorithm, the same number for each; a single run may have stops inside."""
     assert len(courses) == 1 or not stops, "points are those of a single run"
     runs = Runs.of(courses)
     modes = modes or _modes(problem, courses, resolution)
-    setup = Setup(modes, problem.noise_variance, resolution, compiled_from, stable)
+    setup = Setup(modes, problem.noise_variance, resolution, compiled_from, stable, summed)
     begins = runs.first_averaged
     result = []
     averaging = False
@@ -159,12 +162,15 @@ def _run_to_ends(
     compiled_from: float,
     by_steps: bool = False,
     stable: bool = False,
+    summed: bool = False,
     panel_start: PanelStart | None = None,
 ) -> RunEnds:
     """Propagate S runs with the same number of segments to their ends, from the start or from where panels begin."""
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         modes = panel_start and panel_start.modes
-        segments = segments_of_runs(problem, courses, resolution, compiled_from, stable=stable, modes=modes)
+        segments = segments_of_runs(
+            problem, courses, resolution, compiled_from, stable=stable, modes=modes, summed=summed
+        )
         signal = float(segments[0].setup.modes.signal.sum())
         done = initial_state(segments)
         if panel_start is not None:

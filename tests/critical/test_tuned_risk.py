@@ -83,7 +83,7 @@ def test_a_batch_schedule_may_be_zero_somewhere():
 def test_risks_are_at_most_huge():
     """Where a peak beyond the edge diverges; and exact unless an error is allowed."""
     tuned = TunedRisk(PROBLEM, st.Algorithm(schedule=st.Cosine(), average=LAST))
-    assert tuned.parts(*one(1, 50, 3000)).max() == pytest.approx(1e9 * PROBLEM.initial_risk, rel=1e-12)
+    assert tuned.risk(*one(1, 50, 3000)).max() == pytest.approx(1e9 * PROBLEM.initial_risk, rel=1e-12)
     assert np.isfinite(tuned.risk(*one(1, 50, 3000))).all()
     exact = st.excess_risk(PROBLEM, batch_size=4, learning_rate=0.3, num_samples=1200, algorithm=tuned.algorithm)
     assert tuned.risk(*one(4, 0.3, 300))[0] == pytest.approx(exact.total, rel=1e-9)

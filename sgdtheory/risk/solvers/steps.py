@@ -12,7 +12,7 @@ import numpy as np
 
 from sgdtheory.problems import Modes
 from sgdtheory.risk.systems.moments import Moments, Steps, at_runs, ends
-from sgdtheory.risk.systems.one_step import StepMaps, nested, stacked, step, step_maps
+from sgdtheory.risk.systems.one_step import APART, StepMaps, nested, stacked, step, step_maps
 from sgdtheory.risk.systems.runs import Propagated, Segment, propagated
 from sgdtheory.risk.thresholds import THRESHOLDS
 
@@ -103,11 +103,13 @@ def _all_steps(moments: Moments, segment: Segment) -> Moments:
     order = np.argsort(-segment.steps, kind="stable")
     segment = segment.select(order)
     state = at_runs(moments, order)
+    if segment.setup.summed:
+        state = _summed(state, segment.setup.noise_variance)
     lengths = segment.steps
     at_once = STEPS_AT_ONCE if lengths[0] > FEW_AT_ONCE else FEW_AT_ONCE
     if segment.runs.algorithm.constant:
         maps = step_maps(segment.step(), segment.setup.modes.eigenvalue)
-        return at_runs(_advanced(state, maps, lengths.astype(int), segment), np.argsort(order))
+        return at_runs(_apart(_advanced(state, maps, lengths.astype(int), segment)), np.argsort(order))
     for begin in np.arange(0, lengths[0], at_once):
         counts = np.minimum(lengths[lengths > begin] - begin, at_once).astype(int)
         indices = np.arange(counts.size)
@@ -115,7 +117,21 @@ def _all_steps(moments: Moments, segment: Segment) -> Moments:
         ended = _advanced(Moments(*(each[:, : counts.size] for each in state)), table, counts, segment)
         for values, new in zip(state, ended, strict=True):
             values[:, : counts.size] = new
-    return at_runs(state, np.argsort(order))
+    return at_runs(_apart(state), np.argsort(order))
+
+
+def _summed(moments: Moments, noise_variance: float) -> Moments:
+    """Return one copy of the moments, those of the bias and σ² times those of the variance, which steps add alike."""
+    if noise_variance == 0:  # times inf it would be no number
+        return Moments(*(each[:1] for each in moments))
+    return Moments(*(each[:1] + noise_variance * each[1:] for each in moments))
+
+
+def _apart(moments: Moments) -> Moments:
+    """Return two copies of the moments: a single one is the first, and nothing finite is left for the second."""
+    if moments.square.shape[0] == 2:
+        return moments
+    return Moments(*(np.concatenate([each, np.where(np.isfinite(each), 0.0, each)]) for each in moments))
 
 
 def _advanced(state: Moments, steps: Steps | StepMaps, counts: np.ndarray, segment: Segment) -> Moments:
@@ -125,10 +141,13 @@ def _advanced(state: Moments, steps: Steps | StepMaps, counts: np.ndarray, segme
     """
     modes = segment.setup.modes
     kind = tuple(segment.runs.output.tolist()), segment.keeping is not None
+    noise = np.array([[segment.setup.noise_variance]]) if segment.setup.summed else APART
     if segment.steps[0] >= segment.setup.compiled_from:
         lanes = [slice(begin, begin + LANES[-1]) for begin in range(0, counts.size, LANES[-1])]
         parts = [Moments(*(each[:, some] for each in state)) for some in lanes]
-        ended = [_compiled(part, steps, counts, some, modes, kind) for part, some in zip(parts, lanes, strict=True)]
+        ended = [
+            _compiled(part, steps, counts, some, modes, noise, kind) for part, some in zip(parts, lanes, strict=True)
+        ]
         return Moments(*(np.concatenate(each, axis=1) for each in zip(*ended, strict=True)))
 
     def maps_of(begin: int, end: int, running: int) -> Iterator[StepMaps]:
@@ -141,7 +160,7 @@ def _advanced(state: Moments, steps: Steps | StepMaps, counts: np.ndarray, segme
             rows = slice(first, min(first + portion, end))
             yield from step_maps(Steps(*(each[rows, :running] for each in steps)), modes.eigenvalue).each()
 
-    return stacked(_plain(nested(state), maps_of, counts, modes, *kind))
+    return stacked(_plain(nested(state), maps_of, counts, modes, noise, *kind))
 
 
 def _plain(
@@ -149,6 +168,7 @@ def _plain(
     maps_of: Callable[[int, int, int], Iterator[StepMaps]],
     counts: np.ndarray,
     modes: Modes,
+    noise: np.ndarray,
     output: tuple[float, ...],
     averaged: bool,
 ) -> Moments:
@@ -158,7 +178,7 @@ def _plain(
     running = counts.size
     for count in np.unique(counts).tolist():
         for maps in maps_of(done, count, running):
-            state = step(state, maps, modes, output, averaged)
+            state = step(state, maps, modes, output, averaged, noise=noise)
         done = count
         left = int((counts > count).sum())
         ended.append(_settings(state, slice(left, running)))
@@ -187,7 +207,13 @@ def _joined(parts: list[Moments]) -> Moments:
 
 
 def _compiled(
-    state: Moments, steps: Steps | StepMaps, counts: np.ndarray, some: slice, modes: Modes, kind: tuple[Any, bool]
+    state: Moments,
+    steps: Steps | StepMaps,
+    counts: np.ndarray,
+    some: slice,
+    modes: Modes,
+    noise: np.ndarray,
+    kind: tuple[Any, bool],
 ) -> Moments:
     """Return the state of some settings after their steps in one loop of JAX, in float64."""
     counts = counts[some]
@@ -201,7 +227,7 @@ def _compiled(
         missing = [(0, room - counts[0]), (0, filled.lanes - counts.size)]
         rows = Steps(*(np.pad(each, missing + [(0, 0)] * (each.ndim - 2)) for each in table))
     counts = np.pad(counts, (0, filled.lanes - counts.size))
-    return stacked(filled.run(_loop(*kind, alike), nested(state), rows, modes, counts))
+    return stacked(filled.run(_loop(*kind, alike), nested(state), rows, modes, counts, noise))
 
 
 class Filled(NamedTuple):
@@ -229,7 +255,7 @@ class Filled(NamedTuple):
 
         return jax.tree.map(filled, values)
 
-    def run(self, loop: Any, state: Any, steps: Any, modes: Modes, number: Any) -> Moments:
+    def run(self, loop: Any, state: Any, steps: Any, modes: Modes, *numbers: Any) -> Moments:
         """Return the state after a compiled loop."""
         import jax
 
@@ -237,7 +263,7 @@ class Filled(NamedTuple):
         begin = Moments(self.wide(state.own), self.wide(state.cross), square)
         room = self.width - self.size
         wide_modes = tuple(each if each is None else np.pad(each, (0, room)) for each in vars(modes).values())
-        ended = loop(begin, steps, wide_modes, number)
+        ended = loop(begin, steps, wide_modes, *numbers)
         cut = (slice(None), slice(self.settings), slice(self.size))
         own, cross = jax.tree.map(lambda values: values[cut], (ended.own, ended.cross))
         return Moments(own, cross, ended.square[cut[:2]])
@@ -249,7 +275,7 @@ def _loop(output: tuple[float, ...], averaged: bool, alike: bool) -> Any:
     import jax
     import jax.numpy as jnp
 
-    def run(begin: Any, rows: Any, modes: Any, counts: Any) -> Any:
+    def run(begin: Any, rows: Any, modes: Any, counts: Any, noise: Any) -> Any:
         weighted = Modes(*modes)
 
         def maps_of(number: Any) -> StepMaps:
@@ -263,7 +289,7 @@ def _loop(output: tuple[float, ...], averaged: bool, alike: bool) -> Any:
             def kept(old: Any, new: Any) -> Any:
                 return jnp.where(going_on[:, None] if old.ndim > 2 else going_on, new, old)
 
-            return jax.tree.map(kept, state, step(state, maps_of(number), weighted, output, averaged, jnp))
+            return jax.tree.map(kept, state, step(state, maps_of(number), weighted, output, averaged, jnp, noise))
 
         return jax.lax.fori_loop(0, counts.max(), one, begin)
 

@@ -97,25 +97,36 @@ def step_maps(steps: Steps, eigenvalue: Any, compiled: bool = False) -> StepMaps
     return StepMaps(transfers, forces, views, A, 1 - forgetting[..., None], weight[..., None])
 
 
+# The noise that drives the two copies of the moments: bias and variance are apart, the variance in units of σ².
+APART = np.array([[0.0], [1.0]])
+
+
 def step(
-    moments: Moments, maps: StepMaps, modes: Modes, output: tuple[float, ...], averaged: bool, xp: Any = np
+    moments: Moments,
+    maps: StepMaps,
+    modes: Modes,
+    output: tuple[float, ...],
+    averaged: bool,
+    xp: Any = np,
+    noise: Any = APART,
 ) -> Moments:
     """Take one step of S settings at once.
 
     Args:
-        moments: own[a] and cross[i], (2, S, K) each, in tuples; square (2, S).
+        moments: own[a] and cross[i], (2, S, K) each, in tuples; square (2, S). Or 1 instead of 2, see `noise`.
         maps: of the step.
         modes: their multiplicity, (K,), and what of their moments the gradients' noise sees.
         output: o.
         averaged: whether an average is kept.
         xp: numpy or jax.numpy.
+        noise: (2, 1) or (1, 1) variances of the labels' noise in each copy of the moments.
     """
     own, cross, square = moments
     seen = _total(map(_times, maps.seen, own))
     if seen is None:
         seen = xp.zeros_like(own[0])
     felt = (seen if modes.trained is None else modes.trained * seen).sum(-1)
-    drive = modes.multiplicity * (felt + xp.asarray([[0.0], [1.0]]))[..., None]
+    drive = modes.multiplicity * (felt + xp.asarray(noise))[..., None]
     if maps.transfer is None:
         moved = _congruent(own, maps.propagator)
         drive = drive + seen

@@ -153,6 +153,8 @@ class Setup(NamedTuple):
         resolution: of smooth segments.
         compiled_from: so many single steps or more are taken in a compiled loop, which a first call has to compile.
         stable: whether no second moments grow by more than e in a segment with constant steps.
+        summed: whether steps may add the variance to the bias, which takes half the time: σ² times its moments are
+            then in the first copy, whose sum with σ² times the second is the risk as before.
     """
 
     modes: Modes
@@ -160,6 +162,7 @@ class Setup(NamedTuple):
     resolution: Resolution
     compiled_from: float
     stable: bool = False
+    summed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
