@@ -76,6 +76,9 @@ class RateSearch:
         resonant: (P,) whether the risk may have features as narrow as 1/n of the edge.
         steepest: the largest slope of log Δ against x that is reckoned with.
         finest: an interval this narrow hides no minimum.
+        rough_rounds: in how many rounds minima are looked for with the errors of the grid. An error ε that changes with
+            γ within a bracket's width h moves a minimum of curvature c by ε/hc, and adds ε²/2h²c to its log risk: 1e-9
+            where it is as large as allowed. The rounds that follow are exact, for minima that errors hide.
 
     Attributes:
         pair, position: (G,) the grid, sorted by pair and position.
@@ -91,6 +94,7 @@ class RateSearch:
         resonant: np.ndarray,
         steepest: float,
         finest: float,
+        rough_rounds: int = 0,
     ) -> None:
         self.risk = risk
         self.edge = edge
@@ -101,6 +105,7 @@ class RateSearch:
         self.resonant = resonant
         self.steepest = steepest
         self.finest = finest
+        self.rough_rounds = rough_rounds
         self.pair: np.ndarray = np.empty(0, dtype=int)
         self.position: np.ndarray = np.empty(0)
         self.value: np.ndarray = np.empty(0)
@@ -234,7 +239,7 @@ class RateSearch:
 
     def refine(self, log_goal: float, settled: float) -> None:
         """Try the lowest points of quartics about each minimum until these predict what is found there."""
-        for _ in range(MOST_ROUNDS):
+        for number in range(MOST_ROUNDS):
             k = self.minima()
             last = self._ends()[self.pair[k]]
             triple = np.array([k - 1, k, np.minimum(k + 1, last)])
@@ -248,7 +253,8 @@ class RateSearch:
             wanted = promising | (self._missed(curve, triple) > allowed)
             if not wanted.any():
                 break
-            self._try(curve.select(wanted), triple[:, wanted], promising[wanted])
+            error = GRID_ERROR if number < self.rough_rounds else 0.0
+            self._try(curve.select(wanted), triple[:, wanted], promising[wanted], error)
 
     def _missed(self, curve: Quartics, triple: np.ndarray) -> np.ndarray:
         """Return how much lower log Δ may be than quartics are at the least, by the tests of them.
@@ -260,7 +266,7 @@ class RateSearch:
             curved = np.where(curve.bend > 0, off**2 / (2 * curve.bend), np.inf)
         return np.where(off < SLOPE_DOUBT * curve.outwards, 0.0, np.fmin(off * curve.unit, curved))
 
-    def _try(self, curve: Quartics, triple: np.ndarray, promising: np.ndarray) -> None:
+    def _try(self, curve: Quartics, triple: np.ndarray, promising: np.ndarray, error: float) -> None:
         """Compute the risk where quartics are lowest, and keep by how much their slopes were off.
 
         A quartic is right at its own points: where it is lowest at one, it is tested a little beside it.
@@ -274,11 +280,11 @@ class RateSearch:
         away = np.abs(position - self.position[triple]).min(0)
         # Earlier tests were of quartics that no longer stand.
         self.slope_error[triple] = np.inf
-        self._make_exact(k[~promising & (self.error[k] > 0)])
+        self._make_exact(k[~promising & (self.error[k] > error)])
         # Where a wall follows a slope, polynomials creep up to it: its side of the bracket is narrowed as well.
         wall = self._in_wide_side(triple)
         wide = ~np.isnan(wall[0])
-        self.add(np.append(pair, np.tile(pair[wide], 2)), np.append(position, wall[:, wide]), 0.0)
+        self.add(np.append(pair, np.tile(pair[wide], 2)), np.append(position, wall[:, wide]), error)
         there = self._index(pair, position)
         self.slope_error[there] = np.abs(self.value[there] - predicted) / np.maximum(away, SAME_POSITION)
 
