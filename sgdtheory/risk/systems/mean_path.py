@@ -81,11 +81,15 @@ def _in_closed_form(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarr
     returned = average.returned(num_steps, num_steps)
     result: Any = 0.0
     for share, mu in shares:
+        if returned.iterate:
+            result = result + share * returned.iterate * _power(mu, num_steps)
+        if not returned.total:
+            continue
         apart = kept - mu
         same = np.abs(apart) * long < SAME
         geometric = (kept**long - _power(mu, long)) / np.where(same, 1.0, apart)
         held = average.weight(num_steps) * _power(mu, begun) * np.where(same, long * kept ** (long - 1), geometric)
-        result = result + share * (returned.iterate * _power(mu, num_steps) + returned.total * held)
+        result = result + share * returned.total * held
     if average.starts_at_iterate():
         result = result + returned.total * first * kept**num_steps
     return np.real(result)
