@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 from sgdtheory.algorithms import Lion, SignSGD
-from sgdtheory.risk.mean_field.chi import NODES, chi_rules
+from sgdtheory.risk.mean_field.chi import chi_rules
 from sgdtheory.risk.mean_field.closure import MOST_SATURATION, Closure, shares
 from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 from sgdtheory.risk.mean_field.field import (
@@ -30,21 +30,48 @@ from sgdtheory.risk.mean_field.field import (
     Move,
     followed_variance,
 )
-from sgdtheory.risk.mean_field.signs import SignField
+from sgdtheory.risk.mean_field.signs import GaussianAtNodes, SignField, mean_signs
 
-FORGOTTEN = 1e-6  # Older gradients that weigh less than this share of the first one in m are left out of the slopes.
-MOST_STEPS = 1000  # Later steps take the slope of this one: with as many gradients c is as good as Gaussian.
-FREQUENCIES = np.exp(np.arange(-16.0, 9.0, 0.06))  # ω of the characteristic function: its integral is right to 1e-5.
-# Signs that correlate less are left out: arcsin ρ − ρ is ρ³/6, and the sum then right to 1e-8.
+# Gradients that weigh less than this share of the newest one in m are left out of the slopes at u = 0. With 1e-4 risks
+# change by 5e-6, with 1e-8 by 5e-8.
+FORGOTTEN = 1e-6
+# The slopes of later steps are those of this step, when so many gradients make c Gaussian. Half as many steps change
+# risks by 7e-6, twice as many by 4e-9.
+LATEST_SLOPE = 1000
+# The integral over frequencies ω of the characteristic function is a trapezoidal sum over log ω on this grid. Twice the
+# spacing changes risks by 4e-8. A grid from −12 to 7 changes them by 2e-5.
+FREQUENCIES = np.exp(np.arange(-16.0, 9.0, 0.06))
+# Lags h with β₂^h below this are left out of the scatter. Since arcsin ρ − ρ is about ρ³/6, the sum is right to 1e-8. A
+# tenth or ten times as much changes risks by 4e-6, since the tabulated steps move.
 LEAST_CORRELATION = 1e-4
-DENSITY = 12  # Steps of the table per doubling: with half as many it is interpolated to 1e-3 instead of 3e-4.
-# Relative errors of the pull over what u is of c over what is not and over s B r/T_i; of the scatter over the fourth
-# moment of few samples, over the weight β₂^t of the first steps, and over the square of the mean sign. Larger factors
-# state larger errors. They were fitted to signs with momentum, of which they cover all but 1 of 358, and not to Lion.
-DOUBTS = 0.1, 0.05, 0.32, 0.1, 0.4
-ERROR = 4e-3  # Relative, of every risk: two deterministic steps whose signs are certain are up to 1.5% off.
-# B → nodes from there on of each of the two lengths in a correlation of signs: sums of them are right to 5e-3.
-PAIR_NODES = {0.0: 12, 4.0: 6, 16.0: 3}
+# The scatter is tabulated at this many steps a doubling and interpolated to 3e-4. Half as many change risks by 1e-4,
+# twice as many by 3e-5.
+STEPS_PER_DOUBLING = 12
+# Every risk has this relative error. Two deterministic steps whose signs are certain are up to 1.5% off, and a single
+# direction with a short memory is off by about 0.5%.
+ERROR = 4e-3
+
+
+@dataclass(frozen=True)
+class MixtureErrorFactors:
+    """Factors of the stated error of signs with a memory. Larger factors state larger errors.
+
+    They are fitted to simulations of signSGD with momentum, of which the stated errors cover all but 1 of 358. Lion
+    takes the same factors.
+
+    Attributes:
+        memory: error of the pull over the share of u in the variance of c times its ratio to the rest.
+        saturation: error of the pull over s B r/T_i.
+        peakedness: error of the scatter over the excess kurtosis of a memory of few samples.
+        beginning: error of the scatter over the weight β₂^t of the start.
+        crossing: error of the scatter over the square of the mean sign.
+    """
+
+    memory: float = 0.1
+    saturation: float = 0.05
+    peakedness: float = 0.32
+    beginning: float = 0.1
+    crossing: float = 0.4
 
 
 def field_of_signs(method: SignSGD) -> Field:
@@ -58,7 +85,12 @@ def field_of_lion(method: Lion) -> Field:
 
 
 class Mixture(NamedTuple):
-    """The weights p_0, p_1, … in c of the newest gradient and of those before it."""
+    """Weights p_0, p_1, … in c of the newest gradient and of the gradients before it.
+
+    Attributes:
+        beta1: β₁.
+        beta2: β₂.
+    """
 
     beta1: float
     beta2: float
@@ -83,49 +115,53 @@ class Mixture(NamedTuple):
         return first**power * (1 - self.beta2 ** (power * number)) / (1 - self.beta2**power)
 
 
-def sign_gain(mixture: Mixture, number: np.ndarray, batch: np.ndarray) -> np.ndarray:
-    """Return the exact slope of E sign(c) at u = 0 over the closure's, (P,), at steps from 0 on; u the same in all.
+def newest_lengths(mixture: Mixture, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes and weights (P, M) of the length x of the newest gradient.
 
-    The characteristic function of c is `Π_k (1 + ω²p_k²/B)^{−B/2}` in units of the gradient's noise, and
+    If c is a memory, the newest gradient is one of many, and its length counts as 1.
+    """
+    if mixture.is_memory:
+        return np.ones((batch.size, 1)), np.ones((batch.size, 1))
+    rule = chi_rules(batch)
+    return rule.node / np.sqrt(batch)[:, None], rule.weight
+
+
+def sign_gain(mixture: Mixture, number: np.ndarray, batch: np.ndarray) -> np.ndarray:
+    """Return the exact slope of E sign(c) at u = 0 over the closure's slope, (P,), at steps from 0 on.
+
+    u is the same in all steps. The characteristic function of c is `Π_k (1 + ω²p_k²/B)^{−B/2}` in units of the
+    gradient's noise, and
 
         ∂E sign(c)/∂u = (2/π) ∫_0^∞ Σ_k p_k (1 + ω² p_k²/B)^{−1} Π_j (1 + ω² p_j²/B)^{−B/2} dω.
 
     The closure takes older gradients for Gaussian: `√(2/π) E_x (p_0x² + Σ_k p_k)/√(p_0²x² + Σ_k p_k²)`.
     """
-    tables = [_gains(mixture, size) for size in batch.tolist()]
+    tables = [_gain_table(mixture, size) for size in batch.tolist()]
     rows = np.minimum(number, tables[0].size - 1)
     return np.array([np.interp(row, np.arange(table.size), table) for row, table in zip(rows, tables, strict=True)])
 
 
 @lru_cache(maxsize=1024)
-def _gains(mixture: Mixture, batch: float) -> np.ndarray:
+def _gain_table(mixture: Mixture, batch: float) -> np.ndarray:
     """Return `sign_gain` after 1, 2, … steps at B."""
     longest = np.ceil(np.log(FORGOTTEN) / np.log(mixture.beta2)) if mixture.beta2 else 0.0
-    weights = mixture.weights(int(np.clip(longest, 2, MOST_STEPS)))[:, None] / mixture.newest
+    weights = mixture.weights(int(np.clip(longest, 2, LATEST_SLOPE)))[:, None] / mixture.newest
+    # The sums and products over gradients are cumulative: row t has the gradients of t + 1 steps.
     squares = (FREQUENCIES * weights) ** 2 / batch
     product = np.exp(-batch / 2 * np.cumsum(np.log1p(squares), axis=0))
     slopes = np.cumsum(weights / (1 + squares), axis=0) * FREQUENCIES * product
     exact = 2 / np.pi * np.log(FREQUENCIES[1] / FREQUENCIES[0]) * slopes.sum(axis=1)
-    lengths, shares = (each[0] for each in newest_lengths(mixture, np.array([batch])))
-    weighed = np.cumsum(weights, axis=0) + lengths**2 - 1
-    scattered = np.cumsum(weights**2, axis=0) + lengths**2 - 1
-    return exact / (np.sqrt(2 / np.pi) * (weighed / np.sqrt(scattered)) @ shares)
-
-
-def newest_lengths(
-    mixture: Mixture, batch: np.ndarray, nodes: dict[float, int] = NODES
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes and weights (P, M) of x in the newest gradient: 1 where that is one of many in a memory."""
-    if mixture.is_memory:
-        return np.ones((batch.size, 1)), np.ones((batch.size, 1))
-    rule = chi_rules(batch, nodes)
-    return rule.node / np.sqrt(batch)[:, None], rule.weight
+    lengths, length_weights = (rule[0] for rule in newest_lengths(mixture, np.array([batch])))
+    mean = np.cumsum(weights, axis=0) + lengths**2 - 1
+    variance = np.cumsum(weights**2, axis=0) + lengths**2 - 1
+    return exact / (np.sqrt(2 / np.pi) * (mean / np.sqrt(variance)) @ length_weights)
 
 
 def correlated(mixture: Mixture, number: np.ndarray, batch: np.ndarray) -> np.ndarray:
-    """Return how many times more the rest of a sign scatters u at steps from 0 on than by itself, (P,).
+    """Return by what factor correlations in time increase the scatter of a sign's rest, (P,), at steps from 0 on.
 
-    Given the lengths x, h steps before (s = t − h), and x' of the newest gradients, noise of c has the correlation
+    The rest is the part of a sign that does not follow c linearly. Given the lengths x, h steps before (s = t − h), and
+    x' of the newest gradients, noise of c has the correlation
 
         ρ_h = (p_0 p_h x² + β₂^h O_s)/√((p_0² x² + O_s)(p_0² x'² + p_h² (x² − 1) + O_t)),
 
@@ -136,49 +172,53 @@ def correlated(mixture: Mixture, number: np.ndarray, batch: np.ndarray) -> np.nd
     so that the rest scatters `1 + 2 Σ_{h ≤ t} (E (2/π) arcsin ρ_h − L_h)/(1 − L_0)` times as much: with lengths of 1,
     `1 + 2 Σ_h (arcsin ρ_h − ρ_h)/(π/2 − 1)`.
     """
-    tables = [_correlated(mixture, size) for size in batch.tolist()]
-    return np.array([np.interp(place, *table) for place, table in zip(number, tables, strict=True)])
+    tables = [_correlated_table(mixture, size) for size in batch.tolist()]
+    return np.array([np.interp(step, *table) for step, table in zip(number, tables, strict=True)])
 
 
 @lru_cache(maxsize=1024)
-def _correlated(mixture: Mixture, batch: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the steps of a table, some a doubling, and its values."""
+def _correlated_table(mixture: Mixture, batch: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return `correlated` at B as a table: steps, and the values there."""
     beta2 = mixture.beta2
     last = max(np.ceil(np.log(LEAST_CORRELATION) / np.log(beta2)), 2.0) if beta2 else 2.0
-    steps = np.unique(np.append(0, np.round(np.geomspace(1, last, int(DENSITY * np.log2(last)) + 2))))
-    lengths, shares = (each[0] for each in newest_lengths(mixture, np.array([batch]), PAIR_NODES))
+    steps = np.unique(np.append(0, np.round(np.geomspace(1, last, int(STEPS_PER_DOUBLING * np.log2(last)) + 2))))
+    lengths, length_weights = (rule[0] for rule in newest_lengths(mixture, np.array([batch])))
     squares = lengths**2
-    every = np.arange(last + 1)
-    older = mixture.older(2, every)
-    spread = mixture.newest**2 * squares + older[:, None]  # (steps, lengths)
-    once, twice = ((squares**power / np.sqrt(spread)) @ shares for power in (0, 1))
+    older = mixture.older(2, np.arange(last + 1))
+    variance = mixture.newest**2 * squares + older[:, None]  # (steps, lengths)
+    by_zeroth, by_second = ((squares**power / np.sqrt(variance)) @ length_weights for power in (0, 1))  # A_0 and A_2
     table = np.ones(steps.size)
     for row, step in enumerate(steps.astype(int)):
         weights = mixture.weights(step + 1)[1:]
         before = step - np.arange(1, step + 1)
-        at_lag = mixture.newest * weights
-        kept = beta2 ** np.arange(1.0, step + 1) * older[before]
-        both = at_lag[:, None] * squares + kept[:, None]
-        again = (weights**2)[:, None] * (squares - 1)  # in c the earlier gradient has the length that it had
-        rho = (both / np.sqrt(spread[before]))[..., None] / np.sqrt(spread[step] + again[..., None])
-        signs = np.einsum("hxy,x,y->", np.arcsin(np.minimum(rho, 1.0)), shares, shares)
-        followed = ((at_lag * twice[before] + kept * once[before]) * once[step]).sum()
-        own = mixture.newest**2 * twice[step] ** 2 + older[step] * once[step] ** 2
-        table[row] += 2 * (signs - followed) / (np.pi / 2 - own)
+        by_newest = mixture.newest * weights
+        by_older = beta2 ** np.arange(1.0, step + 1) * older[before]
+        covariance = by_newest[:, None] * squares + by_older[:, None]
+        # In the later c the earlier gradient still has its own length x, which the variance O_t averages over.
+        excess = (weights**2)[:, None] * (squares - 1)
+        rho = (covariance / np.sqrt(variance[before]))[..., None] / np.sqrt(variance[step] + excess[..., None])
+        arcsines = np.einsum("hxy,x,y->", np.arcsin(np.minimum(rho, 1.0)), length_weights, length_weights)
+        explained = ((by_newest * by_second[before] + by_older * by_zeroth[before]) * by_zeroth[step]).sum()
+        own = mixture.newest**2 * by_second[step] ** 2 + older[step] * by_zeroth[step] ** 2
+        table[row] += 2 * (arcsines - explained) / (np.pi / 2 - own)
     return steps, table
 
 
 def fourth_moment(mixture: Mixture, number: np.ndarray) -> np.ndarray:
-    """Return Σ p_k⁴/(Σ p_k²)² at the steps t, without p_0 in the first sum where its length is not averaged over."""
+    """Return Σ p_k⁴/(Σ p_k²)² at the steps t.
+
+    The first sum leaves out p_0 if the length of the newest gradient is averaged over.
+    """
     first = mixture.newest**4 if mixture.is_memory else 0.0
     return (first + mixture.older(4, number)) / (mixture.newest**2 + mixture.older(2, number)) ** 2
 
 
 @dataclass(frozen=True)
 class LionField(MemoryField):
-    """`w ← w − γ sign(β₁m + (1 − β₁) g)`, coordinates = eigenvectors; m is Gaussian but for its slope at 0.
+    """Step of Lion, `w ← w − γ sign(β₁m + (1 − β₁) g)`, in coordinates that are the eigenvectors.
 
-    That takes a sum over many samples: with a short memory and small batches it is not close.
+    m is taken for Gaussian, except for the slope of the mean sign at 0. That is right for sums over many samples, and
+    wrong for short memories with small batches.
 
     Attributes:
         beta1: β₁, the weight of m.
@@ -188,6 +228,7 @@ class LionField(MemoryField):
     beta1: float
     momentum: float
     coupled_error = 0.1, 0.15
+    factors = MixtureErrorFactors()
 
     @property
     def mixture(self) -> Mixture:
@@ -195,82 +236,76 @@ class LionField(MemoryField):
         return Mixture(self.beta1, self.momentum)
 
     def error(self, steps: float, batch: float) -> float:
-        """The slope at 0 is exact, not the law of m: even one direction is off by some 0.5% then."""
+        """Return the relative error of every risk, which comes from the law of m away from u = 0."""
         return ERROR
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return `sign_gain` and `correlated`, (P, 1) each, and the lengths of the newest gradient."""
         mixture = self.mixture
-        gain, scatter = sign_gain(mixture, number, batch), correlated(mixture, number, batch)
+        gain = sign_gain(mixture, number, batch)
+        scatter = correlated(mixture, number, batch)
         return gain[:, None], scatter[:, None], *newest_lengths(mixture, batch)
 
     def added(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Added:
-        """`Var(G | u) = (T' + 2 E (u − ū)²)/B`, T' = T − E u² and ū the mean of u over the memory of m.
+        """Return the gradient as it enters m, `Var(G | u) = (T' + 2 E (u − ū)²)/B`.
 
-        The length x of a batch's residuals multiplies u in G, which for u = ū changes no sign. With `s = 1 − β₂^t`, the
-        sum of m's weights, `E ū = E m/s`, and of a replica's u the share Cov(u, m)/(s Var u) follows ū.
+        T' = T − E u², and ū is the mean of u over the memory of m. The length x of a batch's residuals multiplies u in
+        G, which for u = ū changes no sign. With `s = 1 − β₂^t`, the sum of m's weights, `E ū = E m/s`, and of a
+        replica's u the share Cov(u, m)/(s Var u) follows ū.
         """
         learns = ensemble.root > 0
         remembered = np.maximum(1 - self.momentum**known.number, TINY)
-        late = values[MEAN] - values[2] / remembered
+        lag = values[MEAN] - values[2] / remembered
         follows = np.clip(values[3] / np.maximum(remembered * values[VARIANCE], TINY), 0.0, 1.0)
-        own = np.where(learns, values[MEAN] ** 2 + values[VARIANCE], 0.0)
-        apart = np.minimum(late**2, own) + (1 - follows) * values[VARIANCE]
-        apart = np.where(known.number > 0, apart, 0.0)
-        noise = (1 - self.momentum) ** 2 * np.maximum(loss - own + 2 * apart, TINY) / known.batch
+        own = self._own(ensemble, values)
+        distance = np.minimum(lag**2, own) + (1 - follows) * values[VARIANCE]
+        distance = np.where(known.number > 0, distance, 0.0)  # the first step has no memory to differ from
+        noise = (1 - self.momentum) ** 2 * np.maximum(loss - own + 2 * distance, TINY) / known.batch
         return Added((1 - self.momentum) * learns, noise, kept=values[5:])
 
     def move(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, added: Added, known: Known) -> Move:
-        """`E sign(c) = E_x E_y erf(y E[c | x]/√(2 Var[c | x]))`; signs of later steps correlate by the arcsine law.
+        """Return the change of u, `E sign(c) = E_x E_y erf(y E[c | x]/√(2 Var[c | x]))`.
 
         y is the length of what m has seen, E y² = 1. Its mean is the exact slope at 0 over that of a Gaussian m; two
         values, one on either side of it, have that mean. By Stein, given x, sign(c) follows m by the slope of its mean,
-        and G by x² times that.
+        and G by x² times that. Signs of later steps correlate by the arcsine law.
         """
-        gain, together, lengths, shares = known.table
-        apart = np.sqrt(np.maximum(1 - gain**2, 0.0))
-        parts = self._parts(ensemble, values, loss, added, known)
-        sign = np.zeros(values.shape[1:])
-        by_memory, by_gradient = np.zeros_like(sign), np.zeros_like(sign)
-        for length, share in zip(lengths.T[..., None], shares.T[..., None], strict=True):
-            square = length**2
-            mean, variance = parts.given(square)
-            width = 1 / np.sqrt(2 * np.maximum(variance, TINY))
-            slope = np.zeros_like(sign)
-            for node in (gain - apart, gain + apart):
-                scaled = node * width
-                place = scaled * mean
-                sign += share / 2 * special.erf(place)
-                slope += share / np.sqrt(np.pi) * scaled * np.exp(-(place**2))
-            by_memory += slope
-            by_gradient += square * slope
-        moved = known.rate * np.sqrt(ensemble.spread)
-        older, newest = self.beta1 * by_memory, self._newest * by_gradient
+        gain, correlation, lengths, length_weights = known.table
+        half_distance = np.sqrt(np.maximum(1 - gain**2, 0.0))
+        law = self._mixture_law(ensemble, values, loss, added, known, lengths**2)
+        stretch = np.concatenate([gain - half_distance, gain + half_distance], axis=1)
+        sign, slope = mean_signs(law, length_weights, stretch)
+        older = self.beta1 * slope[0]
+        newest = self._newest * slope[1]
         rest = np.maximum(1 - sign**2 - followed_variance(values, added, older, newest), 0.0)
-        return Move(moved * sign, moved * older, moved * newest, moved**2 * together * rest)
+        length = known.rate * np.sqrt(ensemble.spread)
+        return Move(length * sign, length * older, length * newest, length**2 * correlation * rest)
 
     def closure(
         self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known, decay: np.ndarray
     ) -> Closure:
-        """Wrong where m is far from Gaussian, and where u moves much within its memory.
+        """Return the errors of the closure, which is wrong where m is not Gaussian or u moves within its memory.
 
         m is not Gaussian where it sums few samples, by the excess of its fourth moment Σ p⁴/(B (Σ p²)²), and where
         fluctuations of u are much of it. The arcsine law is about signs whose mean is 0: where the mean of c crosses 0,
         each replica's sign changes once, at a time of its own.
         """
-        seen = shares(ensemble, values, loss, known.batch)
-        parts = self._parts(ensemble, values, loss, self.added(ensemble, values, loss, known), known)
-        mean, kept = parts.given(1.0)
-        kept = np.maximum(kept, TINY)
+        share = shares(ensemble, values, loss, known.batch)
+        added = self.added(ensemble, values, loss, known)
+        law = self._mixture_law(ensemble, values, loss, added, known, np.ones_like(known.batch))
+        mean = law.mean.sum(axis=0)
+        noise = np.maximum(law.variance.sum(axis=0), TINY)
         variance = np.maximum(values[VARIANCE], 0.0)
-        spread = np.where(ensemble.root > 0, variance / (variance + kept), 0.0)
-        over = spread * np.minimum(variance / kept, MOST_SATURATION)
+        learns = ensemble.root > 0
+        spread = np.where(learns, variance / (variance + noise), 0.0)
+        saturated = spread * np.minimum(variance / noise, MOST_SATURATION)
         early = self.momentum ** (known.number + 1) * (known.number > 0)  # the first step is exact
         peaked = fourth_moment(self.mixture, known.number) / known.batch
-        past, saturated, few, first, crossing = DOUBTS
-        pull = past * over + saturated * seen.spread * seen.over
-        scatter = few * peaked + first * early + crossing * special.erf(mean / np.sqrt(2 * kept)) ** 2
-        own = np.where(ensemble.root > 0, np.minimum(variance / kept, 1.0), 0.0)
+        certain = special.erf(mean / np.sqrt(2 * noise)) ** 2
+        factors = self.factors
+        pull = factors.memory * saturated + factors.saturation * share.spread * share.over
+        scatter = factors.peakedness * peaked + factors.beginning * early + factors.crossing * certain
+        own = np.where(learns, np.minimum(variance / noise, 1.0), 0.0)
         return Closure(pull, scatter, np.zeros_like(pull), own / 2)
 
     @property
@@ -278,36 +313,29 @@ class LionField(MemoryField):
         """Return the weight in c of what the gradient adds to m."""
         return (1 - self.beta1) / (1 - self.momentum)
 
-    def _parts(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, added: Added, known: Known) -> "_Parts":
-        """Return what c is made of.
+    @staticmethod
+    def _own(ensemble: Ensemble, values: np.ndarray) -> np.ndarray:
+        """Return E u² (P, K), 0 in directions that learn nothing."""
+        return np.where(ensemble.root > 0, values[MEAN] ** 2 + values[VARIANCE], 0.0)
 
-        Where its length is averaged over, all that the newest gradient has besides is the noise of others, T'/B.
+    def _mixture_law(
+        self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, added: Added, known: Known, square: np.ndarray
+    ) -> GaussianAtNodes:
+        """Return the law of c given the squared length x² of the newest gradient, (P, M), at its nodes.
+
+        Mean and variance of c are polynomials in x² of degrees 1 and 2. The coefficients of the mean are β₁ E m and the
+        mean of what the gradient adds.
         """
         _, variance, mean, shared, own = values[:5]
         noise = added.noise
         if not self.mixture.is_memory:
-            held = np.where(ensemble.root > 0, values[MEAN] ** 2 + variance, 0.0)
-            noise = (1 - self.momentum) ** 2 * np.maximum(loss - held, TINY) / known.batch
+            # The length is averaged over: all that the newest gradient has besides is the noise of others, T'/B.
+            noise = (1 - self.momentum) ** 2 * np.maximum(loss - self._own(ensemble, values), TINY) / known.batch
         gain = self._newest * added.gain
-        return _Parts(
-            self.beta1 * mean,
-            gain * values[MEAN],
-            self.beta1**2 * own,
-            2 * self.beta1 * gain * shared + self._newest**2 * noise,
-            gain**2 * variance,
+        by_square = 2 * self.beta1 * gain * shared + self._newest**2 * noise
+        return GaussianAtNodes(
+            square[..., None] ** (0, 1),
+            np.array([self.beta1 * mean, gain * values[MEAN]]),
+            square[..., None] ** (0, 1, 2),
+            np.array([self.beta1**2 * own, by_square, gain**2 * variance]),
         )
-
-
-class _Parts(NamedTuple):
-    """Mean and variance of c as polynomials in x², the squared length of the newest gradient: (P, K) coefficients."""
-
-    mean: np.ndarray
-    mean_by_square: np.ndarray
-    variance: np.ndarray
-    variance_by_square: np.ndarray
-    variance_by_fourth: np.ndarray
-
-    def given(self, square: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and variance at x²."""
-        mean = self.mean + square * self.mean_by_square
-        return mean, self.variance + square * (self.variance_by_square + square * self.variance_by_fourth)

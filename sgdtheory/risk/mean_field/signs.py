@@ -1,4 +1,7 @@
-"""signSGD without momentum: what is known exactly of a sign's mean over u and χ (THEORY.md T37)."""
+"""signSGD without momentum, and the mean of a sign over the nodes of a quadrature (THEORY.md T37)."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -8,62 +11,140 @@ from sgdtheory.risk.mean_field.closure import Closure, grain, shares
 from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Known, MemorylessField, Step
 
-IN_CACHE = 10_000  # numbers of an array: with many more, arrays of all nodes are slower than node by node
-MOST_JUMP = 2.0  # relative error of the scatter where few signs are wrong: two signs do not differ by more
-# Relative errors of the pull over q, s times grain and s² B r/T_i, and of the scatter over that of rare jumps. Larger
-# factors state larger errors. These cover all but 6 of 891 simulated settings; derived are at most 3/8 and 1/3 for the
-# first two.
-SIGN_DOUBTS = 0.25, 0.42, 0.13, 0.7
+# Signs are averaged in blocks of at most this many numbers, whose temporary arrays stay in the cache. With a tenth or
+# ten times as many, 25 steps of 300 directions take two to three times as long. Results do not depend on it.
+NUMBERS_IN_CACHE = 10_000
+# Two signs differ by at most 2, so that the relative error of the scatter by rare jumps is no larger.
+LARGEST_JUMP_ERROR = 2.0
+
+
+@dataclass(frozen=True)
+class SignErrorFactors:
+    """Factors of the stated error of signSGD. Larger factors state larger errors.
+
+    They are fitted to 891 simulated settings, of which the stated errors cover all but 6.
+
+    Attributes:
+        fluctuation: error of the pull over q; the derivation bounds it by 3/8.
+        grain: error of the pull over s times the grain of the variance; the derivation bounds it by 1/3.
+        saturation: error of the pull over s² B r/T_i.
+        jumps: error of the scatter over that of rare jumps.
+    """
+
+    fluctuation: float = 0.25
+    grain: float = 0.42
+    saturation: float = 0.13
+    jumps: float = 0.7
 
 
 class SignField(MemorylessField):
-    """`w ← w − γ sign(g)`, coordinates = eigenvectors."""
+    """Step of signSGD, `w ← w − γ sign(g)`, in coordinates that are the eigenvectors."""
+
+    factors = SignErrorFactors()
 
     def closure(
         self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known, decay: np.ndarray
     ) -> Closure:
-        """Signs scatter by 1 − e², whatever the law of u; but few wrong signs among certain ones make no Gaussian.
+        """Return the errors of the closure, which come from the pull and from rare jumps.
 
-        Where e² is near 1 a direction's variance is that of rare jumps of 2γ√λ, and what they do next is not what
-        happens to a Gaussian of that variance if the sign is certain there too: if B γ²λ/T_i is not small.
+        A sign scatters by 1 − e², e its mean, whatever the law of u. Where e² is near 1 a direction's variance consists
+        of rare jumps by 2γ√λ. A Gaussian of that variance behaves differently in the next step if the sign is certain
+        after a jump too, that is if B γ²λ/T_i is not small.
         """
-        seen = shares(ensemble, values, loss, known.batch)
-        fluctuation, grained, saturated, jumping = SIGN_DOUBTS
-        pull = fluctuation * seen.fluctuation + saturated * seen.saturated
-        pull = pull + grained * seen.spread * grain(ensemble, values, known.rate)
+        share = shares(ensemble, values, loss, known.batch)
+        factors = self.factors
+        pull = factors.fluctuation * share.fluctuation + factors.saturation * share.saturated
+        pull = pull + factors.grain * share.spread * grain(ensemble, values, known.rate)
         others = np.maximum(loss - values[MEAN] ** 2 - values[VARIANCE], TINY)
-        jump = np.minimum(known.batch * known.rate**2 * ensemble.spread / others, MOST_JUMP)
+        jump = np.minimum(known.batch * known.rate**2 * ensemble.spread / others, LARGEST_JUMP_ERROR)
+        # A rate of 0 and a direction that learns nothing have no drift, and their sign counts as 0.
         sign = self.step(ensemble, values, loss, known).drift / np.maximum(known.rate * ensemble.root, TINY)
-        return Closure(pull, jumping * sign**2 * jump, np.zeros_like(pull), seen.spread / 2)
+        return Closure(pull, factors.jumps * sign**2 * jump, np.zeros_like(pull), share.spread / 2)
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Rules of χ, (P, M) nodes and weights."""
+        """Return the rules of χ, nodes and weights (P, M)."""
         return chi_rules(batch)
 
     def step(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Step:
-        """Return the step of signs: g_i has the sign of `χ u_i + √T' z`, T' = T − E u_i², z ~ N(0, 1).
-
-        E sign(g_i) = E_χ erf(χ a_i/√(2 (T' + χ² r_i))),    E sign(g_i)² = 1.
-        """
-        sign, slope = mean_signs(values, loss, known.table)
-        moved = known.rate * ensemble.root
-        return Step(moved * sign, moved * slope, known.rate**2 * ensemble.spread * (1 - sign**2))
+        """Return the step of signs, of which the variance is exact because E sign(g_i)² = 1."""
+        sign, slope = gradient_signs(values, loss, known.table)
+        drift = known.rate * ensemble.root
+        return Step(drift * sign, drift * slope, known.rate**2 * ensemble.spread * (1 - sign**2))
 
 
-def mean_signs(values: np.ndarray, loss: np.ndarray, rules: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Return E sign(g) and its derivative by the mean of u, (P, K), with the `chi_rules` of P steps."""
-    mean = values[MEAN]
+class GaussianAtNodes(NamedTuple):
+    """Laws of Gaussian variables X in P steps and K directions, given N nodes of a quadrature.
+
+    At a node X has the mean `Σ_d mean_by_d mean_d` and the variance `Σ_e variance_by_e variance_e`.
+
+    Attributes:
+        mean_by: (P, N, D) functions of the node.
+        mean: (D, P, K) coefficients.
+        variance_by: (P, N, E) functions of the node.
+        variance: (E, P, K) coefficients.
+    """
+
+    mean_by: np.ndarray
+    mean: np.ndarray
+    variance_by: np.ndarray
+    variance: np.ndarray
+
+
+def mean_signs(law: GaussianAtNodes, weight: np.ndarray, stretch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return E sign(X), (P, K), and its derivatives by the coefficients of the mean, (D, P, K).
+
+    With m and v the mean and the variance of X at a node,
+
+        E sign(X) = Σ_nodes weight · mean over y of erf(y m/√(2v)).
+
+    Args:
+        law: X at the nodes.
+        weight: (P, N) weights of the nodes.
+        stretch: (P, Y) equally likely factors y of the mean.
+    """
+    _, steps, size = law.mean.shape
+    nodes = weight.shape[1]
+    mean = law.mean.swapaxes(0, 1)
+    variance = law.variance.swapaxes(0, 1)
+    # Products of matrices sum over the nodes, with their weights and with those of the derivatives.
+    by_sign = weight[:, None] / stretch.shape[1]
+    by_slope = 2 / np.sqrt(np.pi) * by_sign * law.mean_by.swapaxes(1, 2)
+    sign = np.zeros((steps, 1, size))
+    slope = np.zeros(mean.shape)
+    # The directions of one step are divided only if they are very many.
+    columns_at_once = max(1, NUMBERS_IN_CACHE // nodes)
+    rows_at_once = max(1, columns_at_once // size)
+    for top in range(0, steps, rows_at_once):
+        rows = slice(top, top + rows_at_once)
+        for left in range(0, size, columns_at_once):
+            block = rows, slice(None), slice(left, left + columns_at_once)
+            width = 1 / np.sqrt(2 * np.maximum(law.variance_by[rows] @ variance[block], TINY))
+            scaled = width * (law.mean_by[rows] @ mean[block])
+            for factor in stretch[rows].T[..., None, None]:
+                argument = factor * scaled
+                sign[block] += by_sign[rows] @ special.erf(argument)
+                slope[block] += by_slope[rows] @ (factor * width * np.exp(-(argument**2)))
+    return sign[:, 0], slope.swapaxes(0, 1)
+
+
+def gradient_signs(
+    values: np.ndarray, loss: np.ndarray, rules: tuple[np.ndarray, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return E sign(g) and its derivative by the mean of u, (P, K), without momentum.
+
+    g_i has the sign of `χ u_i + √T' z`, T' = T − E u_i² and z ~ N(0, 1), so that
+
+        E sign(g_i) = E_χ erf(χ a_i/√(2 (T' + χ² r_i))).
+
+    Args:
+        values: (q, P, K) values.
+        loss: (P, 1) T.
+        rules: nodes and weights (P, M) of `chi_rules` for P steps.
+    """
+    node, weight = rules
     variance = values[VARIANCE]
-    others = np.maximum(loss - (mean**2 + variance), TINY)
-    sign = np.zeros_like(mean)
-    slope = np.zeros_like(mean)
-    nodes = rules[0].shape[1]
-    together = max(1, IN_CACHE // mean.size)  # for one node of few directions calls cost more than their numbers
-    for first in range(0, nodes, together):
-        node, weight = (each.T[first : first + together, :, None] for each in rules)
-        width = node / np.sqrt(2 * (others + node**2 * variance))
-        place = width * mean
-        sign += (weight * special.erf(place)).sum(axis=0)
-        slope += (weight * width * np.exp(-(place**2))).sum(axis=0)
-    slope *= 2 / np.sqrt(np.pi)
+    others = np.maximum(loss - (values[MEAN] ** 2 + variance), TINY)
+    chi = node[..., None]
+    law = GaussianAtNodes(chi, values[[MEAN]], chi ** (0, 2), np.array([others, variance]))
+    sign, (slope,) = mean_signs(law, weight, np.ones((len(node), 1)))
     return sign, slope
