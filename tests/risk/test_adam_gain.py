@@ -124,8 +124,8 @@ def test_resolution(beta1, beta2, monkeypatch):
         return gain_at(polynomials, signal), noise
 
     gain, noise = gain_and_noise()
-    finer = {"BATCH_ORDER": 11, "SIGNAL_ORDER": 15, "ORDERS": (11, 15), "APART": 0.08, "NODES": 24, "LAGS": 40}
-    finer |= {"PAIRS": (-26.0, 14.0), "PAIRS_APART": 0.2}
+    finer = {"BATCH_ORDER": 11, "SIGNAL_ORDER": 15, "LOG_S_SPACING": 0.08, "CHI_NODES": 24, "LAGS": 40}
+    finer |= {"LOG_S_RANGE_OF_PAIRS": (-26.0, 14.0)}
     for name, value in finer.items():
         monkeypatch.setattr(adam_gain, name, value)
     adam_gains.cache_clear()

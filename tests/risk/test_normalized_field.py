@@ -102,7 +102,7 @@ def test_the_length_of_a_step(batch, noise, variance):
 @pytest.mark.parametrize(("mean", "variance"), [(0.8, 0.02), (2.0, 1.5), (0.05, 1e-8)])
 def test_one_direction_is_the_sign(monkeypatch, batch, mean, variance):
     """With as many nodes of χ."""
-    monkeypatch.setattr("sgdtheory.risk.mean_field.normalized.NODES", chi.NODES_BY_BATCH)
+    monkeypatch.setattr("sgdtheory.risk.mean_field.normalized.NODES_BY_BATCH", chi.NODES_BY_BATCH)
     eigenvalue = np.array([0.25])
     ensemble = ensemble_of(eigenvalue, 0.7)
     _, after, mixing = stepped(eigenvalue, mean, variance, 0.7, batch, rate=0.3)

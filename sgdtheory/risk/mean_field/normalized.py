@@ -1,14 +1,15 @@
-"""Normalized SGD: steps of length γ, coordinates do not matter (THEORY.md T37).
+"""Normalized SGD: steps of length γ, the same in all coordinates (THEORY.md T37).
 
-The law of g/‖g‖ is exact, by integrals, where u is Gaussian and T does not fluctuate.
-Given χ the gradient is `χ/B` times h, `h_i = √λ_i (χ u_i + √T z_i)`, a Gaussian vector of mean χη, `η_i = √λ_i a_i`,
-and covariance `diag(v) − ηηᵀ`, `v_i = λ_i (T + (χ² − 1) r_i)`. With `‖h‖^{−1} = π^{−½} ∫ s^{−½} e^{−s‖h‖²} ds` and
-`‖h‖^{−2} = ∫ e^{−s‖h‖²} ds` all means of h_i/‖h‖ and of its square are integrals over s of
+The law of g/‖g‖ is exact, by integrals, if u is Gaussian and T does not fluctuate. Given χ the gradient is `χ/B` times
+h, `h_i = √λ_i (χ u_i + √T z_i)`, a Gaussian vector of mean χη, `η_i = √λ_i a_i`, and covariance `diag(v) − ηηᵀ`,
+`v_i = λ_i (T + (χ² − 1) r_i)`. With `‖h‖^{−1} = π^{−½} ∫ s^{−½} e^{−s‖h‖²} ds` and `‖h‖^{−2} = ∫ e^{−s‖h‖²} ds` all
+means of h_i/‖h‖ and of its square are integrals over s of
 
     Φ(s) = E e^{−s‖h‖²} = (c Π_j D_j)^{½} e^{−χ²(c − 1)/2},    D_i = 1/(1 + 2s v_i),    c = 1/(1 − 2s Σ_j η_j² D_j),
     E[h_i e^{−s‖h‖²}] = χη_i c D_i Φ,    E[h_i² e^{−s‖h‖²}] = (v_i D_i + (χ²c² − c) η_i² D_i²) Φ.
 """
 
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -21,23 +22,73 @@ from sgdtheory.risk.mean_field.closure import Closure, shares
 from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Field, Known, second_moment
 
-APART = 0.7  # nodes of y; with s E‖h‖² = e^y e^{−e^{−y}} both ends of the integrals fall off fast,
-LOWEST = -2.8  # from here
-FARTHEST = 16.0  # to here at most, which is as far as one direction alone needs
-VANISHED = 14.0  # −log Φ where integrals end
-SPECTRUM = np.exp(np.arange(-5.0, 40.0, 0.5))  # s E‖h‖² at which that is looked for
-MOST = 300.0  # exponent: where it is larger Φ is 0
-PLACES = 6  # of u that stand for a Gaussian
+# Row of the values with the two-sided part b of the variance.
+SIDES = 2
+# From each batch size on, means over χ take this many Gauss nodes. The integrals of this file depend on χ more smoothly
+# than signs do: with twice as many nodes risks change by 4e-6, with half as many by 7e-4. Time is in proportion.
+NODES_BY_BATCH = {0.0: 6, 4.0: 5, 16.0: 4, 256.0: 3}
+# Integrals over s are trapezoidal sums over y, s E‖h‖² = e^y e^{−e^{−y}}, by which integrands fall off fast at both
+# ends. This is the spacing of y. Half of it changes risks by 3e-5, 1.0 by 5e-4; time is in inverse proportion.
+SPACING = 0.7
+# The smallest y. From −2 risks change by 4e-3, from −3.5 by 6e-7.
+LOWEST = -2.8
+# The largest y is where −log Φ of the noise alone is this much. With 10 risks change by 1e-7, with 20 by 2e-9.
+VANISHED = 14.0
+# No y is larger than this, which a single direction needs and many directions do not reach. With 12 no risk of two
+# problems changes.
+LARGEST = 16.0
+# The law of u in a direction is represented by this many Gauss nodes where it may become two-sided. With 4 risks change
+# by 2e-6, with 10 by 3e-7.
+GAUSS_NODES = 6
+# Directions that make up less than this share of E‖h‖² have one side. With half or twice the share risks change by less
+# than 2e-7.
+LEAST_SHARE = 0.05
+# At this share of E‖h‖² half of the two-sided part counts. With half or twice the share risks change by 2e-4 and 3e-5.
+HALF_SHARE = 0.3
+# Two-sided parts well below this fraction of the variance count less than in full: polynomials in the step number could
+# not follow the square root of a small part. A third or three times as much changes risks by 4e-5 and 2e-5.
+SOFT_SIDES = 0.01
+# The relative error of the scatter is at most this much: larger numbers would overflow later. Neither 1e3 nor 1e9
+# changes a stated error.
+LARGEST_SCATTER_ERROR = 1e6
+
+
+@dataclass(frozen=True)
+class NormalizedErrorFactors:
+    """Factors of the stated error of normalized SGD. Larger factors state larger errors.
+
+    They are fitted to 375 simulated settings, all of which the stated errors cover; `integration` is measured.
+
+    Attributes:
+        fluctuation: error of the pull over q; 3/8 is derived.
+        spread: error of the pull over s².
+        saturation: error of the pull over s² B r/T_i.
+        largest_share: error of the pull over the square of the largest share of a direction in ‖g‖².
+        integration: error of the mean square of a step. The exact sum Σ λ_i E(h_i/‖h‖)² = 1 is off by up to 2.2e-4 in
+            one direction, and by 1e-5 in three.
+    """
+
+    fluctuation: float = 0.5
+    spread: float = 1.6
+    saturation: float = 0.13
+    largest_share: float = 0.4
+    integration: float = 2.5e-4
+
+
+def field_of_normalized(method: NormalizedSGD) -> Field | None:
+    """Return the field of normalized SGD, None with momentum, which can only be simulated."""
+    return None if method.momentum else NormalizedField()
 
 
 class Directions(NamedTuple):
-    """Directions at the beginning of P steps.
+    """State of the directions at the beginning of P steps.
 
     Attributes:
         signal, spread: (P, K) a² and r.
         loss, pull: (P, 1) T and Σ λ E u².
         batch: (P, 1) B.
-        chi, share: (P, M) nodes and weights of χ.
+        size: (P, 1) S, E‖h‖² at χ² = B.
+        chi, chi_weight: (P, M) nodes and weights of χ.
     """
 
     signal: np.ndarray
@@ -45,55 +96,59 @@ class Directions(NamedTuple):
     loss: np.ndarray
     pull: np.ndarray
     batch: np.ndarray
+    size: np.ndarray
     chi: np.ndarray
-    share: np.ndarray
+    chi_weight: np.ndarray
 
-    def size(self, ensemble: Ensemble, chi_square: np.ndarray) -> np.ndarray:
-        """`E‖h‖² = T tr H + (χ² − 1) Σ λ_i E u_i²`, in the shape of χ²."""
-        trace = ensemble.multiplicity @ ensemble.spread
-        return np.maximum(self.loss * trace + (chi_square - 1) * self.pull, TINY)
-
-    def fall(self, ensemble: Ensemble, chi: np.ndarray, place: np.ndarray) -> np.ndarray:
-        """Return the (P, N, K) factors D at N nodes (χ, s)."""
+    def damping(self, ensemble: Ensemble, chi: np.ndarray, s: np.ndarray) -> np.ndarray:
+        """Return the factors D at N nodes (χ, s), (P, N, K)."""
         eigenvalue = ensemble.root**2
-        far = np.empty((*place.shape, 2))
-        far[..., 0] = self.loss
-        far[..., 1] = chi**2 - 1
-        far *= 2 * place[..., None]
-        seen = np.empty((len(place), 2, eigenvalue.size))
-        seen[:, 0] = eigenvalue
-        seen[:, 1] = eigenvalue * self.spread
-        shaken = far @ seen
-        shaken += 1
-        return np.reciprocal(shaken, out=shaken)
+        # 2 s v is a sum of two products of a node and a direction, which one product of matrices computes.
+        by_node = np.empty((*s.shape, 2))
+        by_node[..., 0] = self.loss
+        by_node[..., 1] = chi**2 - 1
+        by_node *= 2 * s[..., None]
+        by_direction = np.empty((len(s), 2, eigenvalue.size))
+        by_direction[:, 0] = eigenvalue
+        by_direction[:, 1] = eigenvalue * self.spread
+        inverse = by_node @ by_direction
+        inverse += 1
+        return np.reciprocal(inverse, out=inverse)
 
 
 class Integrals(NamedTuple):
     """Integrands by which directions act on each other, (P, N) each, of P steps and N nodes (χ, s).
 
-    S is E‖h‖² at χ² = B.
+    S is E‖h‖² at χ² = B. Factors of S make the integrands almost the same in all steps, so that Newton's method may
+    take them as given while S changes.
 
     Attributes:
         chi: χ.
-        place: s S.
-        weight: Φ(s) ds S, and the weight of χ.
+        s: s S.
+        weight: Φ(s) ds S, times the weight of χ.
         own: c.
         by_loss: ∂ log(cΦ)/∂T times S.
     """
 
     chi: np.ndarray
-    place: np.ndarray
+    s: np.ndarray
     weight: np.ndarray
     own: np.ndarray
     by_loss: np.ndarray
 
     def at(self, size: np.ndarray) -> "Integrals":
-        """Return the integrands with s, Φ ds and the derivative themselves, for another S, (P, 1)."""
-        return Integrals(self.chi, self.place / size, self.weight / size, self.own, self.by_loss / size)
+        """Return s, Φ ds and the derivative without their factors S, given another S, (P, 1)."""
+        return Integrals(self.chi, self.s / size, self.weight / size, self.own, self.by_loss / size)
 
 
 class Means(NamedTuple):
-    """Means of h_i/‖h‖, (P, K) each: `E = √λ_i a_i gain`, `∂E/∂a_i = √λ_i slope`, `E (h_i/‖h‖)² = λ_i square`."""
+    """Means of h_i/‖h‖, (P, K) each.
+
+    Attributes:
+        gain: E h_i/‖h‖ over √λ_i a_i.
+        slope: ∂E[h_i/‖h‖]/∂a_i over √λ_i.
+        square: E (h_i/‖h‖)² over λ_i.
+    """
 
     gain: np.ndarray
     slope: np.ndarray
@@ -101,212 +156,211 @@ class Means(NamedTuple):
 
 
 def integrals(ensemble: Ensemble, given: Directions) -> Integrals:
-    """Φ and c. The directions left out are many and small: `Π D^½ = e^{−s Σ v}`."""
-    chi, place, weight = _nodes(ensemble, given)
-    many = ensemble.multiplicity
+    """Return Φ and c at the nodes.
+
+    The directions that are left out are many and small, so that their `Π D^½ = e^{−s Σ v}`.
+    """
+    chi, s, weight = _nodes(ensemble, given)
+    multiplicity = ensemble.multiplicity
     eigenvalue = ensemble.root**2
-    signal = many * eigenvalue * given.signal
-    fall = given.fall(ensemble, chi, place)
-    own = 1 / np.maximum(1 - 2 * place * _sum(fall, signal), TINY)
-    left = many @ (ensemble.spread - eigenvalue)
-    small = place * given.loss * left
-    log_phi = np.log(fall) @ many / 2 - small + np.log(own) / 2 - chi**2 * (own - 1) / 2
-    by_loss = -2 * place * _sum(fall**2, eigenvalue * signal)
-    moved = place * (3 * own - (chi * own) ** 2) * by_loss - place * (fall @ (many * eigenvalue) + left)
-    size = given.size(ensemble, given.batch)
-    return Integrals(chi, place * size, weight * np.exp(log_phi) * size, own, moved * size)
+    signal = multiplicity * eigenvalue * given.signal
+    damping = given.damping(ensemble, chi, s)
+    own = 1 / np.maximum(1 - 2 * s * _sum(damping, signal), TINY)
+    left_out = multiplicity @ (ensemble.spread - eigenvalue)
+    log_phi = np.log(damping) @ multiplicity / 2 - s * given.loss * left_out
+    log_phi = log_phi + np.log(own) / 2 - chi**2 * (own - 1) / 2
+    by_loss = -2 * s * _sum(damping**2, eigenvalue * signal)
+    by_loss = s * (3 * own - (chi * own) ** 2) * by_loss - s * (damping @ (multiplicity * eigenvalue) + left_out)
+    weight = weight * np.exp(log_phi) * given.size
+    return Integrals(chi, s * given.size, weight, own, by_loss * given.size)
 
 
 def means(ensemble: Ensemble, given: Directions, shared: Integrals) -> Means:
-    """By the formulas above. T moves with u_i: its part of the slope is `2a_i ∂/∂T`."""
-    chi, place, weight, own, by_loss = shared.at(given.size(ensemble, given.batch))
-    first = weight * chi * own / np.sqrt(np.pi * place)
-    fall = given.fall(ensemble, chi, place)
-    bent = 2 * place * (3 * own - (chi * own) ** 2 - 2) * first
-    once = np.stack([first, 2 * by_loss * first, weight, chi**2 * weight], axis=1) @ fall
-    twice = np.stack([bent, ((chi * own) ** 2 - own) * weight], axis=1) @ fall**2
+    """Return the means of h_i/‖h‖ by the formulas of this file.
+
+    T moves with u_i, which adds `2a_i ∂/∂T` to the slope.
+    """
+    chi, s, weight, own, by_loss = shared.at(given.size)
+    by_root = weight * chi * own / np.sqrt(np.pi * s)
+    damping = given.damping(ensemble, chi, s)
+    of_slope = 2 * s * (3 * own - (chi * own) ** 2 - 2) * by_root
+    once = np.stack([by_root, 2 * by_loss * by_root, weight, chi**2 * weight], axis=1) @ damping
+    twice = np.stack([of_slope, ((chi * own) ** 2 - own) * weight], axis=1) @ damping**2
     slope = once[:, 0] + given.signal * (once[:, 1] + ensemble.root**2 * twice[:, 0])
     square = (given.loss - given.spread) * once[:, 2] + given.spread * once[:, 3] + given.signal * twice[:, 1]
     return Means(once[:, 0], slope, square)
 
 
 def two_sided(
-    ensemble: Ensemble, given: Directions, shared: Integrals, rate: np.ndarray, some: np.ndarray
+    ensemble: Ensemble, given: Directions, shared: Integrals, rate: np.ndarray, chosen: np.ndarray
 ) -> np.ndarray:
-    """(P, J) `(3 − E u⁴/(E u²)²)/2` after the step, of `some` directions: 1 where u is ±A, 0 where it is Gaussian.
+    """Return `(3 − E u⁴/(E u²)²)/2` after the step in the J chosen directions, (P, J).
 
-    Given u_i the others' part of Φ stays, `h_i ~ N(χ√λ_i u_i, λ_i T_i)`, and T_i is what of T is not u_i's. The noise
-    of a step is as good as Gaussian then.
+    It is 1 where u is ±A, and 0 where u is Gaussian. Given u_i the others' part of Φ stays,
+    `h_i ~ N(χ√λ_i u_i, λ_i T_i)`, and T_i is T without the part of u_i. The noise of a step is as good as Gaussian
+    then.
     """
-    chi, place, weight, _, _ = (each[..., None] for each in shared.at(given.size(ensemble, given.batch)))
-    eigenvalue = ensemble.root[some] ** 2
-    signal = given.signal[:, None, some]
-    spread = given.spread[:, None, some]
+    chi, s, weight, _, _ = (values[..., None] for values in shared.at(given.size))
+    eigenvalue = ensemble.root[chosen] ** 2
+    signal = given.signal[:, None, chosen]
+    spread = given.spread[:, None, chosen]
     others = np.maximum(given.loss[..., None] - signal - spread, TINY)
-    alone = 1 / (1 + 2 * place * eigenvalue * others)
-    fall = 1 / (1 + 2 * place * eigenvalue * (others + chi**2 * spread))
-    seen = place * chi**2 * eigenvalue
-    without = weight * np.sqrt(alone / fall)
-    first = chi * alone / np.sqrt(np.pi * place)
-    nodes, shares = _gauss_rule()
+    given_u = 1 / (1 + 2 * s * eigenvalue * others)  # D of h_i given u_i
+    damping = 1 / (1 + 2 * s * eigenvalue * (others + chi**2 * spread))
+    weight = weight * np.sqrt(given_u / damping)
+    by_root = chi * given_u / np.sqrt(np.pi * s)
+    nodes, node_weights = _gauss_rule()
     u = np.sqrt(signal)[..., None] + np.sqrt(spread)[..., None] * nodes  # (P, 1, J, M)
-    apart = seen[..., None] * ((signal * fall)[..., None] - alone[..., None] * u**2)
-    law = without[..., None] * np.exp(np.minimum(apart, MOST))
-    square = (law * ((others * alone)[..., None] + (chi * alone)[..., None] ** 2 * u**2)).sum(1)
-    gain = (law * first[..., None]).sum(1)
+    exponent = (s * chi**2 * eigenvalue)[..., None] * ((signal * damping)[..., None] - given_u[..., None] * u**2)
+    # Where the exponent is so large the weight is 0: the bound keeps 0 times infinity out.
+    law = weight[..., None] * np.exp(np.minimum(exponent, np.log(np.finfo(float).max) / 2))
+    square = (law * ((others * given_u)[..., None] + (chi * given_u)[..., None] ** 2 * u**2)).sum(1)
+    gain = (law * by_root[..., None]).sum(1)
     u = u[:, 0]
-    moved = (rate * eigenvalue)[..., None]
-    noise = moved**2 * np.maximum(square - (u * gain) ** 2, 0.0)
-    mean = u * (1 - moved * gain)
-    second = (mean**2 + noise) @ shares
-    fourth = (mean**4 + 6 * mean**2 * noise + 3 * noise**2) @ shares
+    step = (rate * eigenvalue)[..., None]
+    noise = step**2 * np.maximum(square - (u * gain) ** 2, 0.0)
+    mean = u * (1 - step * gain)
+    second = (mean**2 + noise) @ node_weights
+    fourth = (mean**4 + 6 * mean**2 * noise + 3 * noise**2) @ node_weights
     return (3 - fourth / np.maximum(second**2, TINY)) / 2
 
 
 @cache
 def _gauss_rule() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights of N(0, 1)."""
-    nodes, weights = hermegauss(PLACES)
+    """Return nodes and weights of N(0, 1)."""
+    nodes, weights = hermegauss(GAUSS_NODES)
     return nodes, weights / weights.sum()
 
 
 def _nodes(ensemble: Ensemble, given: Directions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(P, N) χ and s, and the weights of both. The noise alone says where Φ has vanished."""
-    size = given.size(ensemble, given.chi**2)
-    end = _vanished(ensemble) / given.loss
-    farthest = min(FARTHEST, np.log(np.max(end * size)))  # in this order: FARTHEST where a diverging run has nan
-    y = LOWEST + APART * np.arange(np.ceil((farthest - LOWEST) / APART) + 1)
-    place = np.exp(y - np.exp(-y)) / size[..., None]
-    weight = APART * (1 + np.exp(-y)) * place * given.share[..., None]
-    chi = np.broadcast_to(given.chi[..., None], place.shape)
+    """Return χ, s and their common weights at the nodes, (P, N) each."""
+    size = _mean_square(ensemble, given.loss, given.pull, given.chi**2)
+    end = _end_of_noise(ensemble) / given.loss
+    # In this order `min` returns LARGEST where a diverging run has nan.
+    largest = min(LARGEST, np.log(np.max(end * size)))
+    y = LOWEST + SPACING * np.arange(np.ceil((largest - LOWEST) / SPACING) + 1)
+    s = np.exp(y - np.exp(-y)) / size[..., None]
+    weight = SPACING * (1 + np.exp(-y)) * s * given.chi_weight[..., None]
+    chi = np.broadcast_to(given.chi[..., None], s.shape)
     steps = len(size)
-    return chi.reshape(steps, -1), place.reshape(steps, -1), weight.reshape(steps, -1)
+    return chi.reshape(steps, -1), s.reshape(steps, -1), weight.reshape(steps, -1)
 
 
 @lru_cache(maxsize=64)
-def _vanished(ensemble: Ensemble) -> float:
-    """`sT` at which noise alone has made Φ vanish."""
-    many = ensemble.multiplicity
+def _end_of_noise(ensemble: Ensemble) -> float:
+    """Return sT from which on the noise alone has made Φ vanish; the signal makes it smaller still."""
+    multiplicity = ensemble.multiplicity
     eigenvalue = ensemble.root**2
-    trace = many @ ensemble.spread
-    left = many @ (ensemble.spread - eigenvalue) / trace
-    lost = np.log1p(2 * np.outer(SPECTRUM, eigenvalue / trace)) @ many / 2 + SPECTRUM * left
-    return SPECTRUM[min(np.searchsorted(lost, VANISHED), SPECTRUM.size - 1)] / trace
+    trace = multiplicity @ ensemble.spread
+    left_out = multiplicity @ (ensemble.spread - eigenvalue) / trace
+    # The grid over s T tr H is rough, since risks depend on the end of the integral by 1e-7 only. A single direction
+    # has −log Φ = log(1 + 2s)/2, which is below VANISHED even at the end of this grid.
+    s = np.exp(np.arange(-5.0, 40.0, 0.5))
+    log_phi = np.log1p(2 * np.outer(s, eigenvalue / trace)) @ multiplicity / 2 + s * left_out
+    return s[min(np.searchsorted(log_phi, VANISHED), s.size - 1)] / trace
 
 
 def _sum(terms: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """(P, N) over the directions of (P, N, K), with weights (P, K)."""
+    """Return the sums (P, N) over the directions of (P, N, K), with weights (P, K)."""
     return (terms @ weights[..., None])[..., 0]
 
 
-NODES = {0.0: 6, 4.0: 5, 16.0: 4, 256.0: 3}  # B → nodes of the mean over χ from there on: to 1e-3 of a step's mean
-SIDES = 2  # row of values: what of the variance is two-sided
-NOTICED = 0.05  # share of E‖h‖² from which it is asked whether a direction is,
-HALF = 0.3  # and at which half of the answer counts
-SOFT = 0.01  # of the answer: fewer have no square root that a polynomial could follow
-# Relative errors of the pull over q, for which 3/8 is derived, s², s² B r/T_i and the square of the largest share of
-# ‖g‖². Larger factors state larger errors; these cover all of 375 simulated settings.
-DOUBTS = 0.5, 1.6, 0.13, 0.4
-# Error of the mean square of a step, relative: Σ λ_i E(h_i/‖h‖)² is 1 to 2.2e-4 in one direction, to 1e-5 in three.
-INTEGRATED = 2.5e-4
-MOST_SCATTER = 1e6  # relative error of the scatter: beyond, numbers would overflow
-
-
-def field_of_normalized(method: NormalizedSGD) -> Field | None:
-    """Return the field of normalized SGD, None with momentum, which is simulated only."""
-    return None if method.momentum else NormalizedField()
-
-
 class NormalizedField(Field):
-    """`w ← w − γ g/‖g‖`.
+    """Step of normalized SGD, `w ← w − γ g/‖g‖`.
 
-    A direction that holds much of ‖g‖ jumps to and fro, at a distance A from its optimum, and is no Gaussian about 0:
-    then ‖g‖ would often be small, and all other steps large. What happens to a direction and to its mirror image is the
-    same, and so u is ±A and a Gaussian beside it, `A² = a² + b`: values are E u = a, Var u = r, and its part b.
+    A direction that makes up much of ‖g‖ jumps to and fro at a distance A from its optimum. It is no Gaussian about 0:
+    then ‖g‖ would often be small, and all other steps large. A direction and its mirror image behave the same, and so u
+    is ±A and a Gaussian beside it, `A² = a² + b`: values are E u = a, Var u = r, and its part b.
     """
 
-    first = 128.0  # with two sides
+    first = 128.0  # shorter runs take single steps alone, which follow the two sides
     in_loss_alone = False
+    factors = NormalizedErrorFactors()
 
     def closure(
         self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known, decay: np.ndarray
     ) -> Closure:
-        """Wrong where T fluctuates, and where what fluctuates in one direction makes up much of ‖g‖.
+        """Return the errors of the closure, which is wrong where T fluctuates.
 
-        The scatter is a difference of integrals: nothing is left of it where steps are as good as certain.
+        It is wrong too where the fluctuations of one direction make up much of ‖g‖. The scatter is a difference of
+        integrals: where steps are as good as certain, only the errors of these are left of it.
         """
-        seen = shares(ensemble, values, loss, known.batch)
-        trace = ensemble.multiplicity @ ensemble.spread
-        size = np.maximum(loss[:, :1] * trace + (known.batch - 1) * loss[:, 1:], TINY)
+        share = shares(ensemble, values, loss, known.batch)
+        given = _directions(ensemble, values, loss, known)
         largest = np.max(known.batch * ensemble.root**2 * np.maximum(values[VARIANCE], 0.0), axis=-1, keepdims=True)
-        fluctuation, spread, saturated, share = DOUBTS
-        pull = fluctuation * seen.fluctuation + spread * seen.spread**2 + saturated * seen.saturated
-        pull = pull + share * np.minimum(largest / size, 1.0) ** 2
-        given = _given(values, loss, known)
-        found = means(ensemble, given, Integrals(*known.together))
-        uncertain = np.maximum(found.square - given.signal * found.gain**2, TINY)
-        scatter = np.minimum(INTEGRATED * found.square / uncertain, MOST_SCATTER)
+        factors = self.factors
+        pull = factors.fluctuation * share.fluctuation + factors.spread * share.spread**2
+        pull = pull + factors.saturation * share.saturated
+        pull = pull + factors.largest_share * np.minimum(largest / given.size, 1.0) ** 2
+        mean = means(ensemble, given, Integrals(*known.together))
+        uncertain = np.maximum(mean.square - given.signal * mean.gain**2, TINY)
+        scatter = np.minimum(factors.integration * mean.square / uncertain, LARGEST_SCATTER_ERROR)
         return Closure(pull, scatter, np.zeros_like(pull), np.zeros_like(pull))
 
     def looked_up(self, number: np.ndarray, batch: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Rules of χ, (P, M) nodes and weights."""
-        return chi_rules(batch, NODES)
+        """Return the rules of χ, nodes and weights (P, M)."""
+        return chi_rules(batch, NODES_BY_BATCH)
 
     def totals(self, ensemble: Ensemble) -> np.ndarray:
-        """Return the weights of R, and of what signal adds to `‖h‖²`."""
+        """Return the weights of R, and of the part of `‖h‖²` that is signal."""
         return np.stack([ensemble.multiplicity, ensemble.multiplicity * ensemble.root**2])
 
     def start(self, ensemble: Ensemble) -> np.ndarray:
-        """w_0."""
+        """Return the values at w_0."""
         return np.stack([ensemble.start, np.zeros_like(ensemble.start), np.zeros_like(ensemble.start)])
 
     def together(
         self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known
     ) -> tuple[np.ndarray, ...]:
-        """`Integrals`."""
-        return integrals(ensemble, _given(values, loss, known))
+        """Return `Integrals`, by which all directions act on each one."""
+        return integrals(ensemble, _directions(ensemble, values, loss, known))
 
     def change(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
-        """(3, P, K)."""
-        given = _given(values, loss, known)
-        found = means(ensemble, given, Integrals(*known.together))
-        moved = known.rate * ensemble.root**2
-        gain = moved * found.gain
-        scatter = moved**2 * np.maximum(found.square - given.signal * found.gain**2, 0.0)
+        """Return the change of the values, (3, P, K)."""
+        given = _directions(ensemble, values, loss, known)
+        mean = means(ensemble, given, Integrals(*known.together))
+        step = known.rate * ensemble.root**2
+        gain = step * mean.gain
+        scatter = step**2 * np.maximum(mean.square - given.signal * mean.gain**2, 0.0)
         sides = given.signal - values[MEAN] ** 2
-        variance = scatter - 2 * moved * found.slope * given.spread - gain * (2 - gain) * sides
+        variance = scatter - 2 * step * mean.slope * given.spread - gain * (2 - gain) * sides
         mean_square = (1 - gain) ** 2 * given.signal
         square = (1 - gain) ** 2 * values[MEAN] ** 2 + np.maximum(values[VARIANCE] + variance, 0.0)
-        if known.smooth:  # A leads to and fro about where it stays, and so may the mean
-            mean = np.where(gain > 1, -1.0, -gain) * values[MEAN]
-            return np.stack([mean, variance + np.where(gain > 1, (1 - gain) * values[MEAN], 0.0) ** 2, -sides])
-        away = self._away(ensemble, given, known, mean_square, square) - gain * (2 - gain) * sides
-        return np.stack([-gain * values[MEAN], variance, np.clip(away, -sides, values[VARIANCE] + variance - sides)])
+        if known.smooth:
+            # A mean that changes its sign in every step is no polynomial in the step number: its square joins the
+            # variance, and the sides stay where they are.
+            change = np.where(gain > 1, -1.0, -gain) * values[MEAN]
+            return np.stack([change, variance + np.where(gain > 1, (1 - gain) * values[MEAN], 0.0) ** 2, -sides])
+        new_sides = self._new_sides(ensemble, given, known, mean_square, square) - gain * (2 - gain) * sides
+        limited = np.clip(new_sides, -sides, values[VARIANCE] + variance - sides)
+        return np.stack([-gain * values[MEAN], variance, limited])
 
-    def _away(
+    def _new_sides(
         self, ensemble: Ensemble, given: Directions, known: Known, mean_square: np.ndarray, square: np.ndarray
     ) -> np.ndarray:
-        """(P, K) by how much A² is more than (E u)² of one side: by the fourth moment, where steps are not linear."""
-        found = np.zeros_like(square)
-        share = known.batch * ensemble.root**2 * (given.signal + given.spread) / given.size(ensemble, known.batch)
-        some = np.flatnonzero((share > NOTICED).any(axis=0) & (ensemble.multiplicity <= 1))
-        if some.size:
+        """Return by how much A² exceeds (E u)² of one side, (P, K): by the fourth moment, as steps are not linear."""
+        excess = np.zeros_like(square)
+        share = known.batch * ensemble.root**2 * (given.signal + given.spread) / given.size
+        # A mode that stands for several directions has small ones, which keep one side.
+        chosen = np.flatnonzero((share > LEAST_SHARE).any(axis=0) & (ensemble.multiplicity <= 1))
+        if chosen.size:
             shared = Integrals(*known.together)
-            sides = np.maximum(two_sided(ensemble, given, shared, known.rate, some), 0.0)
-            counts = 1 / (1 + (HALF / np.maximum(share[:, some], TINY)) ** 4)
-            found[:, some] = counts * (square[:, some] * sides / np.sqrt(sides + SOFT) - mean_square[:, some])
-        return found
+            sides = np.maximum(two_sided(ensemble, given, shared, known.rate, chosen), 0.0)
+            counts = 1 / (1 + (HALF_SHARE / np.maximum(share[:, chosen], TINY)) ** 4)
+            soft = sides / np.sqrt(sides + SOFT_SIDES)
+            excess[:, chosen] = counts * (square[:, chosen] * soft - mean_square[:, chosen])
+        return excess
 
     def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
-        """`Cov(u, Δu)` over Var u: of the two sides and of what is Gaussian."""
-        given = _given(values, loss, known)
-        found = means(ensemble, given, Integrals(*known.together))
+        """Return 1 − `Cov(u, Δu)`/Var u, of the two sides and of the Gaussian part together."""
+        given = _directions(ensemble, values, loss, known)
+        mean = means(ensemble, given, Integrals(*known.together))
         sides = (given.signal - values[MEAN] ** 2) / np.maximum(values[VARIANCE], TINY)
-        pull = sides * found.gain + (1 - sides) * found.slope
+        pull = sides * mean.gain + (1 - sides) * mean.slope
         return (1 - known.rate * ensemble.root**2 * pull)[None, None]
 
     def with_iterate(self, values: np.ndarray) -> np.ndarray:
-        """r."""
+        """Return r."""
         return values[[VARIANCE]]
 
     def scales(self, values: np.ndarray) -> np.ndarray:
@@ -315,9 +369,16 @@ class NormalizedField(Field):
         return np.stack([np.sqrt(size), size, size])
 
 
-def _given(values: np.ndarray, loss: np.ndarray, known: Known) -> Directions:
-    """A² in the place of a², r − b in that of r."""
+def _directions(ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Directions:
+    """Return the directions with A² in the place of a² and r − b in that of r."""
     sides = np.clip(values[SIDES], 0.0, values[VARIANCE])
-    return Directions(
-        values[MEAN] ** 2 + sides, values[VARIANCE] - sides, loss[:, :1], loss[:, 1:], known.batch, *known.table
-    )
+    total = loss[:, :1]
+    pull = loss[:, 1:]
+    size = _mean_square(ensemble, total, pull, known.batch)
+    return Directions(values[MEAN] ** 2 + sides, values[VARIANCE] - sides, total, pull, known.batch, size, *known.table)
+
+
+def _mean_square(ensemble: Ensemble, loss: np.ndarray, pull: np.ndarray, chi_square: np.ndarray) -> np.ndarray:
+    """Return `E‖h‖² = T tr H + (χ² − 1) Σ λ_i E u_i²`, in the shape of χ²."""
+    trace = ensemble.multiplicity @ ensemble.spread
+    return np.maximum(loss * trace + (chi_square - 1) * pull, TINY)
