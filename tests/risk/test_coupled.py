@@ -15,7 +15,7 @@ from sgdtheory.risk.mean_field import long_steps as chebyshev
 from sgdtheory.risk.mean_field import registry as fields
 from sgdtheory.risk.mean_field.coupled import CoupledReaction, coupled_run
 from sgdtheory.risk.mean_field.coupled_methods import CoupledSigns
-from sgdtheory.risk.mean_field.sign_covariance import Reaction, Seen, sign_covariance, signs
+from sgdtheory.risk.mean_field.sign_covariance import GradientLaw, Reaction, sign_covariance, signs
 from sgdtheory.risk.systems.moments import Keeping
 from tests.marks import half, slow
 
@@ -65,11 +65,11 @@ def test_signs_of_sampled_batches(batch):
     u = hessian @ delta / size
     loss = delta @ hessian @ delta + noise
     nothing = np.zeros((3, 3))
-    found = signs(Seen(u, nothing, loss * hessian / np.outer(size, size) - np.outer(u, u), size), float(batch))
+    found = signs(GradientLaw(u, nothing, loss * hessian / np.outer(size, size) - np.outer(u, u), size), float(batch))
     limit = stats.norm.isf(1e-4 / 9 / 2) / np.sqrt(replicas)
     np.testing.assert_allclose(drawn.mean(0), found.mean, atol=limit + 5e-4)
     np.testing.assert_allclose(np.cov(drawn.T), found.covariance, atol=limit + 2e-3)
-    wrong = signs(Seen(u, nothing, loss * np.eye(3) - np.outer(u, u), size), float(batch))  # no correlations
+    wrong = signs(GradientLaw(u, nothing, loss * np.eye(3) - np.outer(u, u), size), float(batch))  # no correlations
     assert np.abs(np.cov(drawn.T) - wrong.covariance).max() > 10 * limit
 
 
@@ -108,7 +108,7 @@ class Plain(CoupledReaction):
     def error(self, steps, batch):
         return 0.02
 
-    def react(self, seen: Seen, batch: float) -> Reaction:
+    def react(self, seen: GradientLaw, batch: float) -> Reaction:
         known = seen.covariance + np.outer(seen.mean, seen.mean)
         covariance = seen.covariance + (seen.noise + 2 * known) / batch
         return Reaction(seen.size * seen.mean, seen.size, np.outer(seen.size, seen.size) * covariance)

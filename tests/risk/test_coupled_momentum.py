@@ -8,7 +8,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms.coordinates import random_rotation
-from sgdtheory.risk.mean_field.coupled_methods import _noise
+from sgdtheory.risk.mean_field.coupled_methods import _noise_covariance
 from tests.marks import half, slow
 
 LAST = st.LastIterate()
@@ -50,7 +50,7 @@ def test_a_large_epsilon_is_heavy_ball_in_every_basis(batch, average):
 def test_noise_of_signs_is_the_arcsine_law_where_correlations_are_small_or_whole(rho):
     """Signs of Gaussian gradients of variance 4: gain² S_jj = 2/π, Var ν = 1, Cov ν = (2/π) arcsin ρ."""
     scatter = 4 * np.array([[1, rho], [rho, 1]])
-    found = _noise(np.full(2, np.sqrt(2 / np.pi) / 2), np.ones(2), scatter, np.zeros((2, 2)))
+    found = _noise_covariance(np.full(2, np.sqrt(2 / np.pi) / 2), np.ones(2), scatter, np.zeros((2, 2)))
     assert np.diag(found).tolist() == [1, 1]
     assert found[0, 1] == pytest.approx(2 / np.pi * np.arcsin(rho), rel=0.01)
 

@@ -165,7 +165,7 @@ class RootMeanSquare(NormalizedField):
 class OneSided(NormalizedField):
     """A Gaussian, whatever u does."""
 
-    def _away(self, ensemble, given, known, mean_square, square):
+    def _new_sides(self, ensemble, given, known, mean_square, square):
         return -mean_square
 
 

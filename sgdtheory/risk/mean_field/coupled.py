@@ -18,33 +18,55 @@ import numpy as np
 from sgdtheory.algorithms import Basis, Course, rotation
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.mean_field import long_steps
-from sgdtheory.risk.mean_field.sign_covariance import Reaction, Seen
+from sgdtheory.risk.mean_field.ensemble import TINY
+from sgdtheory.risk.mean_field.sign_covariance import GradientLaw, Reaction
 from sgdtheory.risk.mean_field.stated_error import LargestErrors
 from sgdtheory.risk.systems.moments import Keeping
 
-TOLERANCE = 3e-5  # Relative error of the risk that a long step may have: it adds up to 1e-3 along a run.
-# So many steps after a kink, and before the next one, are taken one by one.
+# A long step may have this relative error of the risk, which adds up to 1e-3 along a run. With half or twice as much
+# risks change by 1e-4.
+TOLERANCE = 3e-5
+# This many steps after a kink are taken one by one. With 24 risks change by 1e-7, with 96 by 2e-5.
 FIRST_STEPS = 48.0
+# This many steps before a kink are taken one by one. With 4 no risk changes, with 16 risks change by 9e-6.
 LAST_STEPS = 8.0
-FASTEST = 1.5  # Steps are taken one by one where something decays faster than this a step.
-EVALUATIONS = 3  # The flow of a long step is made of the differences of so many steps.
-SINGLE = 16.0  # So many steps are taken one by one where a long one would need as many evaluations.
-# A long step is at most and at least so many times as long as the one before it.
-GROWTH = 4.0
-SHORTER = 0.2
-# A long step has this share of the length at which its error, which grows like the cube, would be too large.
-CAREFUL = 0.8
-SMALLEST_ERROR = 1e-9  # A smaller error counts as this much, so that lengths stay finite.
-LOST = 1.0  # Relative error of variances where steps lead to and fro.
-# Relative error of variances over the share of the loss that a coordinate sees and that is not noise.
-FLUCTUATING = 0.6
-MOST_WORK = 2e9  # Steps that are taken one by one, times d², are at most so many, which takes some minutes.
-LARGEST = 512  # Most directions: a step takes d² exponentials, 0.1 s with so many.
-SEED = 0, 0  # The risk in a random basis is that of the rotation with this seed.
+# The flow of a long step is a sum of the first to third differences of single steps. Its error is of fourth order in
+# the decay per step.
+DIFFERENCES = 3
+# Steps are taken one by one where a variance decays faster than this a step, since the flow is wrong there. Neither
+# half nor twice as much changes a risk of signSGD on eight directions.
+FASTEST_DECAY = 1.5
+# This many steps are taken one by one where a long step would need as many evaluations, and a run begins with a long
+# step of this length. With half or twice as many risks change by 3e-5.
+SINGLE_STEPS = 16.0
+# A long step is at most this many times as long as the one before. With 2 risks change by 1e-6, with 8 by nothing.
+LARGEST_GROWTH = 4.0
+# A long step that is refused is repeated with at least this share of its length. With 0.1 and 0.4 no risk changes.
+SMALLEST_GROWTH = 0.2
+# A long step has this share of the length at which its error, which grows like the cube, would reach the tolerance.
+# With 0.6 risks change by 9e-5 in 1.2 times the time, with 0.95 by 1e-4.
+SAFETY = 0.8
+# The relative error of variances is this factor times the share of the loss that coordinates see and that is not noise.
+# benchmarks/equivalents.py measures it.
+FLUCTUATION_FACTOR = 0.6
+# Steps that are taken one by one, times d², are at most this many, which takes some minutes.
+LARGEST_WORK = 2e9
+# There are at most this many directions: a step takes d² exponentials, 0.1 s for so many.
+LARGEST_DIMENSION = 512
+# The risk in a random basis is that of the rotation with this seed; another seed changes it.
+SEED = 0, 0
 
 
 class Joint(NamedTuple):
-    """Mean (d,) and covariance (d, d) of δ; of an average's sum S the mean, Cov(δ, S), and `diag(H' Cov(S))`."""
+    """Moments of δ, and of the sum S of iterates that an average returns.
+
+    Attributes:
+        mean: (d,) E δ.
+        covariance: (d, d) Cov(δ).
+        sum_mean: (d,) E S.
+        shared: (d, d) Cov(δ, S).
+        sum_risk: (d,) diag(H' Cov(S)).
+    """
 
     mean: np.ndarray
     covariance: np.ndarray
@@ -54,11 +76,11 @@ class Joint(NamedTuple):
 
 
 class CoupledField(ABC):
-    """A method whose coordinates are coupled, and the error of its equivalent.
+    """Method whose coordinates are coupled, and the error of its equivalent.
 
     Attributes:
-        basis: its coordinates.
-        few: steps; up to so many the risk has several minima over γ.
+        basis: the method's coordinates.
+        few: number of steps up to which the risk has several minima over γ.
     """
 
     few: float = 16.0
@@ -66,28 +88,28 @@ class CoupledField(ABC):
 
     @abstractmethod
     def error(self, steps: float, batch: float) -> float:
-        """Relative error of risks after so many steps at B, as measured by benchmarks/equivalents.py."""
+        """Return the relative error of risks after so many steps at B, as measured by benchmarks/equivalents.py."""
 
     @abstractmethod
     def run(self, *parts: Any) -> "CoupledRun":
-        """A run of it, from the parts of a CoupledRun."""
+        """Return a run of the method, from the parts of a CoupledRun."""
 
 
 class CoupledReaction(CoupledField):
-    """A coupled method without memory."""
+    """Coupled method without memory."""
 
     def run(self, *parts: Any) -> "CoupledRun":
         """Return a run that follows mean and covariance of δ alone."""
         return CoupledRun(*parts)
 
     @abstractmethod
-    def react(self, seen: Seen, batch: float) -> Reaction:
-        """Return the step, given what coordinates see and B."""
+    def react(self, law: GradientLaw, batch: float) -> Reaction:
+        """Return the moments of the step, given those of the gradients and B."""
 
 
 @dataclass(frozen=True, eq=False)
 class CoupledRun:
-    """One run.
+    """Run of a coupled method on d directions.
 
     Attributes:
         eigenvalue: (d,) λ.
@@ -97,7 +119,7 @@ class CoupledRun:
         frozen: risk of directions without a gradient.
         course: learning rates and batch sizes.
         plateaus: whether batch sizes are constant between kinks.
-        field: of the method, which says how far it is right.
+        field: the coupled method.
     """
 
     eigenvalue: np.ndarray
@@ -112,103 +134,104 @@ class CoupledRun:
     @property
     def most_steps(self) -> float:
         """Return the largest number of steps that are taken one by one."""
-        return MOST_WORK / self.eigenvalue.size**2
+        return LARGEST_WORK / self.eigenvalue.size**2
 
     @cached_property
     def hessian(self) -> np.ndarray:
-        """(d, d) H'."""
+        """Return H', (d, d)."""
         return self.rows * self.eigenvalue @ self.rows.T
 
     @cached_property
     def size(self) -> np.ndarray:
-        """(d,) √diag H'."""
+        """Return √diag H', (d,)."""
         return np.sqrt(np.diag(self.hessian))
 
     @cached_property
     def unit(self) -> np.ndarray:
-        """(d,) the same, to divide by: 1 where a coordinate has no gradient."""
+        """Return √diag H' as a divisor, (d,): 1 where a coordinate has no gradient."""
         return np.where(self.size > 0, self.size, 1.0)
 
     @cached_property
-    def looks(self) -> np.ndarray:
-        """(d, d) of u = looks δ."""
+    def by_error(self) -> np.ndarray:
+        """Return the matrix (d, d) of u = by_error δ."""
         return self.hessian / self.unit[:, None]
 
     @cached_property
-    def alike(self) -> np.ndarray:
-        """(d, d) correlations of features."""
-        return self.looks / self.unit
+    def correlations(self) -> np.ndarray:
+        """Return the correlations of features, Ĥ, (d, d)."""
+        return self.by_error / self.unit
 
     def start(self) -> Joint:
-        """w_0, and an empty sum."""
+        """Return the moments at w_0, and an empty sum."""
         mean = self.rows @ self.origin
         square = np.zeros_like(self.rows)
         return Joint(mean, square, np.zeros_like(mean), square, np.zeros_like(mean))
 
     def with_sum(self, state: Joint) -> Joint:
-        """The sum begins as the iterate, at the start, where nothing is random."""
+        """Return the initial state with a sum that holds w_0, which is not random."""
         return state._replace(sum_mean=state.mean)
 
     def contributions(self, state: Joint, own: float, total: float) -> tuple[np.ndarray, np.ndarray]:
-        """(d,) each: what means and variances of `own δ + total S` hold of the risk, coordinate by coordinate."""
+        """Return what mean and variance of `own δ + total S` contribute to the risk in each coordinate, (d,) each."""
         mean = own * state.mean + total * state.sum_mean
         iterate = (self.hessian * state.covariance).sum(1)
         shared = (self.hessian * state.shared.T).sum(1)
         return mean * (self.hessian @ mean), own**2 * iterate + 2 * own * total * shared + total**2 * state.sum_risk
 
     def risk(self, state: Joint) -> float:
-        """R of the iterate."""
+        """Return the risk of the iterate."""
         return float(np.sum(self.contributions(state, 1.0, 0.0))) + self.frozen
 
-    def seen(self, state: Joint) -> Seen:
-        """Return what coordinates see: `N = T Ĥ − E u uᵀ`, Ĥ the features' correlations (THEORY.md T36)."""
-        mean = self.looks @ state.mean
-        covariance = self.looks @ state.covariance @ self.looks.T
+    def gradient_law(self, state: Joint) -> GradientLaw:
+        """Return the moments of the gradients, `N = T Ĥ − E u uᵀ`, Ĥ the features' correlations (THEORY.md T36)."""
+        mean = self.by_error @ state.mean
+        covariance = self.by_error @ state.covariance @ self.by_error.T
         loss = self.risk(state) + self.noise
-        return Seen(mean, covariance, loss * self.alike - np.outer(mean, mean) - covariance, self.size)
+        return GradientLaw(mean, covariance, loss * self.correlations - np.outer(mean, mean) - covariance, self.size)
 
-    def doubt(self, state: Joint, number: float) -> np.ndarray:
-        """(d,) relative errors of variances after step `number`, as measured by benchmarks/equivalents.py.
+    def variance_error(self, state: Joint, number: float) -> np.ndarray:
+        """Return the relative errors (d,) of variances after step `number`, measured by benchmarks/equivalents.py.
 
-        Coordinates that are shaken more than their gradients are, `B r > T − E u²`, lead to and fro, past the optimum
-        and back, many of them together; and the loss fluctuates where it is made of few directions.
+        Coordinates in which u scatters more than the noise of the gradient, `B r > T − E u²`, jump past the optimum and
+        back, many of them together: no digit of their variance is known. The loss fluctuates if few directions
+        contribute to it.
         """
-        seen = self.seen(state)
+        law = self.gradient_law(state)
         _, batch = self.setting(number)
-        spread = np.diag(seen.covariance)
-        noise = np.diag(seen.noise)
-        fluctuating = spread.sum() / max(noise.sum(), np.finfo(float).tiny)
-        return np.maximum(LOST * (batch * spread > noise), min(FLUCTUATING * fluctuating, LOST))
+        spread = np.diag(law.covariance)
+        noise = np.diag(law.noise)
+        fluctuating = spread.sum() / max(noise.sum(), TINY)
+        return np.maximum(batch * spread > noise, min(FLUCTUATION_FACTOR * fluctuating, 1.0))
 
     def initial_error(self) -> LargestErrors:
-        """Nothing is in doubt at the start."""
+        """Return the errors at the start, where there are none."""
         return LargestErrors(np.zeros_like(self.eigenvalue))
 
     def propagated_error(
         self, error: LargestErrors, before: Any, after: Any, low: float, high: float, kept: float | None
     ) -> LargestErrors:
         """Return the errors that are carried after step high − 1."""
-        return LargestErrors(np.maximum(error.error, self.doubt(after, high - 1)))
+        return LargestErrors(np.maximum(error.error, self.variance_error(after, high - 1)))
 
     def step(self, state: Joint, keeping: Keeping, number: float) -> Joint:
-        """One step; its number need not be whole."""
+        """Return the state after the step with this number, which need not be whole."""
         rate, batch = self.setting(number)
-        done = self.field.react(self.seen(state), batch)
-        pull = rate * done.slope[:, None] * self.looks
+        reaction = self.field.react(self.gradient_law(state), batch)
+        pull = rate * reaction.slope[:, None] * self.by_error
         pulled = pull @ state.covariance
-        covariance = state.covariance - pulled - pulled.T + rate**2 * done.covariance
-        moved = state._replace(mean=state.mean - rate * done.mean, covariance=(covariance + covariance.T) / 2)
+        covariance = state.covariance - pulled - pulled.T + rate**2 * reaction.covariance
+        moved = state._replace(mean=state.mean - rate * reaction.mean, covariance=(covariance + covariance.T) / 2)
         if keeping.weight == 0:
             return moved
         joined = self.joined(state, keeping)
         return self.summed(state, moved, keeping, joined - pull @ joined)
 
     def joined(self, state: Any, keeping: Keeping) -> np.ndarray:
-        """(d, d) Cov(δ, S) with the new sum `S ← ρS + ωδ` and the δ before the step."""
+        """Return Cov(δ, S), (d, d), with the new sum `S ← ρS + ωδ` and the δ before the step."""
         return (1 - keeping.forgetting) * state.shared + keeping.weight * state.covariance
 
     def summed(self, state: Any, moved: Any, keeping: Keeping, shared: np.ndarray) -> Any:
-        """The moved state with the new sum, of the δ before the step; its Cov(δ, S) is given."""
+        """Return the moved state with the new sum, which takes the δ before the step; Cov(δ, S) is given."""
         rho = 1 - keeping.forgetting
         omega = keeping.weight
         own = (self.hessian * state.covariance).sum(1)
@@ -220,14 +243,14 @@ class CoupledRun:
         )
 
     def setting(self, number: float) -> tuple[float, float]:
-        """Learning rate and batch size."""
-        place = np.array([number])
+        """Return the learning rate and the batch size of a step."""
+        step = np.array([number])
         rounded = self.plateaus or number == round(number)
-        batches = self.course.batches(place) if rounded else self.course.smooth_batches(place)
-        return float(self.course.rates(place)[0]), float(batches[0])
+        batches = self.course.batches(step) if rounded else self.course.smooth_batches(step)
+        return float(self.course.rates(step)[0]), float(batches[0])
 
     def stepped(self, state: Joint, keeping: Keeping, low: float, high: float) -> Joint:
-        """The steps low … high − 1, one by one."""
+        """Return the state after the steps low … high − 1, taken one by one."""
         for number in np.arange(low, high):
             state = self.step(state, keeping, float(number))
         return state
@@ -235,77 +258,86 @@ class CoupledRun:
     def propagated(
         self, state: Joint, keeping: Keeping, low: float, high: float, between: tuple[float, float]
     ) -> Joint:
-        """The same between two kinks; what lies away from them in long steps, where these are sooner done."""
+        """Return the state after the steps low … high − 1 between two kinks, in long steps away from the kinks."""
         origin, last = between
         begin = min(max(low, origin + FIRST_STEPS), high)
         end = max(min(high, last - LAST_STEPS), begin)
         state = self.stepped(state, keeping, low, begin)
-        state = Long(self, keeping, last).crossed(state, begin, end)
+        state = LongSteps(self, keeping, last).propagated(state, begin, end)
         return self.stepped(state, keeping, end, high)
 
 
 @dataclass(frozen=True, eq=False)
-class Long:
-    """Long steps of a run: its steps are followed as a flow.
+class LongSteps:
+    """Long steps of a run, which follow its single steps as a flow.
 
-    With forward differences Δ of three steps, `d/dt = log(1 + Δ) = Δ − Δ²/2 + Δ³/3`: what decays fast has ended, and is
-    at the same place as that of single steps. Panels as `solver` has them would take Newton's method in all of C at
-    once, d² unknowns that are coupled; a flow takes steps alone.
+    With forward differences Δ of three steps, `d/dt = log(1 + Δ) = Δ − Δ²/2 + Δ³/3`. Fast decays have ended by then, at
+    the values at which single steps end too. Panels as in `solver` would take Newton's method in all of C at once, with
+    d² unknowns that are coupled; a flow takes steps alone.
+
+    Attributes:
+        run: the run.
+        keeping: the sum of iterates that the average keeps.
+        last: number of the step at the next kink.
     """
 
     run: CoupledRun
     keeping: Keeping
     last: float
 
-    def crossed(self, state: Joint, low: float, high: float) -> Joint:
-        """The steps low … high − 1."""
+    def propagated(self, state: Joint, low: float, high: float) -> Joint:
+        """Return the state after the steps low … high − 1."""
         now = low
-        length = SINGLE
+        length = SINGLE_STEPS
         while now < high:
             decay = self._decay(state, now)
-            followed = decay > FASTEST and high - now <= self.run.most_steps
-            if followed or high - now <= SINGLE:
-                end = min(now + SINGLE, high)
+            # A flow is wrong for so fast a decay, but beyond the limit on single steps there is nothing else.
+            one_by_one = decay > FASTEST_DECAY and high - now <= self.run.most_steps
+            if one_by_one or high - now <= SINGLE_STEPS:
+                end = min(now + SINGLE_STEPS, high)
                 state = self.run.stepped(state, self.keeping, now, end)
                 now = end
                 continue
-            state, now, length = self._lengthwise(state, now, high, length, decay)
+            state, now, length = self._long_step(state, now, high, length, decay)
         return state
 
-    def _lengthwise(
+    def _long_step(
         self, state: Joint, now: float, high: float, length: float, decay: float
     ) -> tuple[Joint, float, float]:
-        """After one long step, or single ones that are sooner done; and how long the next may be."""
+        """Return the state after one long step, or after single steps that take less time, and the next length."""
         values = _flat(state)
         slope = self._flow(now, values)
-        decay = decay + decay**2 / 2 + decay**3 / 3  # the flow's
-        most = long_steps.longest(decay)
+        # The flow decays faster than its steps: log(1 + Δ) at Δ = −decay, to third order.
+        decay = decay + decay**2 / 2 + decay**3 / 3
+        longest = long_steps.longest(decay)
         while True:
-            length = np.floor(min(length, most, high - now))
+            length = np.floor(min(length, longest, high - now))
             stages = long_steps.stages_for(length, decay)
-            if stages * EVALUATIONS >= length:
-                end = min(now + SINGLE, high)
-                return self.run.stepped(state, self.keeping, now, end), end, max(GROWTH * length, SINGLE)
-            found = long_steps.stepped(self._flow, now, values, slope, length, stages)
-            error = self._error(found.error, found.state) / TOLERANCE
-            change = SHORTER
+            if stages * DIFFERENCES >= length:
+                end = min(now + SINGLE_STEPS, high)
+                return self.run.stepped(state, self.keeping, now, end), end, max(LARGEST_GROWTH * length, SINGLE_STEPS)
+            after = long_steps.stepped(self._flow, now, values, slope, length, stages)
+            error = self._error(after.error, after.state) / TOLERANCE
+            change = SMALLEST_GROWTH
             if np.isfinite(error):
-                change = np.clip(CAREFUL * max(error, SMALLEST_ERROR) ** (-1 / 3), SHORTER, GROWTH)
+                change = np.clip(SAFETY * max(error, TINY) ** (-1 / 3), SMALLEST_GROWTH, LARGEST_GROWTH)
             if error < 1:
-                return self._joint(found.state), now + length, length * change
+                return self._joint(after.state), now + length, length * change
             length *= change
 
     def _decay(self, state: Joint, now: float) -> float:
-        """The fastest, a step: of variances twice that of means."""
+        """Return the fastest decay of a variance in a step, which is twice that of a mean."""
         rate, batch = self.run.setting(now)
-        slope = self.run.field.react(self.run.seen(state), batch).slope
+        slope = self.run.field.react(self.run.gradient_law(state), batch).slope
+        # D = diag(slope/unit) H' is similar to this symmetric matrix.
         root = np.sqrt(slope / self.run.unit)
         return 2 * rate * float(np.linalg.eigvalsh(root[:, None] * self.run.hessian * root)[-1])
 
     def _flow(self, now: float, values: np.ndarray) -> np.ndarray:
+        """Return the derivative of the state by the step number."""
         states = [values]
-        for later in range(EVALUATIONS):
-            number = min(now + later, self.last - 1)
+        for later in range(DIFFERENCES):
+            number = min(now + later, self.last - 1)  # rates beyond the kink follow another law
             states.append(_flat(self.run.step(self._joint(states[-1]), self.keeping, number)))
         first, second, third = (np.diff(states, order, axis=0)[0] for order in (1, 2, 3))
         return first - second / 2 + third / 3
@@ -313,19 +345,20 @@ class Long:
     def _error(self, error: np.ndarray, values: np.ndarray) -> float:
         """Return the relative error of the risks of iterate and sum."""
         state = self._joint(values)
-        wrong = self._joint(error)
+        errors = self._joint(error)
         hessian = self.run.hessian
         risk = self.run.risk(state)
         summed = state.sum_mean @ hessian @ state.sum_mean + state.sum_risk.sum()
-        turned = hessian @ wrong.covariance
-        found = [_length(wrong.mean, hessian) / np.sqrt(risk), np.sqrt(np.abs((turned * turned.T).sum())) / risk]
+        product = hessian @ errors.covariance
+        relative = [_length(errors.mean, hessian) / np.sqrt(risk), np.sqrt(np.abs((product * product.T).sum())) / risk]
         if self.keeping.weight and summed > 0:
-            found.append(_length(wrong.sum_mean, hessian) / np.sqrt(summed))
-            found.append(abs((hessian * wrong.shared).sum()) / np.sqrt(risk * summed))
-            found.append(abs(wrong.sum_risk.sum()) / summed)
-        return float(np.max(found))
+            relative.append(_length(errors.sum_mean, hessian) / np.sqrt(summed))
+            relative.append(abs((hessian * errors.shared).sum()) / np.sqrt(risk * summed))
+            relative.append(abs(errors.sum_risk.sum()) / summed)
+        return float(np.max(relative))
 
     def _joint(self, values: np.ndarray) -> Joint:
+        """Return the state that `_flat` turned into a vector."""
         d = self.run.eigenvalue.size
         cuts = np.cumsum([d, d * d, d, d * d])
         mean, covariance, sum_mean, shared, sum_risk = np.split(values, cuts)
@@ -333,29 +366,31 @@ class Long:
 
 
 def _flat(state: Joint) -> np.ndarray:
-    return np.concatenate([each.ravel() for each in state])
+    """Return all moments as one vector, as flows need them."""
+    return np.concatenate([moment.ravel() for moment in state])
 
 
 def _length(vector: np.ndarray, hessian: np.ndarray) -> float:
+    """Return √(vᵀ H' v)."""
     return float(np.sqrt(max(vector @ hessian @ vector, 0.0)))
 
 
 def coupled_run(problem: AbstractProblem, course: Course, plateaus: bool, field: CoupledField) -> CoupledRun:
-    """A run of few enough directions.
+    """Return a run of the field on the problem's directions.
 
     Raises:
-        ValueError: too many directions, or not as many as given coordinates.
+        ValueError: the problem has too many directions, or not as many as the given coordinates.
     """
     dim = problem.dim
-    if dim is None or dim > LARGEST:
+    if dim is None or dim > LARGEST_DIMENSION:
         raise ValueError(
-            f"problem must have at most {LARGEST} directions where coordinates are not the eigenvectors, got "
+            f"problem must have at most {LARGEST_DIMENSION} directions where coordinates are not the eigenvectors, got "
             f"{'infinitely many' if dim is None else dim}; truncate it, or simulate"
         )
     eigenvalue, signal = problem.directions()
     rows = rotation(field.basis, dim, SEED)
-    seen = eigenvalue > 0
-    origin = np.where(seen, np.sqrt(signal / np.where(seen, eigenvalue, 1.0)), 0.0)
-    frozen = float(signal[~seen].sum())
+    learns = eigenvalue > 0
+    origin = np.where(learns, np.sqrt(signal / np.where(learns, eigenvalue, 1.0)), 0.0)
+    frozen = float(signal[~learns].sum())
     square = np.eye(dim) if rows is None else rows
     return field.run(eigenvalue, origin, square, problem.noise_variance, frozen, course, plateaus, field)
