@@ -36,8 +36,7 @@ DIFFERENCES = 3
 # Steps are taken one by one where a variance decays faster than this a step, since the flow is wrong there. Neither
 # half nor twice as much changes a risk of signSGD on eight directions.
 FASTEST_DECAY = 1.5
-# This many steps are taken one by one where a long step would need as many evaluations, and a run begins with a long
-# step of this length. With half or twice as many risks change by 3e-5.
+# This many single steps replace a long one that needs as many evaluations. Half or twice as many change risks by 3e-5.
 SINGLE_STEPS = 16.0
 # A long step is at most this many times as long as the one before. With 2 risks change by 1e-6, with 8 by nothing.
 LARGEST_GROWTH = 4.0
@@ -174,6 +173,7 @@ class CoupledRun:
     def contributions(self, state: Joint, own: float, total: float) -> tuple[np.ndarray, np.ndarray]:
         """Return what mean and variance of `own δ + total S` contribute to the risk in each coordinate, (d,) each."""
         mean = own * state.mean + total * state.sum_mean
+        # Row i of H' times row i of a covariance is the part of E δᵀH'δ that belongs to coordinate i.
         iterate = (self.hessian * state.covariance).sum(1)
         shared = (self.hessian * state.shared.T).sum(1)
         return mean * (self.hessian @ mean), own**2 * iterate + 2 * own * total * shared + total**2 * state.sum_risk
@@ -220,6 +220,7 @@ class CoupledRun:
         pull = rate * reaction.slope[:, None] * self.by_error
         pulled = pull @ state.covariance
         covariance = state.covariance - pulled - pulled.T + rate**2 * reaction.covariance
+        # Rounding makes C asymmetric, and the asymmetry would grow along a run.
         moved = state._replace(mean=state.mean - rate * reaction.mean, covariance=(covariance + covariance.T) / 2)
         if keeping.weight == 0:
             return moved
@@ -260,6 +261,7 @@ class CoupledRun:
     ) -> Joint:
         """Return the state after the steps low … high − 1 between two kinks, in long steps away from the kinks."""
         origin, last = between
+        # Fast decays begin anew at a kink, where rates jump: single steps follow them until they have ended.
         begin = min(max(low, origin + FIRST_STEPS), high)
         end = max(min(high, last - LAST_STEPS), begin)
         state = self.stepped(state, keeping, low, begin)
@@ -313,6 +315,7 @@ class LongSteps:
         while True:
             length = np.floor(min(length, longest, high - now))
             stages = long_steps.stages_for(length, decay)
+            # A stage evaluates the flow once, that is it takes so many single steps.
             if stages * DIFFERENCES >= length:
                 end = min(now + SINGLE_STEPS, high)
                 return self.run.stepped(state, self.keeping, now, end), end, max(LARGEST_GROWTH * length, SINGLE_STEPS)
@@ -349,6 +352,7 @@ class LongSteps:
         hessian = self.run.hessian
         risk = self.run.risk(state)
         summed = state.sum_mean @ hessian @ state.sum_mean + state.sum_risk.sum()
+        # The root of tr (H' E)² bounds how far errors E of all signs could add up, where tr H' E lets them cancel.
         product = hessian @ errors.covariance
         relative = [_length(errors.mean, hessian) / np.sqrt(risk), np.sqrt(np.abs((product * product.T).sum())) / risk]
         if self.keeping.weight and summed > 0:
