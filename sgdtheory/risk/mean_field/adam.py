@@ -10,7 +10,7 @@ from sgdtheory.risk.mean_field.chi import chi_rules
 from sgdtheory.risk.mean_field.closure import Closure, shares
 from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Added, Field, Known, MemoryField, Move
-from sgdtheory.risk.mean_field.signs import SignField, gradient_signs
+from sgdtheory.risk.mean_field.signs import SignField, gradient_signs, noise_of_others
 
 # Up to this β₂ the step g/√v of Adam without β₁ and ε is a sign: with g' the gradient before, Cauchy-distributed in
 # units of g, E g²/v = E 1/(1 + β₂ g'²/g²) = 1/(1 + √β₂), and so a step's square is smaller by 0.1% there.
@@ -130,8 +130,9 @@ class AdamField(MemoryField):
         gain = gain_at(gains, signal, share)
         if (first := known.number[:, 0] == 0).any():
             # Interpolated gains are off by up to 3e-4. A certain sign would then get a variance below 0.
-            sign, slope = gradient_signs(values[:, first], loss[first], chi_rules(batch[first, 0]))
             mean = values[MEAN, first]
+            others = noise_of_others(values[:, first], loss[first])
+            sign, slope = gradient_signs(mean, values[VARIANCE, first], others, chi_rules(batch[first, 0]))
             exact = np.divide(sign, mean, out=slope, where=mean != 0) * np.sqrt(square[first])
             if share is None:
                 gain[first] = exact

@@ -273,9 +273,8 @@ class CoupledRun:
 class LongSteps:
     """Long steps of a run, which follow its single steps as a flow.
 
-    With forward differences Δ of three steps, `d/dt = log(1 + Δ) = Δ − Δ²/2 + Δ³/3`. Fast decays have ended by then, at
-    the values at which single steps end too. Panels as in `solver` would take Newton's method in all of C at once, with
-    d² unknowns that are coupled; a flow takes steps alone.
+    With forward differences Δ of three steps, `d/dt = log(1 + Δ) = Δ − Δ²/2 + Δ³/3`. Fast decays end at the values at
+    which single steps end. Panels as in `solver` would need Newton's method for d² coupled unknowns; a flow does not.
 
     Attributes:
         run: the run.

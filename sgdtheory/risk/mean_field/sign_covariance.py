@@ -15,6 +15,7 @@ from scipy import special
 
 from sgdtheory.risk.mean_field.chi import chi_rule, chi_rules
 from sgdtheory.risk.mean_field.ensemble import TINY
+from sgdtheory.risk.mean_field.signs import gradient_signs
 
 # Covariances of signs take this many Gauss nodes of χ; their time is in proportion. With 2 risks change by 2e-4, with 8
 # by 9e-6.
@@ -59,13 +60,10 @@ class Reaction(NamedTuple):
 
 def signs(law: GradientLaw, batch: float) -> Reaction:
     """Return the moments of `sign(χ u + n)`, χ with B degrees of freedom."""
-    node, weight = (rule[0] for rule in chi_rules(np.array([batch])))
-    node = node[:, None]
     noise = np.maximum(np.diag(law.noise), TINY)
-    root = np.sqrt(noise + node**2 * np.diag(law.covariance))
-    scaled = node * law.mean / root
-    mean = weight @ special.erf(scaled / np.sqrt(2))
-    slope = weight @ (node / root * np.sqrt(2 / np.pi) * np.exp(-(scaled**2) / 2))
+    variance = np.diag(law.covariance)
+    rules = chi_rules(np.array([batch]))
+    (mean,), (slope,) = gradient_signs(law.mean[None], variance[None], noise[None], rules)
     # Variances are exact, since sign² = 1; covariances take fewer nodes.
     covariance = _covariance(law, noise, batch)
     np.fill_diagonal(covariance, 1 - mean**2)

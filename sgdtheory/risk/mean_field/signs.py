@@ -55,7 +55,7 @@ class SignField(MemorylessField):
         factors = self.factors
         pull = factors.fluctuation * share.fluctuation + factors.saturation * share.saturated
         pull = pull + factors.grain * share.spread * grain(ensemble, values, known.rate)
-        others = np.maximum(loss - values[MEAN] ** 2 - values[VARIANCE], TINY)
+        others = noise_of_others(values, loss)
         jump = np.minimum(known.batch * known.rate**2 * ensemble.spread / others, LARGEST_JUMP_ERROR)
         # A rate of 0 and a direction that learns nothing have no drift, and their sign counts as 0.
         sign = self.step(ensemble, values, loss, known).drift / np.maximum(known.rate * ensemble.root, TINY)
@@ -66,8 +66,9 @@ class SignField(MemorylessField):
         return chi_rules(batch)
 
     def step(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Step:
-        """Return the step of signs, of which the variance is exact because E sign(g_i)² = 1."""
-        sign, slope = gradient_signs(values, loss, known.table)
+        """Return the step of signs, whose variance is exact because E sign(g_i)² = 1."""
+        others = noise_of_others(values, loss)
+        sign, slope = gradient_signs(values[MEAN], values[VARIANCE], others, known.table)
         drift = known.rate * ensemble.root
         return Step(drift * sign, drift * slope, known.rate**2 * ensemble.spread * (1 - sign**2))
 
@@ -127,24 +128,27 @@ def mean_signs(law: GaussianAtNodes, weight: np.ndarray, stretch: np.ndarray) ->
     return sign[:, 0], slope.swapaxes(0, 1)
 
 
-def gradient_signs(
-    values: np.ndarray, loss: np.ndarray, rules: tuple[np.ndarray, ...]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return E sign(g) and its derivative by the mean of u, (P, K), without momentum.
+def noise_of_others(values: np.ndarray, loss: np.ndarray) -> np.ndarray:
+    """Return T' = T − E u², (P, K), from values (q, P, K) and losses (P, 1)."""
+    return np.maximum(loss - (values[MEAN] ** 2 + values[VARIANCE]), TINY)
 
-    g_i has the sign of `χ u_i + √T' z`, T' = T − E u_i² and z ~ N(0, 1), so that
+
+def gradient_signs(
+    mean: np.ndarray, variance: np.ndarray, noise: np.ndarray, rules: tuple[np.ndarray, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return E sign(g) and its derivative by the mean a of u, (P, K), without momentum.
+
+    g_i has the sign of `χ u_i + √T' z`, z ~ N(0, 1), so that
 
         E sign(g_i) = E_χ erf(χ a_i/√(2 (T' + χ² r_i))).
 
     Args:
-        values: (q, P, K) values.
-        loss: (P, 1) T.
+        mean, variance: (P, K) a and r.
+        noise: (P, K) T'.
         rules: nodes and weights (P, M) of `chi_rules` for P steps.
     """
     node, weight = rules
-    variance = values[VARIANCE]
-    others = np.maximum(loss - (values[MEAN] ** 2 + variance), TINY)
     chi = node[..., None]
-    law = GaussianAtNodes(chi, values[[MEAN]], chi ** (0, 2), np.array([others, variance]))
+    law = GaussianAtNodes(chi, mean[None], chi ** (0, 2), np.array([noise, variance]))
     sign, (slope,) = mean_signs(law, weight, np.ones((len(node), 1)))
     return sign, slope
