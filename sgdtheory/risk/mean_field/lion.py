@@ -255,10 +255,11 @@ class LionField(MemoryField):
         """
         learns = ensemble.root > 0
         remembered = np.maximum(1 - self.momentum**known.number, TINY)
-        lag = values[MEAN] - values[2] / remembered
-        follows = np.clip(values[3] / np.maximum(remembered * values[VARIANCE], TINY), 0.0, 1.0)
+        mean, variance, memory, shared = values[:4]
+        lag = mean - memory / remembered
+        follows = np.clip(shared / np.maximum(remembered * variance, TINY), 0.0, 1.0)
         own = self._own(ensemble, values)
-        distance = np.minimum(lag**2, own) + (1 - follows) * values[VARIANCE]
+        distance = np.minimum(lag**2, own) + (1 - follows) * variance
         distance = np.where(known.number > 0, distance, 0.0)  # the first step has no memory to differ from
         noise = (1 - self.momentum) ** 2 * np.maximum(loss - own + 2 * distance, TINY) / known.batch
         return Added((1 - self.momentum) * learns, noise, kept=values[5:])
@@ -326,7 +327,7 @@ class LionField(MemoryField):
         Mean and variance of c are polynomials in x² of degrees 1 and 2. The coefficients of the mean are β₁ E m and the
         mean of what the gradient adds.
         """
-        _, variance, mean, shared, own = values[:5]
+        mean, variance, memory, shared, own = values[:5]
         noise = added.noise
         if not self.mixture.is_memory:
             # The length is averaged over: all that the newest gradient has besides is the noise of others, T'/B.
@@ -335,7 +336,7 @@ class LionField(MemoryField):
         by_square = 2 * self.beta1 * gain * shared + self._newest**2 * noise
         return GaussianAtNodes(
             square[..., None] ** (0, 1),
-            np.array([self.beta1 * mean, gain * values[MEAN]]),
+            np.array([self.beta1 * memory, gain * mean]),
             square[..., None] ** (0, 1, 2),
             np.array([self.beta1**2 * own, by_square, gain**2 * variance]),
         )
