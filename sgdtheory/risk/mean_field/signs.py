@@ -124,7 +124,7 @@ def mean_signs(law: GaussianAtNodes, weight: np.ndarray, stretch: np.ndarray) ->
             for factor in stretch[rows].T[..., None, None]:
                 argument = factor * scaled
                 sign[block] += by_sign[rows] @ special.erf(argument)
-                slope[block] += by_slope[rows] @ (factor * width * np.exp(-(argument**2)))
+                slope[block] += (factor * by_slope[rows]) @ (width * np.exp(-(argument**2)))
     return sign[:, 0], slope.swapaxes(0, 1)
 
 
