@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm
-from sgdtheory.critical.rate_search import LEAST_RISK
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import field_of, run_risks
 
@@ -53,8 +52,14 @@ FAR_APART = np.log(1.4)
 FAR = np.log(1e3)
 # Passes over a finite sample may overshoot in so few steps, and their risk has narrow minima then.
 FEW_LINEAR = 16.0
+# Risks below this share of the initial one are equal. A few steps whose signs are certain end at the optimum for some
+# γ, and without this floor R_opt would be what rounding leaves there, which no other B and n could reach.
+NOTHING = 1e-14
+# A bracket of which one end exceeds the middle by more than this in log risk may hold a zero of the risk: its longer
+# side is halved until that ends. Without it R_opt of two certain signs was 2e-10 or 6e-8, depending on rounding.
+DEEP = np.log(4.0)
 # A search for one minimum computes no more risks than these.
-MOST_LOOKS = 60
+MOST_LOOKS = 80
 # The first parabola is believed only if its ends are above its middle by less than this many times what is settled.
 SHALLOW = 30.0
 # A bracket narrower than this in log γ, or than so many times what is settled, is as jagged as what is left to gain.
@@ -154,7 +159,7 @@ class TunedEquivalent:
         runs = batch * same, np.exp(places), steps * same
         found = run_risks(self.problem, self.algorithm, *runs, rounded=False, tolerance=TOLERANCE, estimate=False)
         total = found.parts.sum(0)
-        return np.where(np.isfinite(total), np.log(np.maximum(total, LEAST_RISK)), np.inf)
+        return np.where(np.isfinite(total), np.log(np.maximum(total, NOTHING * self.initial_risk)), np.inf)
 
 
 def minimum(
@@ -184,10 +189,12 @@ def minimum(
         sure = tested or max(seen[near.left], seen[near.right]) < near.value + SHALLOW * settled
         if trusted and exact and sure and near.promised < settled and near.right - near.left <= 2 * max(apart, APART):
             break
-        if near.right - near.left < min(NARROW[0], NARROW[1] * settled):  # or it is as rough as what is left
+        narrow = near.right - near.left < min(NARROW[0], NARROW[1] * settled)  # what is left to gain is roughness
+        deep = narrow and max(seen[near.left], seen[near.right]) > near.value + DEEP
+        if narrow and not deep:
             break
-        place = near.next() if trusted or halved else near.half()
-        halved = not (trusted or halved)
+        halved = deep or not (trusted or halved)
+        place = near.half() if halved else near.next()
         seen[place] = float(function(np.array([place]))[0])
         if not halved:
             tested = True

@@ -103,7 +103,8 @@ def _best(line: Line, more: Line, risk_factor: float) -> Setting:
 
 
 def _least(settings: Iterable[Setting]) -> Setting:
-    return min(settings, key=lambda each: each.tuned.risk)
+    """Return the setting of least risk, of equal ones that with the smallest batch size."""
+    return min(settings, key=lambda setting: (setting.tuned.risk, setting.batch))
 
 
 def _scanned(first: float, last: float) -> np.ndarray:

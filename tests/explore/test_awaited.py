@@ -13,14 +13,14 @@ def test_panels_that_are_awaited():
     assert awaited(ledger) == ""
     ledger.begun(RUN, 1)
     assert awaited(ledger) == "path:stale rate:stale"
-    assert ledger.admits(RUN, 1, "path")
+    assert ledger.admits(RUN, 1)
     assert awaited(ledger) == ""
     ledger.begun(RUN, 2)  # a slider has moved: what is drawn is of the older job
     ledger.begun(CRITICAL, 3)
     assert awaited(ledger) == "path:stale rate:stale risk:stale samples:stale"
     ledger.without_older(CRITICAL)  # it has been taken away
     assert awaited(ledger) == "path:stale rate:stale risk:empty samples:empty"
-    assert not ledger.admits(CRITICAL, 2, "samples")
+    assert not ledger.admits(CRITICAL, 2)
     assert awaited(ledger) == "path:stale rate:stale risk:empty samples:empty"
     assert ledger.ended(RUN, 2, whole=True)
     assert awaited(ledger) == "risk:empty samples:empty"
