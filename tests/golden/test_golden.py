@@ -11,9 +11,9 @@ RISKS, CRITICAL = (read(FILES[kind]) for kind in ("risks", "critical"))
 QUICK = 0.05  # seconds of processor time: settings that take less are in the default sample
 ROUNDING = 1e-9  # of a risk: what another order of summation changes where the stated error is 0
 EQUIVALENT = 1e-6  # of a risk that is a deterministic equivalent: its stated error is about the true process
-# Record of one direction whose signs are certain: its risk is 0 with γ = 1/k after k + 2 steps (1e-30, by bisection).
-# How near to that a search comes is a matter of rounding; the test asks for an optimal risk that is next to nothing.
-CERTAIN_SIGNS = 16
+# Records of one direction whose steps are certain: the risk is 0 for some γ (in the first one with γ = 1/k after k + 2
+# steps, 1e-30 by bisection), and the kept optimal risk is what lay near it. The search finds less now.
+ZEROS = [16, 52, 99, 147]
 
 
 def _cases(records, every):
@@ -53,8 +53,8 @@ def test_risks_are_those_that_were_kept(record):
 @pytest.mark.parametrize("record", _cases(CRITICAL, 2))
 def test_critical_batch_sizes_are_those_that_were_kept(record):
     kept, found = record["results"], critical_results(record)
-    if record is CRITICAL[CERTAIN_SIGNS]:
-        assert found["optimal_risk"] < 1e-6
+    if any(record is CRITICAL[index] for index in ZEROS):
+        assert found["optimal_risk"] < 1e-4 * kept["optimal_risk"]
         return
     assert found["optimal_risk"] == pytest.approx(kept["optimal_risk"], rel=1e-4)  # what searches promise
     assert (found["batch_size"], found["num_steps"]) == (kept["batch_size"], kept["num_steps"])
