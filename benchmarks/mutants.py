@@ -42,7 +42,7 @@ MEMORY = 12 * 2**30  # bytes of address space that a mutant may take
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the tests said of one mutant: "killed", "slow" (killed by the time limit) or "alive"; and which one."""
+    """Result of one mutant: "killed", "slow" (ended by the time limit) or "alive", and the test that killed it."""
 
     state: str
     killer: str
@@ -65,7 +65,7 @@ class _Recorder:
 
 
 def _run_tests(folder: str, options: list[str], answer: str) -> None:
-    """In a process of its own: run the tests of a copy of the project, write the first failure's name to `answer`."""
+    """Run the tests of a copy of the project in a separate process, and write the first failure's name to `answer`."""
     import hypothesis
     import pytest
 

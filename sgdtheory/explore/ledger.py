@@ -1,4 +1,4 @@
-"""Which answers may be shown: of each subject the newest job's, and until that has come an older one's."""
+"""Record of the jobs and answers of one page: a subject shows its newest job's answer, until then an older one's."""
 
 import time
 from typing import Any
@@ -7,12 +7,12 @@ Subject = tuple[str, int]  # a computation, and the place of the algorithm
 
 
 class Ledger:
-    """What one page has had computed, and what of it has come.
+    """Jobs that one page has handed to the workers, and the answers that have come.
 
     Attributes:
-        computed: subject → what of the state it was last computed for.
+        computed: subject → the inputs for which it was last computed.
         newest: subject → number of its newest job.
-        running: subject → since when its newest job has been waited for.
+        running: subject → time at which its newest job was handed over.
     """
 
     def __init__(self) -> None:
@@ -23,12 +23,12 @@ class Ledger:
         self._oldest: dict[Subject, int] = {}  # number of the oldest job whose answer may still be shown
 
     def begun(self, subject: Subject, number: int) -> None:
-        """A job has been handed to the workers."""
+        """Record that a job has been handed to the workers."""
         self.newest[subject] = number
         self.running[subject] = time.monotonic()
 
     def ended(self, subject: Subject, number: int, whole: bool) -> bool:
-        """A job has ended, its work done or not; whether it was the newest one."""
+        """Record that a job has ended, its work done (`whole`) or not; return whether it was the newest one."""
         if number != self.newest.get(subject):
             return False
         self.running.pop(subject, None)
@@ -37,7 +37,7 @@ class Ledger:
         return True
 
     def admits(self, subject: Subject, number: int) -> bool:
-        """Whether an answer is to be shown; from then on none of an older job is."""
+        """Return whether an answer is to be shown; no answer of an older job is shown after it."""
         if subject not in self.newest or number < max(self._shown.get(subject, -1), self._oldest.get(subject, -1)):
             return False
         if subject[0] == "simulated" and number != self.newest[subject]:
@@ -46,32 +46,32 @@ class Ledger:
         return True
 
     def without_older(self, subject: Subject) -> None:
-        """Show nothing of it that was computed for another state."""
+        """Admit no more answers of a subject that were computed for an earlier state."""
         self._oldest[subject] = self.newest[subject]
 
     def waited(self) -> dict[Subject, float]:
-        """For how many seconds each has been waited for."""
+        """Return for how many seconds the page has waited for each subject."""
         now = time.monotonic()
         return {subject: now - since for subject, since in self.running.items()}
 
     def showing_older(self, seconds: float) -> list[Subject]:
-        """What has been waited for so long while an older position's answer is shown."""
+        """Return the subjects that show an older state's answer after more than so many seconds of waiting."""
         return [subject for subject, waited in self.waited().items() if waited > seconds and self.is_older(subject)]
 
     def is_older(self, subject: Subject) -> bool:
-        """Whether what is shown of it is of another state than that of the controls."""
+        """Return whether the answer that a subject shows was computed for another state than the controls have."""
         return self.newest[subject] not in (self._shown.get(subject), self._oldest.get(subject))
 
     def is_awaited(self, subject: Subject) -> bool:
-        """Whether nothing of its newest job has come."""
+        """Return whether no answer of a subject's newest job has come."""
         return self.newest[subject] != self._shown.get(subject)
 
     def forget(self, subject: Subject) -> None:
-        """It is no part of the page any more."""
+        """Remove a subject that is no part of the page any more."""
         for each in (self.computed, self.running, self.newest):
             each.pop(subject, None)
 
     def clear(self) -> None:
-        """Nothing is computed or waited for."""
+        """Forget all jobs."""
         self.computed.clear()
         self.running.clear()

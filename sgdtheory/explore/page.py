@@ -213,7 +213,7 @@ class Page:
             self._fade(ANSWERED[computation], slot, True)
 
     def _fade(self, answer: str, slot: int, pale: bool) -> None:
-        """Pale what is told of another state than that of the controls."""
+        """Draw an answer pale if it was computed for another state than the controls have."""
         if ((answer, slot) in self.pale) == pale:
             return
         (self.pale.add if pale else self.pale.discard)((answer, slot))
@@ -222,12 +222,12 @@ class Page:
                 self.panels[name].fade(slot, pale)
 
     def _take_away(self, subject: Subject) -> None:
-        """What is shown of another state, and what may still come of it: nothing is better than that."""
+        """Clear a subject's answer of an earlier state, and admit no more such answers."""
         self._clear(subject)
         self.ledger.without_older(subject)
 
     def _forget(self, computation: str, slot: int) -> None:
-        """An algorithm that is not there."""
+        """Stop and clear a computation of an algorithm that has been removed."""
         subject = computation, slot
         self.workers.stop(self.key, subject)
         self.notes.pop(subject, None)
@@ -244,7 +244,7 @@ class Page:
             self.tell_readings()
 
     def _drop_simulation(self) -> None:
-        """Simulated points go when their setting does."""
+        """Remove simulated points whose setting is not that of the controls any more."""
         shown = {slot: JOBS["run"].inputs(self.state, slot) for slot in range(len(self.state.algorithms))}
         changed = any(self.simulated.get(slot) != inputs for slot, inputs in shown.items())
         self.simulated = shown
@@ -285,12 +285,12 @@ class Page:
                 self.document.add_next_tick_callback(self.take_all)
 
     def look_around(self) -> None:
-        """What is due now and then: an answer of which Bokeh could not be told in time is not lost."""
+        """Take answers of which Bokeh could not be told in time, and update the status; called now and then."""
         self.take_all()
         self.tell_status()
 
     def take_all(self) -> None:
-        """What has come, in its order: Bokeh's callbacks have none."""
+        """Take all messages in the order in which they came, which callbacks of Bokeh do not keep."""
         while not self.inbox.empty():
             self.take(*self.inbox.get())
 
@@ -316,7 +316,7 @@ class Page:
         self.tell_words()
 
     def show(self, subject: Subject, answer: Answer) -> None:
-        """In all panels that it concerns."""
+        """Show an answer in all panels that draw it."""
         slot = subject[1]
         for name in SHOWN_IN[answer.panel]:
             self.panels[name].show(slot, answer)
@@ -330,7 +330,7 @@ class Page:
     # ------------------------------------------------------------------ telling
 
     def tell_words(self) -> None:
-        """What the visitor should know: refusals, remarks."""
+        """Show refusals and remarks below the controls."""
         listed = [self.refusal] if self.refusal else [each for note in self.notes.values() for each in note]
         listed = [*self.notes.get("link", ()), *listed] if self.refusal else listed
         text = note(listed)
@@ -338,7 +338,7 @@ class Page:
             self.words.update(text=text, visible=bool(text))
 
     def tell_readings(self) -> None:
-        """The numbers of the setting, a row an algorithm."""
+        """Show the numbers of the setting, one row for each algorithm."""
         names = () if self.refusal else self.state.names
         text = readings(names, self.marks, self.pale, self.palette, self.before) if self.marks else ""
         if self.readings.text != text:

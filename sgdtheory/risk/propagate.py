@@ -86,14 +86,15 @@ def propagate_repeated(moments: Moments, segment: Segment) -> Propagated:
     begin = np.minimum(np.ceil(segment.low / period) * period, segment.high)
     before = _steps_if_any(moments, segment.between(segment.low, begin))
     rest = segment.between(begin, segment.high)
-    stage, settling, ways = _repeated(before.moments, rest)
+    stage, settling, solvers = _repeated(before.moments, rest)
     parts = []
-    for way in np.unique(ways).tolist():
-        indices = np.flatnonzero(ways == way)
-        whole = indices.size == ways.size
-        here = before.moments if whole else at_runs(before.moments, indices)
-        some = stage if whole else stage.select(indices)
-        parts.append((indices, _REPEATED[way](here, rest if whole else rest.select(indices), some, settling[indices])))
+    for solver in np.unique(solvers).tolist():
+        indices = np.flatnonzero(solvers == solver)
+        whole = indices.size == solvers.size
+        runs = (before.moments, rest, stage)
+        if not whole:
+            runs = (at_runs(before.moments, indices), rest.select(indices), stage.select(indices))
+        parts.append((indices, _REPEATED[solver](*runs, settling[indices])))
     ended = joined(parts)
     return ended._replace(points=before.points + ended.points, near=_near(stage, segment, rest.steps // period))
 
@@ -144,8 +145,8 @@ def _in_closed_form(moments: Moments, segment: Segment, stage: Stage | PeriodSta
     points = [] if not early else propagate_by_steps(moments, segment.between(segment.low, np.array(early[-1:]))).points
     stops = np.array(sorted({*segment.stops[len(early) :], float(segment.high[0])}))
     again = np.zeros(stops.size, dtype=int)
-    ways = replace(segment.select(again), stops=()).between(segment.low[again], stops)
-    there = _in_closed_form(at_runs(moments, again), ways, stage.select(again), settling)
+    to_stops = replace(segment.select(again), stops=()).between(segment.low[again], stops)
+    there = _in_closed_form(at_runs(moments, again), to_stops, stage.select(again), settling)
     for place, stop in enumerate(stops.tolist()):
         if stop in segment.stops:
             here = at_runs(there.moments, again[:1] + place)
@@ -162,7 +163,7 @@ def _round_by_round(moments: Moments, segment: Segment, stage: PeriodStage, _: n
     return done._replace(size=size_of_steps(moments, done.moments, segment))
 
 
-# Name of a way through repeated steps or rounds → function from moments, segment, stage and settling to `Propagated`.
+# Solver of repeated steps or rounds → function from moments, segment, stage and settling to `Propagated`.
 _REPEATED: dict[str, Callable[..., Propagated]] = {
     "closed": _in_closed_form,
     "rounds": _round_by_round,
@@ -186,8 +187,8 @@ def constant_ends(moments: Moments, segment: Segment) -> tuple[Ends, np.ndarray]
     """
     if (_kinds(moments, segment) != "constant").any():
         return None
-    stage, _, ways = _repeated(moments, segment)
-    if (ways != "closed").any():
+    stage, _, solvers = _repeated(moments, segment)
+    if (solvers != "closed").any():
         return None
     return ends_after(cast(Stage, stage), moments, segment.steps), _near(stage, segment, segment.steps)
 
