@@ -64,7 +64,11 @@ class LeastRisk:
         low, high = np.zeros(batch.size), np.full(batch.size, np.inf)
         if self.goals.size:
             away = np.abs(np.log([batch, steps])[:, :, None] - self.logs[:, None]).max(0)
-            away = np.where(self.found.low > 0, away, np.inf)
+            # Where runs resonate, even numbers of steps have a dip near the edge that odd ones do not have.
+            odd = np.rint(np.exp(self.logs[1])) % 2
+            unlike = (steps % 2)[:, None] != odd
+            unlike &= (steps <= self.tuned.resonant * batch)[:, None]
+            away = np.where((self.found.low > 0) & ~unlike, away, np.inf)
             nearest = away.argmin(1)
             near = (away.min(1) < np.log(NEARBY)) & (steps > WINDOW_FROM)
             wider = np.exp(WIDER * away.min(1)[near])

@@ -59,9 +59,11 @@ def oscillating_steps(algorithm: Algorithm) -> float:
 
 
 def is_plain(algorithm: Algorithm) -> bool:
-    """Return whether equal steps without momentum end in the last iterate or the average of all of them."""
-    shares = algorithm.average.returned(2.0, 2.0)
-    whole = not shares.total or (not shares.iterate and algorithm.average.first(2.0) == 0)
+    """Return whether equal steps without momentum end in the last iterate or the mean of all of them."""
+    average = algorithm.average
+    shares = average.returned(2.0, 2.0)
+    mean = not shares.iterate and average.first(2.0) == 0 and average.forgetting(2.0) == 0
+    whole = mean or not shares.total
     return algorithm.constant and len(algorithm.method.start) == 1 and whole
 
 
