@@ -56,7 +56,7 @@ class Thresholds:
     together_compiled: float = 4096.0
     compiled_from: float = 4096.0
     short_smooth: float = 200.0
-    short_oscillating: float = 300.0
+    short_oscillating: float = 200.0
     rounds_by_steps: int = 2
     few_rounds: int = 16
     stage_steps: float = 200.0

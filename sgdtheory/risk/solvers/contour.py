@@ -131,7 +131,7 @@ ROUGH = Resolution(7, 2.0, 0.0, 1e-4, 2.5, 1e-11, QUIET_CONTOUR)
 # about 1e-8, for searches
 CLOSE = Resolution(8, 2.0, 1e-8, 1e-5, 3.0, 1e-10, contour_within(1e-8))
 # about 1e-5, to begin them with
-FAST = Resolution(5, 3.0, 1e-8, np.inf, 2.0, 1e-7, contour_within(1e-8))
+FAST = Resolution(5, 3.0, 1e-8, np.inf, 2.5, 1e-7, contour_within(1e-8))
 
 # relative error → resolution
 RESOLUTIONS = {0.0: FINE, 1e-8: CLOSE, 1e-5: FAST}

@@ -8,6 +8,7 @@ Moments that have decayed by e^−E may turn farther: of a turn by Θ, p Radau p
 
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -44,29 +45,28 @@ class Oscillation(NamedTuple):
 
 def oscillations(segment: Segment) -> list[Oscillation | None]:
     """Return the oscillation of each run; None for methods that do not change with the step, which come to rest."""
+    runs = segment.low.size
     if segment.runs.algorithm.method.step_dependence != "smooth":
-        return [None] * segment.low.size
+        return [None] * runs
     every = segment.setup.modes.eigenvalue
-    some = np.unique(np.linspace(0, every.size - 1, min(every.size, MOST_DIRECTIONS)).astype(int))
-    return [_oscillation(segment.select(np.array([run])), every[some]) for run in range(segment.low.size)]
-
-
-def _oscillation(segment: Segment, eigenvalue: np.ndarray) -> Oscillation:
-    """Return the oscillation of a single run."""
-    since = max(float(segment.high[0] - segment.origin[0]), 1.0)
-    number = int(PROBES_A_DOUBLING * np.log2(since)) + 2
-    probes = segment.origin[0] + np.unique(np.floor(np.geomspace(1.0, since, number))) - 1
-    here = segment.runs.coefficients(probes[None]).matrices
+    eigenvalue = every[np.unique(np.linspace(0, every.size - 1, min(every.size, MOST_DIRECTIONS)).astype(int))]
+    since = np.maximum(segment.high - segment.origin, 1.0)
+    number = int(PROBES_A_DOUBLING * np.log2(since.max())) + 2
+    probes = segment.origin[:, None] + np.floor(np.geomspace(1.0, since, number, axis=1)) - 1
+    here = segment.runs.coefficients(probes).matrices
     slow = here.decay[..., None] + (here.b[:, :, None] * here.c[:, None])[..., None] * eigenvalue
-    values = 1 - eigenvalues_of_steps(slow)  # (k, T, L)
+    values = 1 - eigenvalues_of_steps(slow).reshape(-1, *probes.shape, eigenvalue.size)  # (k, S, T, L)
     turn = np.where(values.imag != 0, np.abs(np.angle(values)), 0.0).max(0)
     fall = np.maximum(-2 * np.log(np.maximum(np.abs(values).max(0), SMALLEST)), 0.0)
-    fallen = np.cumsum(fall[:-1] * np.diff(probes)[:, None], axis=0)
-    fallen = np.concatenate([np.zeros((1, eigenvalue.size)), fallen]) / (2 * segment.setup.resolution.order)
+    # The first steps of a short run are probed more than once: nothing falls between two probes of one step.
+    fallen = np.cumsum(fall[:, :-1] * np.diff(probes)[..., None], axis=1)
+    fallen = np.concatenate([np.zeros((runs, 1, eigenvalue.size)), fallen], axis=1) / (
+        2 * segment.setup.resolution.order
+    )
     result = 2 * turn * np.exp(-fallen)
     if segment.keeping is not None:  # x of an average holds single powers
         result = np.maximum(result, turn * np.exp(-fallen / 2))
-    return Oscillation(probes, result.max(1))
+    return [Oscillation(*each) for each in zip(probes, result.max(2), strict=True)]
 
 
 # Learning rate and batch size vary at most by this factor within a panel.
@@ -222,28 +222,24 @@ def _growths(segment: Segment, probes: np.ndarray, rates: np.ndarray) -> list[Ca
     Where the largest step does not make them grow, smaller ones do not. An empty segment has none.
     """
     every = np.arange(rates.shape[0])
-    grows = _grows(segment, probes[every, np.argmax(rates, axis=1)]) & (segment.steps > 0)
-    return [
-        _growth_between(segment.select(np.array([run])), np.unique(row)) if growing else _no_growth
-        for run, row, growing in zip(every.tolist(), probes, grows.tolist(), strict=True)
-    ]
+    growing = np.flatnonzero(_grows(segment, probes[every, np.argmax(rates, axis=1)]) & (segment.steps > 0))
+    result: list[Callable[[float], float] | None] = [_no_growth] * every.size
+    if growing.size:
+        steps = probes[growing]
+        here = segment.select(growing).runs.coefficients(steps)
+        stage: Stage = make_stage(here, segment.setup.modes, segment.runs.output, None)
+        fast = np.flatnonzero((stage.spectrum.radius > 1) | (stage.load >= 1))
+        growth = np.zeros(steps.size)
+        growth[fast] = np.maximum(stage.select(fast).growths(np.full(fast.size, math.inf)), 0.0)
+        for run, row, values in zip(growing.tolist(), steps, growth.reshape(steps.shape), strict=True):
+            result[run] = None if np.trapezoid(values, row) > MOST_GROWTH else partial(np.interp, xp=row, fp=values)
+    return result
 
 
 def _grows(segment: Segment, steps: np.ndarray) -> np.ndarray:
-    """Return (S,) or (S, P) flat, whether the moments of each run would grow, if all steps were like this one of it."""
+    """Return (S,) whether the moments of each run would grow, if all steps were like this one of it."""
     maps = segment.runs.maps(steps, segment.setup.modes)
     return (radii(maps.propagator_decay) > 1) | (loads(maps, segment.setup.modes.driving) >= 1)
-
-
-def _growth_between(segment: Segment, probes: np.ndarray) -> Callable[[float], float] | None:
-    """Return the rate of growth of a single run as a function of the step, interpolated between some steps."""
-    stage: Stage = make_stage(segment.runs.coefficients(probes[None]), segment.setup.modes, segment.runs.output, None)
-    growing = np.flatnonzero(_grows(segment, probes[None]))
-    rates = np.zeros(probes.size)
-    rates[growing] = np.maximum(stage.select(growing).growths(np.full(growing.size, math.inf)), 0.0)
-    if np.trapezoid(rates, probes) > MOST_GROWTH:
-        return None
-    return lambda step: float(np.interp(step, probes, rates))
 
 
 def _no_growth(step: float) -> float:
