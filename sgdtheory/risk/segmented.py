@@ -229,6 +229,8 @@ def _batches_of_runs(
     for (by_steps, *_), indices in alike.items():
         size = MODES_IN_CLOSED_FORM if closed and not by_steps else min(MODES_AT_ONCE, MOST_RUNS_AT_ONCE * num_modes)
         size = max(size // num_modes, 1)
+        if closed and not by_steps:  # no more modes than a batch needs
+            indices.sort(key=lambda place: courses[place].num_steps * courses[place].rate)
         for first in range(0, len(indices), size):
             yield indices[first : first + size], by_steps
 

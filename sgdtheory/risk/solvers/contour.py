@@ -46,7 +46,7 @@ def _parabola(mu: float, h: float, num: int) -> Contour:
 CONTOUR = _parabola(4.8, 0.125, 21)  # chosen by measurement: to 3e-15 for poles up to p^−4
 QUIET_CONTOUR = _parabola(4.0, 0.12, 27)  # amplifies rounding least: for coefficients that may have decayed
 # relative error → contour, by measurement: for searches, as smooth in all arguments as the risk itself
-FAST_CONTOURS = {3e-9: _parabola(5.4, 0.19, 10), 2e-6: _parabola(4.5, 0.26, 6)}
+FAST_CONTOURS = {3e-9: _parabola(5.4, 0.19, 10), 1e-6: _parabola(4.5, 0.245, 7)}
 
 
 def contour_within(tolerance: float) -> Contour:
@@ -131,7 +131,7 @@ ROUGH = Resolution(7, 2.0, 0.0, 1e-4, 2.5, 1e-11, QUIET_CONTOUR)
 # about 1e-8, for searches
 CLOSE = Resolution(8, 2.0, 1e-8, 1e-5, 3.0, 1e-10, contour_within(1e-8))
 # about 1e-5, to begin them with
-FAST = Resolution(5, 3.0, 1e-8, np.inf, 2.5, 1e-7, contour_within(1e-8))
+FAST = Resolution(5, 3.0, 1e-8, np.inf, 2.5, 1e-7, contour_within(1e-5))
 
 # relative error → resolution
 RESOLUTIONS = {0.0: FINE, 1e-8: CLOSE, 1e-5: FAST}

@@ -32,8 +32,9 @@ def fractions(matrix: np.ndarray, right: np.ndarray, t: np.ndarray, num_steps: n
     q = matrix.shape[0]
     unit = 1 / (1 + np.abs(matrix).max((0, 1)))
     scaled = matrix * unit
-    numerators = adjugate(scaled, right)
-    coefficients = determinant(scaled)
+    cofactors = cofactors_of(scaled)
+    numerators = adjugate(scaled, right, cofactors)
+    coefficients = determinant(scaled, cofactors)
     for power in range(q):
         factor = unit ** (q - power)
         numerators[power] *= factor
@@ -109,7 +110,7 @@ def at_steps(numerators: np.ndarray, inverse: np.ndarray, weight: np.ndarray, t:
     return result
 
 
-def adjugate(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
+def adjugate(matrix: np.ndarray, right: np.ndarray, cofactors: np.ndarray) -> np.ndarray:
     """Coefficients (q, q, r, …) of `adj(t + matrix) right` as a polynomial in t, t^{q−1} first; q ≤ 3."""
     q = matrix.shape[0]
     result = np.empty((q, *np.broadcast_shapes(right.shape, (q, right.shape[1], *matrix.shape[2:]))))
@@ -117,11 +118,11 @@ def adjugate(matrix: np.ndarray, right: np.ndarray) -> np.ndarray:
     if q > 1:
         result[1] = np.einsum("ij...,jr...->ir...", _others(matrix), right)
     if q == 3:
-        result[2] = np.einsum("ji...,jr...->ir...", _cofactors(matrix), right)
+        result[2] = np.einsum("ji...,jr...->ir...", cofactors, right)
     return result
 
 
-def determinant(matrix: np.ndarray) -> np.ndarray:
+def determinant(matrix: np.ndarray, cofactors: np.ndarray) -> np.ndarray:
     """Return the coefficients (q + 1, …) of `det(t + matrix)` as a polynomial in t, t^q first; q ≤ 3."""
     q = matrix.shape[0]
     trace: Any = matrix.trace()
@@ -129,7 +130,6 @@ def determinant(matrix: np.ndarray) -> np.ndarray:
     if q == 2:
         result.append(matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0])
     if q == 3:
-        cofactors = _cofactors(matrix)
         result += [cofactors.trace(), (matrix[0] * cofactors[0]).sum(0)]
     return np.array(result)
 
@@ -142,9 +142,12 @@ def _others(matrix: np.ndarray) -> np.ndarray:
     return result
 
 
-def _cofactors(matrix: np.ndarray) -> np.ndarray:
-    """Return the cofactors of matrices (3, 3, …)."""
-    first = [1, 2, 0]
-    second = [2, 0, 1]
-    straight = matrix[first][:, first] * matrix[second][:, second]
-    return straight - matrix[first][:, second] * matrix[second][:, first]
+def cofactors_of(matrix: np.ndarray) -> np.ndarray:
+    """Return the cofactors of matrices (q, q, …), which only those with q = 3 need here; zeros for smaller ones."""
+    result = np.zeros_like(matrix)
+    if len(matrix) == 3:
+        for i, j in np.ndindex(3, 3):  # views, which take half the time of gathered rows and columns
+            first, second, left, right = (i + 1) % 3, (i + 2) % 3, (j + 1) % 3, (j + 2) % 3
+            np.multiply(matrix[first, left], matrix[second, right], out=result[i, j])
+            result[i, j] -= matrix[first, right] * matrix[second, left]
+    return result
