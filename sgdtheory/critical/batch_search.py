@@ -25,9 +25,10 @@ RESONANT_PER_DECADE = 10.0
 ESTIMATED = 20000
 # The most promising of them are tried, so many at a time,
 TRIED_AT_ONCE = 8
-# in at most so many rounds, each with better estimates. Numbers of steps beside the three best are tried as well,
+# in at most so many rounds, each with better estimates. Numbers of steps as near to the three best as this and the
+# length of a pattern are tried as well,
 ROUNDS = 8
-BESIDE = np.arange(-4.0, 5.0)
+BESIDE = 4.0
 # and the middles between minima over B and the pairs around them, while these are further apart than by this factor:
 # risks that rise by a factor of ten on one side of a minimum mislead the estimates. So are all minima that are higher
 # than the lowest by no more than this, in log Δ.
@@ -95,7 +96,7 @@ class _Tried:
         unused = np.log(self.samples / (self.batch * self.steps))
         values = np.log(self.risk) - unused
         kind, known_kind = self._kind(batch, steps), self._kind(self.batch, self.steps)
-        near = np.abs(self.steps - self.steps[self.risk.argmin()]) <= BESIDE[-1]
+        near = np.abs(self.steps - self.steps[self.risk.argmin()]) <= BESIDE
         offset = np.zeros(int(max(kind.max(), known_kind.max())) + 1)
         for one in np.unique(known_kind[near]):
             offset[one] = values[near & (known_kind == one)].mean() - values[near].mean()
@@ -117,7 +118,8 @@ class _Tried:
             estimate = self.estimate(batch, steps)
             least = np.argsort(estimate)[:TRIED_AT_ONCE]
             least = least[estimate[least] - MARGIN * off < np.log(self.risk.min())]
-            beside = (self.steps[np.argsort(self.risk)[:3]][:, None] + BESIDE).ravel()
+            near = BESIDE + self.least_risk.tuned.pattern
+            beside = np.add.outer(self.steps[np.argsort(self.risk)[:3]], np.arange(-near, near + 1)).ravel()
             beside = self.samples / np.maximum(beside, self.least_risk.tuned.first_steps)
             middles = self._middles()
             self.add(np.concatenate([batch[least], beside, middles]))
