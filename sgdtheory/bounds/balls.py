@@ -25,9 +25,7 @@ def flint() -> ModuleType:
     try:
         import flint as library  # pyright: ignore[reportMissingImports] (an extra)
     except ImportError:
-        raise ImportError(
-            "certificates need python-flint, which is not installed: pip install 'sgdtheory[certified]'"
-        ) from None
+        raise ImportError("certificates need python-flint, which is not installed: pip install python-flint") from None
     return library
 
 
