@@ -120,8 +120,25 @@ def test_public_names_are_sorted_and_complete():
     assert sorted(st.__all__) == st.__all__
     assert len(set(st.__all__)) == len(st.__all__)
     assert dir(st) == st.__all__
-    with pytest.raises(AttributeError, match="nothing"):
-        st.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("module", "misspelt", "hint"),
+    [
+        (st, "exces_risk", " (did you mean excess_risk?)"),
+        (st, "sgd", " (did you mean SGD?)"),
+        (st.fits, "fit_step_law", " (did you mean fit_steps_law?)"),
+        (st, "quux", ""),
+        (st, "_excess_risk", ""),
+    ],
+)
+def test_a_misspelt_name_is_answered_by_the_nearest(module, misspelt, hint):
+    with pytest.raises(AttributeError) as error:
+        getattr(module, misspelt)
+    assert str(error.value) == f"module {module.__name__} has no attribute {misspelt}{hint}"
+    program = f"import {module.__name__} as module\nmodule.{misspelt}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == f"AttributeError: {error.value}"  # the hint stands there once
 
 
 def test_wings_are_attributes():
