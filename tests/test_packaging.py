@@ -57,6 +57,16 @@ def test_extras_that_pages_name_exist():
     assert {(page, extra) for page, extra in named if extra not in extras} == set()
 
 
+def test_packages_that_errors_name_are_those_of_an_extra():
+    wanted = {each for extra in PROJECT["optional-dependencies"].values() for each in extra}
+    named = []
+    for path in (ROOT / "sgdtheory").rglob("*.py"):
+        for packages in re.findall(r"pip install ((?:'[^']*' ?)+)", path.read_text()):
+            named += re.findall(r"'([^']*)'", packages)
+    assert len(named) >= 5
+    assert set(named) <= wanted
+
+
 def test_recipes_that_install_from_an_index_say_how_until_then():
     """The first release is not on the index: each page says what to install instead."""
     for page in PAGES:

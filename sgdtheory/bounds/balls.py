@@ -25,7 +25,9 @@ def flint() -> ModuleType:
     try:
         import flint as library  # pyright: ignore[reportMissingImports] (an extra)
     except ImportError:
-        raise ImportError("certificates need python-flint, which is not installed: pip install python-flint") from None
+        raise ImportError(
+            "certificates need python-flint, which is not installed: pip install 'python-flint>=0.7'"
+        ) from None
     return library
 
 
