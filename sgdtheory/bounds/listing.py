@@ -82,8 +82,8 @@ def best(
     batch_size: float,
     learning_rate: float,
     num_samples: float,
-    algorithm: Algorithm = ...,
-    recalled: bool = ...,
+    algorithm: Algorithm = DEFAULT,
+    recalled: bool = False,
 ) -> Best[float]: ...
 @overload
 def best(
@@ -92,8 +92,8 @@ def best(
     batch_size: ArrayLike,
     learning_rate: ArrayLike,
     num_samples: ArrayLike,
-    algorithm: Algorithm = ...,
-    recalled: bool = ...,
+    algorithm: Algorithm = DEFAULT,
+    recalled: bool = False,
 ) -> Best[np.ndarray]: ...
 def best(
     problem: AbstractProblem,

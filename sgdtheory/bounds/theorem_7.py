@@ -89,8 +89,8 @@ def theorem7(
     batch_size: float,
     learning_rate: float,
     num_samples: float,
-    learning_rate_constant: float = ...,
-    signal_constant: float = ...,
+    learning_rate_constant: float = 0.5,
+    signal_constant: float = 1.0,
 ) -> RiskBound[float]: ...
 @overload
 def theorem7(
@@ -99,8 +99,8 @@ def theorem7(
     batch_size: ArrayLike,
     learning_rate: ArrayLike,
     num_samples: ArrayLike,
-    learning_rate_constant: float = ...,
-    signal_constant: float = ...,
+    learning_rate_constant: float = 0.5,
+    signal_constant: float = 1.0,
 ) -> RiskBound[np.ndarray]: ...
 def theorem7(
     problem: AbstractProblem,

@@ -103,9 +103,9 @@ def critical_batch_size(
     problem: AbstractProblem,
     *,
     num_samples: float,
-    overhead: float = ...,
-    risk_factor: float = ...,
-    curve: bool = ...,
+    overhead: float = 0.2,
+    risk_factor: float = 2.0,
+    curve: bool = True,
     algorithm: Algorithm = ...,
 ) -> CriticalBatchSize[float]: ...
 @overload
@@ -113,9 +113,9 @@ def critical_batch_size(
     problem: AbstractProblem,
     *,
     num_samples: ArrayLike,
-    overhead: float = ...,
-    risk_factor: float = ...,
-    curve: bool = ...,
+    overhead: float = 0.2,
+    risk_factor: float = 2.0,
+    curve: bool = True,
     algorithm: Algorithm = ...,
 ) -> CriticalBatchSize[np.ndarray]: ...
 def critical_batch_size(

@@ -153,8 +153,8 @@ def notions(
     problem: AbstractProblem,
     *,
     num_samples: float,
-    overhead: float = ...,
-    risk_factor: float = ...,
+    overhead: float = 0.2,
+    risk_factor: float = 2.0,
     algorithm: Algorithm = ...,
 ) -> Notions[float]: ...
 @overload
@@ -162,8 +162,8 @@ def notions(
     problem: AbstractProblem,
     *,
     num_samples: ArrayLike,
-    overhead: float = ...,
-    risk_factor: float = ...,
+    overhead: float = 0.2,
+    risk_factor: float = 2.0,
     algorithm: Algorithm = ...,
 ) -> Notions[np.ndarray]: ...
 def notions(

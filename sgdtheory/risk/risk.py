@@ -55,7 +55,12 @@ class Risk(Shown, Generic[Values]):
 
 @overload
 def excess_risk(
-    problem: AbstractProblem, *, batch_size: float, learning_rate: float, num_samples: float, algorithm: Algorithm = ...
+    problem: AbstractProblem,
+    *,
+    batch_size: float,
+    learning_rate: float,
+    num_samples: float,
+    algorithm: Algorithm = DEFAULT,
 ) -> Risk[float]: ...
 @overload
 def excess_risk(
@@ -64,7 +69,7 @@ def excess_risk(
     batch_size: ArrayLike,
     learning_rate: ArrayLike,
     num_samples: ArrayLike,
-    algorithm: Algorithm = ...,
+    algorithm: Algorithm = DEFAULT,
 ) -> Risk[np.ndarray]: ...
 def excess_risk(
     problem: AbstractProblem,

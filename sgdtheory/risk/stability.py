@@ -59,10 +59,12 @@ ROUNDED_BELOW_0 = 1e-9
 
 
 @overload
-def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: float, algorithm: Algorithm = ...) -> float: ...
+def max_stable_learning_rate(
+    problem: AbstractProblem, *, batch_size: float, algorithm: Algorithm = DEFAULT
+) -> float: ...
 @overload
 def max_stable_learning_rate(
-    problem: AbstractProblem, *, batch_size: ArrayLike, algorithm: Algorithm = ...
+    problem: AbstractProblem, *, batch_size: ArrayLike, algorithm: Algorithm = DEFAULT
 ) -> np.ndarray: ...
 def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike, algorithm: Algorithm = DEFAULT) -> Any:
     """Return the largest γ for which the second moments stay bounded as n → ∞ (THEORY.md T5, T20).
