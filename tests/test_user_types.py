@@ -114,6 +114,7 @@ def test_a_users_mistakes_are_found_and_nothing_else(check):
     assert sorted({line for _, line, _ in errors}) == planted
 
 
+@pytest.mark.slow
 def test_programs_of_the_guides_have_no_errors(check):
     named = {f"{block.page.stem}_{block.line}".replace("-", "_"): block.code for block in programs("python")}
     assert check(**named) == []
