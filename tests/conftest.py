@@ -16,6 +16,7 @@ from pathlib import Path
 
 import jax
 import pytest
+from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
 FLAGS = {
@@ -28,6 +29,9 @@ if jax.__version_info__ < (0, 11):  # an XLA that does not know a flag ends the 
     ours = [f"{flag}={value}" for flag, value in FLAGS.items() if flag not in chosen]  # whoever has chosen keeps that
     os.environ["XLA_FLAGS"] = " ".join([*ours, chosen]).strip()
 threadpool_limits(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))  # here, and in child processes
+# Hypothesis fails an example that takes 200 ms, as the first one does on a busy machine: it imports what it needs.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 LONG = "simulation.test_means", "simulation.test_sufficient", "risk.test_coupled", "risk.test_mean_field"  # replicas
 MEASURED = Path(__file__).with_name("long.txt")
 

@@ -143,7 +143,11 @@ def downloads(name: str, page: str) -> str:
 # ---------------------------------------------------------------- the notebook
 
 
-NEEDS = "*This needs `pip install 'sgdtheory[testing]'`, in a notebook `%pip install …`, and Python 3.11 or newer.*"
+NEEDS = (
+    "*This needs Python 3.11 or newer and `pip install 'sgdtheory[testing]'`, in a notebook `%pip install …`. "
+    "Until the first release is on the package index, write `'sgdtheory[testing] @ git+https://…'` with the address "
+    "of the repository.*"
+)
 
 
 def notebook(page: str, *, solutions: bool = True) -> str:

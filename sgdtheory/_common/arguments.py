@@ -7,6 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 P = TypeVar("P")
+# Results are numbers if all settings are numbers, and arrays if one of them is an array: `Risk[float]`,
+# `Risk[np.ndarray]`. Overloads say which, so that type checkers accept `risk.total[0]` for arrays only.
+Values = TypeVar("Values", float, np.ndarray)
 
 
 def first_where(values: np.ndarray, bad: np.ndarray) -> Any:

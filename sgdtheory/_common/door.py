@@ -5,7 +5,7 @@ import sys
 
 TYPE_CHECKING = False  # importing it from typing would be most of the time until Ctrl-C is heard
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
 
@@ -23,7 +23,9 @@ def open_door(package: str, file: str) -> "tuple[Callable[[str], Any], Callable[
 
     def find(public: str) -> "Any":
         if public not in origins:
-            raise AttributeError(f"module {package} has no attribute {public}")
+            # Python's own suggestion does not reach notebooks; obj=None keeps it from repeating this one.
+            message = f"module {package} has no attribute {public}{_hint(public, origins)}"
+            raise AttributeError(message, name=public, obj=None)
         module, name = origins[public]
         inner = importlib.import_module(f"{package}.{module or name}")
         value = getattr(inner, name) if module else inner
@@ -32,3 +34,14 @@ def open_door(package: str, file: str) -> "tuple[Callable[[str], Any], Callable[
 
     names = sorted(origins)
     return find, lambda: names, names
+
+
+def _hint(misspelt: str, names: "Iterable[str]") -> str:
+    """Name the nearest public name, upper case or lower, or nothing."""
+    if misspelt.startswith("_"):
+        return ""  # programs ask modules for these, and expect not to find them
+    import difflib  # takes milliseconds, which only a misspelt name costs
+
+    written = {name.lower(): name for name in names}
+    nearest = difflib.get_close_matches(misspelt.lower(), written, 1)
+    return f" (did you mean {written[nearest[0]]}?)" if nearest else ""

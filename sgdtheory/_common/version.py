@@ -10,7 +10,7 @@ NAME = "sgdtheory"
 def version() -> str:
     """As `pyproject.toml` beside the package has it or, where there is none, as pip has recorded it."""
     try:
-        project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text()).get("project", {})
+        project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text()).get("project", {})
     except (OSError, tomllib.TOMLDecodeError):
         project = {}
     return project["version"] if project.get("name") == NAME else metadata.version(NAME)

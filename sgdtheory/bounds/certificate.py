@@ -154,7 +154,7 @@ def certify(
 
     Raises:
         ValueError: an argument outside its range, or one that certificates are not for.
-        ImportError: python-flint is missing: pip install 'sgdtheory[certified]'.
+        ImportError: python-flint is missing.
     """
     arb = flint().arb
     about = zhang_2024 if bound is theorem7 else bound  # whose formula takes balls, and is its total

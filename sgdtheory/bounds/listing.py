@@ -4,11 +4,12 @@ import functools
 import importlib
 import pkgutil
 from dataclasses import dataclass
+from typing import Any, Generic, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import settings_arrays
+from sgdtheory._common.arguments import Values, settings_arrays
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import DEFAULT, Algorithm, LastIterate, TailAverage
 from sgdtheory.bounds import papers
@@ -53,7 +54,7 @@ def catalogue() -> Catalogue:
 
 
 @dataclass(frozen=True)
-class Best(Shown):
+class Best(Shown, Generic[Values]):
     """The tightest published bounds at settings, arrays of their broadcast shape.
 
     Attributes:
@@ -63,10 +64,10 @@ class Best(Shown):
         upper_name: whose, "" where none does.
     """
 
-    lower: np.ndarray | float
-    lower_name: np.ndarray | str
-    upper: np.ndarray | float
-    upper_name: np.ndarray | str
+    lower: Values
+    lower_name: Any
+    upper: Values
+    upper_name: Any
 
     def sheet(self) -> Sheet:
         """Both bounds and whose they are."""
@@ -74,6 +75,26 @@ class Best(Shown):
         return columns_sheet("tightest published bounds on the excess risk, units of y²", columns)
 
 
+@overload
+def best(
+    problem: AbstractProblem,
+    *,
+    batch_size: float,
+    learning_rate: float,
+    num_samples: float,
+    algorithm: Algorithm = DEFAULT,
+    recalled: bool = False,
+) -> Best[float]: ...
+@overload
+def best(
+    problem: AbstractProblem,
+    *,
+    batch_size: ArrayLike,
+    learning_rate: ArrayLike,
+    num_samples: ArrayLike,
+    algorithm: Algorithm = DEFAULT,
+    recalled: bool = False,
+) -> Best[np.ndarray]: ...
 def best(
     problem: AbstractProblem,
     *,

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Generic, Literal, NamedTuple, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import checked_name, checked_problem, samples_used, settings_arrays
+from sgdtheory._common.arguments import Values, checked_name, checked_problem, samples_used, settings_arrays
 from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.problems import AbstractProblem, LeastSquares, SplitSpectrum
 
@@ -94,7 +94,7 @@ class Statement(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BoundValue:
+class BoundValue(Generic[Values]):
     """A published bound at settings, each an array of their broadcast shape.
 
     Attributes:
@@ -102,11 +102,11 @@ class BoundValue:
         conditions: of the theorem, in words → whether they hold.
     """
 
-    total: np.ndarray | float
+    total: Values
     conditions: Mapping[str, np.ndarray | bool] = field(repr=False)
 
     @property
-    def applies(self) -> np.ndarray | bool:
+    def applies(self) -> Any:
         """Whether all of the theorem's conditions hold."""
         return np.logical_and.reduce([np.asarray(holds) for holds in self.conditions.values()])[()]
 
@@ -152,6 +152,14 @@ class PublishedBound:
     algorithm: Algorithm = DEFAULT
     standing: Standing = "printed"
 
+    @overload
+    def __call__(
+        self, problem: AbstractProblem, *, batch_size: float, learning_rate: float, num_samples: float
+    ) -> BoundValue[float]: ...
+    @overload
+    def __call__(
+        self, problem: AbstractProblem, *, batch_size: ArrayLike, learning_rate: ArrayLike, num_samples: ArrayLike
+    ) -> BoundValue[np.ndarray]: ...
     def __call__(
         self,
         problem: AbstractProblem,

@@ -158,7 +158,7 @@ def certify_region(
 
     Raises:
         ValueError: an argument outside its range, or nothing to prove.
-        ImportError: python-flint is missing: pip install 'sgdtheory[certified]'.
+        ImportError: python-flint is missing.
     """
     flint()
     if not isinstance(bound, PublishedBound):

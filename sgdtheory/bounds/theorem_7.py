@@ -1,12 +1,12 @@
 """Theorem 7: the excess risk of averaged mini-batch SGD up to constant factors."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import positive_number, samples_used, settings_arrays
+from sgdtheory._common.arguments import Values, positive_number, samples_used, settings_arrays
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.bounds.published import Asked, PublishedBound, Statement, split
@@ -22,7 +22,7 @@ def covered(algorithm: Algorithm) -> bool:
 
 
 @dataclass(frozen=True)
-class RiskBound(Shown):
+class RiskBound(Shown, Generic[Values]):
     """The terms of Theorem 7, each an array of the broadcast shape, in units of y².
 
     Attributes:
@@ -36,17 +36,17 @@ class RiskBound(Shown):
         small_signal: whether `‖w_0 − w*‖²_H ≤ c σ²`, likewise.
     """
 
-    bias_head: np.ndarray | float
-    bias_tail: np.ndarray | float
-    cross: np.ndarray | float
-    variance_head: np.ndarray | float
-    variance_tail: np.ndarray | float
-    effective_dimension: np.ndarray | float
-    small_learning_rate: np.ndarray | bool
-    small_signal: np.ndarray | bool
+    bias_head: Values
+    bias_tail: Values
+    cross: Values
+    variance_head: Values
+    variance_tail: Values
+    effective_dimension: Values
+    small_learning_rate: Any
+    small_signal: Any
 
     @property
-    def applies(self) -> np.ndarray | bool:
+    def applies(self) -> Any:
         """Whether the theorem's two conditions hold.
 
         After a single step the lower bound fails all the same: w̄ = w_0 has no variance.
@@ -54,17 +54,17 @@ class RiskBound(Shown):
         return np.logical_and(self.small_learning_rate, self.small_signal)
 
     @property
-    def bias(self) -> np.ndarray | float:
+    def bias(self) -> Values:
         """bias_head + bias_tail."""
         return self.bias_head + self.bias_tail
 
     @property
-    def variance(self) -> np.ndarray | float:
+    def variance(self) -> Values:
         """variance_head + variance_tail."""
         return self.variance_head + self.variance_tail
 
     @property
-    def total(self) -> np.ndarray | float:
+    def total(self) -> Values:
         """The bound as stated: bias + variance (THEORY.md T8). The full form adds `cross`."""
         return self.bias + self.variance
 
@@ -82,6 +82,26 @@ class RiskBound(Shown):
         return columns_sheet("Theorem 7, units of y²", columns)
 
 
+@overload
+def theorem7(
+    problem: AbstractProblem,
+    *,
+    batch_size: float,
+    learning_rate: float,
+    num_samples: float,
+    learning_rate_constant: float = 0.5,
+    signal_constant: float = 1.0,
+) -> RiskBound[float]: ...
+@overload
+def theorem7(
+    problem: AbstractProblem,
+    *,
+    batch_size: ArrayLike,
+    learning_rate: ArrayLike,
+    num_samples: ArrayLike,
+    learning_rate_constant: float = 0.5,
+    signal_constant: float = 1.0,
+) -> RiskBound[np.ndarray]: ...
 def theorem7(
     problem: AbstractProblem,
     *,

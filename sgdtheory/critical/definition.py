@@ -1,12 +1,12 @@
 """The critical batch size by its definition: the exact risk with the learning rate tuned, and whole steps counted."""
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import positive_number
+from sgdtheory._common.arguments import Values, positive_number
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import Algorithm, require_stretching
 from sgdtheory.critical.batch_search import Optimum, largest_batch, optimal_batch_size
@@ -25,11 +25,9 @@ from sgdtheory.risk import as_one_pass, checked_for_risk
 EQUIVALENT_POINTS = 10  # of the curve of a method that is not linear
 FALLS = 0.9  # times a B* of fewer samples, or less: a fall that is remarked upon
 
-Quantity = Any  # a float of a single data size, an array of several: a union would burden every use
-
 
 @dataclass(frozen=True)
-class CriticalBatchSize(Shown):
+class CriticalBatchSize(Shown, Generic[Values]):
     """B* of one problem (THEORY.md T12) at one data size D, or an array of them, and the curves behind it.
 
     Numbers for a single D, arrays of the shape of `num_samples` otherwise.
@@ -55,20 +53,20 @@ class CriticalBatchSize(Shown):
 
     figure: ClassVar[str] = "critical_batch_size"
 
-    batch_size: Quantity
-    learning_rate: Quantity
-    num_steps: Quantity
-    real_batch_size: Quantity
-    optimal_risk: Quantity
-    optimal_batch_size: Quantity
-    optimal_learning_rate: Quantity
-    rate_batch_size: Quantity
-    num_samples: Quantity
+    batch_size: Values
+    learning_rate: Values
+    num_steps: Values
+    real_batch_size: Values
+    optimal_risk: Values
+    optimal_batch_size: Values
+    optimal_learning_rate: Values
+    rate_batch_size: Values
+    num_samples: Values
     overhead: float
     risk_factor: float
     curves: tuple[BatchSizeCurve, ...] = field(repr=False)
     remark: str
-    smallest_batch_size: Quantity = 1.0
+    smallest_batch_size: Values = cast("Any", 1.0)
 
     @property
     def curve(self) -> BatchSizeCurve:
@@ -100,6 +98,26 @@ class CriticalBatchSize(Shown):
         return columns_sheet("critical batch size, samples", columns, [convention, self.remark])
 
 
+@overload
+def critical_batch_size(
+    problem: AbstractProblem,
+    *,
+    num_samples: float,
+    overhead: float = 0.2,
+    risk_factor: float = 2.0,
+    curve: bool = True,
+    algorithm: Algorithm = ...,
+) -> CriticalBatchSize[float]: ...
+@overload
+def critical_batch_size(
+    problem: AbstractProblem,
+    *,
+    num_samples: ArrayLike,
+    overhead: float = 0.2,
+    risk_factor: float = 2.0,
+    curve: bool = True,
+    algorithm: Algorithm = ...,
+) -> CriticalBatchSize[np.ndarray]: ...
 def critical_batch_size(
     problem: AbstractProblem,
     *,
@@ -168,7 +186,7 @@ def critical_batch_size(
     found = [solved(float(value)) for value in samples.flat]
     if samples.ndim == 0:
         return found[0]
-    names = [entry.name for entry in fields(CriticalBatchSize) if entry.type is Quantity]
+    names = [entry.name for entry in fields(CriticalBatchSize) if entry.type is Values]
     arrays = {name: np.array([getattr(one, name) for one in found]).reshape(samples.shape) for name in names}
     remarks = [one.remark for one in found]
     if tuned is not None:

@@ -1,11 +1,12 @@
 """The optimal learning rate: the global minimum of the exact risk over the stable γ."""
 
 from dataclasses import dataclass
+from typing import Any, Generic, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import settings_arrays
+from sgdtheory._common.arguments import Values, settings_arrays
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import Algorithm, Constant, numbers_of_steps
 from sgdtheory.critical.stated_errors import remark_on_rates
@@ -16,7 +17,7 @@ from sgdtheory.risk import as_one_pass, checked_for_risk
 
 
 @dataclass(frozen=True)
-class OptimalLearningRate(Shown):
+class OptimalLearningRate(Shown, Generic[Values]):
     """The best constant learning rate, and the excess risk that it attains.
 
     Attributes:
@@ -27,9 +28,9 @@ class OptimalLearningRate(Shown):
         remark: what a large relative error means; empty as a rule.
     """
 
-    learning_rate: np.ndarray | float
-    risk: np.ndarray | float
-    relative_error: np.ndarray | float = 0.0
+    learning_rate: Values
+    risk: Values
+    relative_error: Values = cast("Any", 0.0)
     remark: str = ""
 
     def sheet(self) -> Sheet:
@@ -40,6 +41,14 @@ class OptimalLearningRate(Shown):
         return columns_sheet("best learning rate in the range searched", columns, [self.remark])
 
 
+@overload
+def optimal_learning_rate(
+    problem: AbstractProblem, *, batch_size: float, num_samples: float, algorithm: Algorithm = ...
+) -> OptimalLearningRate[float]: ...
+@overload
+def optimal_learning_rate(
+    problem: AbstractProblem, *, batch_size: ArrayLike, num_samples: ArrayLike, algorithm: Algorithm = ...
+) -> OptimalLearningRate[np.ndarray]: ...
 def optimal_learning_rate(
     problem: AbstractProblem,
     *,

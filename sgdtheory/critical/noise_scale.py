@@ -1,11 +1,12 @@
 """Other notions of a critical batch size on the same problem: gradient noise scales and the interpolation batch."""
 
 from dataclasses import dataclass, field
+from typing import Any, Generic, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import checked_problem, settings_arrays
+from sgdtheory._common.arguments import Values, checked_problem, settings_arrays
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import Algorithm, Constant, Course, checked_algorithm, numbers_of_steps
 from sgdtheory.critical.definition import CriticalBatchSize, critical_batch_size
@@ -15,7 +16,7 @@ from sgdtheory.risk import iterate_moments
 
 
 @dataclass(frozen=True)
-class GradientNoiseScale(Shown):
+class GradientNoiseScale(Shown, Generic[Values]):
     """Gradient noise scales where SGD has arrived, from exact second moments of the last iterate.
 
     Attributes:
@@ -24,9 +25,9 @@ class GradientNoiseScale(Shown):
         excess_risk: that of the last iterate w_n (not of the average), in units of y².
     """
 
-    simple: np.ndarray | float
-    hessian_weighted: np.ndarray | float
-    excess_risk: np.ndarray | float
+    simple: Values
+    hessian_weighted: Values
+    excess_risk: Values
 
     def sheet(self) -> Sheet:
         """Both scales, and the risk where they are."""
@@ -38,6 +39,19 @@ class GradientNoiseScale(Shown):
         return columns_sheet("gradient noise scale at the last iterate", columns)
 
 
+@overload
+def gradient_noise_scale(
+    problem: AbstractProblem, *, batch_size: float, learning_rate: float, num_samples: float, algorithm: Algorithm = ...
+) -> GradientNoiseScale[float]: ...
+@overload
+def gradient_noise_scale(
+    problem: AbstractProblem,
+    *,
+    batch_size: ArrayLike,
+    learning_rate: ArrayLike,
+    num_samples: ArrayLike,
+    algorithm: Algorithm = ...,
+) -> GradientNoiseScale[np.ndarray]: ...
 def gradient_noise_scale(
     problem: AbstractProblem,
     *,
@@ -93,7 +107,7 @@ def gradient_noise_scale(
 
 
 @dataclass(frozen=True)
-class Notions(Shown):
+class Notions(Shown, Generic[Values]):
     """Batch sizes that have been called critical, for one problem and data size (or an array of data sizes).
 
     Attributes:
@@ -107,13 +121,13 @@ class Notions(Shown):
         critical: the CriticalBatchSize behind B*.
     """
 
-    num_samples: np.ndarray | float
-    critical_batch_size: np.ndarray | float
-    rate_batch_size: np.ndarray | float
-    simple_noise_scale: np.ndarray | float
-    hessian_noise_scale: np.ndarray | float
+    num_samples: Values
+    critical_batch_size: Values
+    rate_batch_size: Values
+    simple_noise_scale: Values
+    hessian_noise_scale: Values
     interpolation_batch_size: float
-    critical: CriticalBatchSize = field(repr=False)
+    critical: CriticalBatchSize[Values] = field(repr=False)
 
     def sheet(self) -> Sheet:
         """All of them side by side."""
@@ -134,6 +148,24 @@ class Notions(Shown):
         return columns_sheet("what has been called a critical batch size, samples", columns, notes)
 
 
+@overload
+def notions(
+    problem: AbstractProblem,
+    *,
+    num_samples: float,
+    overhead: float = 0.2,
+    risk_factor: float = 2.0,
+    algorithm: Algorithm = ...,
+) -> Notions[float]: ...
+@overload
+def notions(
+    problem: AbstractProblem,
+    *,
+    num_samples: ArrayLike,
+    overhead: float = 0.2,
+    risk_factor: float = 2.0,
+    algorithm: Algorithm = ...,
+) -> Notions[np.ndarray]: ...
 def notions(
     problem: AbstractProblem,
     *,
@@ -175,9 +207,9 @@ def notions(
 
 def notions_at(
     problem: AbstractProblem,
-    critical: CriticalBatchSize,
+    critical: CriticalBatchSize[Values],
     algorithm: Algorithm = Algorithm(),  # noqa: B008 (frozen)
-) -> Notions:
+) -> Notions[Values]:
     """`notions` for a critical batch size, of that algorithm, that is computed already.
 
     Example:
@@ -187,7 +219,7 @@ def notions_at(
         >>> st.notions_at(problem, critical).critical_batch_size
         41.0
     """
-    noise = gradient_noise_scale(
+    noise: GradientNoiseScale[Any] = gradient_noise_scale(
         problem,
         batch_size=critical.batch_size,
         learning_rate=critical.learning_rate,

@@ -1,11 +1,12 @@
 """An excess risk with its two parts, and `excess_risk`, which computes it at the end of a run of any algorithm."""
 
 from dataclasses import dataclass
+from typing import Any, Generic, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import checked_problem, settings_arrays
+from sgdtheory._common.arguments import Values, checked_problem, settings_arrays
 from sgdtheory._common.shown import Sheet, Shown, columns_sheet
 from sgdtheory.algorithms import DEFAULT, Algorithm, Constant, numbers_of_steps
 from sgdtheory.problems import AbstractProblem
@@ -14,7 +15,7 @@ from sgdtheory.risk.mean_field.equivalent import checked_for_risk
 
 
 @dataclass(frozen=True)
-class Risk(Shown):
+class Risk(Shown, Generic[Values]):
     """Expected excess risk `Δ = E R(w̄) − σ²` and its two parts, in units of y².
 
     Attributes:
@@ -32,12 +33,12 @@ class Risk(Shown):
             right to (T42), inf where theory does not know a reshuffled risk to within its own size: `simulate` does.
     """
 
-    bias: np.ndarray | float
-    variance: np.ndarray | float
-    relative_error: np.ndarray | float = 0.0
+    bias: Values
+    variance: Values
+    relative_error: Values = cast("Any", 0.0)
 
     @property
-    def total(self) -> np.ndarray | float:
+    def total(self) -> Values:
         """bias + variance."""
         return self.bias + self.variance
 
@@ -52,6 +53,24 @@ class Risk(Shown):
         return columns_sheet("expected excess risk, units of y²", columns, notes)
 
 
+@overload
+def excess_risk(
+    problem: AbstractProblem,
+    *,
+    batch_size: float,
+    learning_rate: float,
+    num_samples: float,
+    algorithm: Algorithm = DEFAULT,
+) -> Risk[float]: ...
+@overload
+def excess_risk(
+    problem: AbstractProblem,
+    *,
+    batch_size: ArrayLike,
+    learning_rate: ArrayLike,
+    num_samples: ArrayLike,
+    algorithm: Algorithm = DEFAULT,
+) -> Risk[np.ndarray]: ...
 def excess_risk(
     problem: AbstractProblem,
     *,

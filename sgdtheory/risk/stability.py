@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,6 +58,14 @@ RATES_TIMES_MODES = 400_000
 ROUNDED_BELOW_0 = 1e-9
 
 
+@overload
+def max_stable_learning_rate(
+    problem: AbstractProblem, *, batch_size: float, algorithm: Algorithm = DEFAULT
+) -> float: ...
+@overload
+def max_stable_learning_rate(
+    problem: AbstractProblem, *, batch_size: ArrayLike, algorithm: Algorithm = DEFAULT
+) -> np.ndarray: ...
 def max_stable_learning_rate(problem: AbstractProblem, *, batch_size: ArrayLike, algorithm: Algorithm = DEFAULT) -> Any:
     """Return the largest γ for which the second moments stay bounded as n → ∞ (THEORY.md T5, T20).
 

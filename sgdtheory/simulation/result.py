@@ -1,6 +1,7 @@
 """The result of a simulation: risks of replicas, their mean and standard error, and what was truncated."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -77,7 +78,7 @@ class Simulation(Shown):
         return f"Simulation(mean={self.mean}, num_replicas={replicas}, shape={shape}, dtype={self.dtype!r}{ends})"
 
     @property
-    def num_finished(self) -> np.ndarray | int:
+    def num_finished(self) -> Any:
         """Number of replicas that have finished, (…)."""
         return (~np.isnan(self.excess_risk)).sum(-1)
 
@@ -87,12 +88,12 @@ class Simulation(Shown):
         return np.isinf(self.excess_risk)
 
     @property
-    def mean(self) -> np.ndarray | float:
+    def mean(self) -> Any:
         """Mean excess risk of the finished replicas, (…); `inf` if one diverged, `nan` if none has finished."""
         return (self._unit * self._moments[0])[()]
 
     @property
-    def standard_error(self) -> np.ndarray | float:
+    def standard_error(self) -> Any:
         """Standard error of the mean, (…); `inf` if a replica diverged, `nan` with fewer than two finished replicas.
 
         Raises:
@@ -100,7 +101,7 @@ class Simulation(Shown):
         """
         return (self._unit * self._relative_error)[()]
 
-    def z_score(self, expected: ArrayLike) -> np.ndarray | float:
+    def z_score(self, expected: ArrayLike) -> Any:
         """Return (mean − expected) / standard error, (…), rounding error included; `nan` where a replica diverged.
 
         Close to the stability threshold the risk has tails so heavy that the standard error says little.
@@ -111,7 +112,7 @@ class Simulation(Shown):
             score = np.where(mean == expected, 0.0, (mean - expected) / error)
         return np.where(np.isfinite(mean), score, np.nan)[()]
 
-    def normal_score(self, expected: ArrayLike) -> np.ndarray | float:
+    def normal_score(self, expected: ArrayLike) -> Any:
         """Return the z-score, (…), corrected for the skewness of risks; compare this one with limits for false alarms.
 
         Hall's monotone transformation of Student's t (J. R. Statist. Soc. B 54, 1992), with `κ = skewness/√R` of the

@@ -394,5 +394,5 @@ def test_bounds_that_are_no_number_are_refused():
 
 def test_without_flint_one_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "flint", None)
-    with pytest.raises(ImportError, match=r"pip install 'sgdtheory\[certified\]'"):
+    with pytest.raises(ImportError, match="pip install 'python-flint>=0.7'"):
         st.bounds.certify(st.theorem7, (PROBLEM, 1, 0.1, 7))

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.critical.definition import Quantity
+from sgdtheory._common.arguments import Values
 from tests import brute_force
 from tests.critical.answers import brute, least_risk, risk_at
 from tests.marks import slow
 
 BUDGET = 1 + 1e-12  # (1 + overhead) D is not lowered by rounding
-PER_DATA_SIZE = [entry.name for entry in dataclasses.fields(st.critical.CriticalBatchSize) if entry.type is Quantity]
+PER_DATA_SIZE = [entry.name for entry in dataclasses.fields(st.critical.CriticalBatchSize) if entry.type is Values]
 
 
 def random_problem(rng):

@@ -205,7 +205,7 @@ def test_a_tag_that_says_nothing_is_taken_for_the_loss_and_said(tmp_path):
 
 def test_a_library_that_is_missing_is_named(monkeypatch, tmp_path):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(ValueError, match=r"Parquet files are read by pyarrow, .*: pip install 'sgdtheory\[logs\]'"):
+    with pytest.raises(ValueError, match="Parquet files are read by pyarrow, .*: pip install '.*' 'pyarrow>=16'"):
         st.logs.read_logs(writers.write_parquet(tmp_path / "a.parquet", RUN))
 
 

@@ -53,7 +53,7 @@ class AbstractLaw(ABC):
         """Values of the numbers from which the fit starts."""
 
     @abstractmethod
-    def losses(self, values: Mapping[str, np.ndarray], prepared: Any) -> list[np.ndarray]:
+    def losses(self, values: Mapping[str, np.ndarray], prepared: Any, /) -> list[np.ndarray]:
         """(Q, K) losses at the rows of each curve, for Q values (Q,) of each number; nan and inf are far off."""
 
     def prepared(self, curves: Sequence[LossCurve]) -> Any:

@@ -1,0 +1,58 @@
+"""What a build adds to `pyproject.toml`: addresses of this repository, and the folder of an editable install."""
+
+import os
+import re
+from pathlib import Path
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+PAGES = {
+    "Homepage": "",
+    "Changelog": "/blob/main/CHANGELOG.md",
+    "Documentation": "/tree/main/docs",
+    "Issues": "/issues",
+}
+
+
+def repository() -> str | None:
+    """Return the address of the repository, which GitHub's workflows know, or None elsewhere.
+
+    It is not written down, so that a fork's package leads to the fork.
+    """
+    name = os.environ.get("GITHUB_REPOSITORY")
+    return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{name}" if name else None
+
+
+def absolute(readme: str, address: str, tag: str) -> str:
+    """Return the README with its relative links and pictures made absolute: a package index has none of these files."""
+    readme = re.sub(r"(!\[[^\]]*\]\()(?!\w+:)", rf"\1{address}/raw/{tag}/", readme)
+    return re.sub(r"((?<!!)\[[^\]]*\]\()(?!\w+:|#)", rf"\1{address}/blob/{tag}/", readme)
+
+
+class Metadata(MetadataHookInterface):
+    """`readme` and `urls` of the project."""
+
+    def update(self, metadata: dict) -> None:
+        """Set both; without an address the README stays as it is."""
+        readme = Path(self.root, "README.md").read_text(encoding="utf-8")
+        address = repository()
+        if address:
+            readme = absolute(readme, address, f"v{metadata['version']}")
+        metadata["readme"] = {"content-type": "text/markdown", "text": readme}
+        metadata["urls"] = {name: address + page for name, page in PAGES.items()} if address else {}
+
+
+class Editable(BuildHookInterface):
+    """The folder that `pip install -e` puts on Python's path: a link to the package, beside no `tests` or `docs`.
+
+    A link, because type checkers and editors follow it. An import hook they do not see.
+    """
+
+    def initialize(self, version: str, build_data: dict) -> None:
+        """Make the link where git has not: in an unpacked archive, or on Windows without permission to make links."""
+        link = Path(self.root, "editable", "sgdtheory")
+        if version == "editable" and not link.is_dir():
+            link.parent.mkdir(exist_ok=True)
+            link.unlink(missing_ok=True)
+            link.symlink_to(Path("..", "sgdtheory"), target_is_directory=True)
