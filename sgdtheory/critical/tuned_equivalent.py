@@ -17,7 +17,8 @@ from sgdtheory.risk import field_of, run_risks
 # A search begins with three points this far apart in log γ, and with closer ones where the best γ is guessed from those
 # of other numbers of steps.
 APART = np.log(2.0)
-APART_NEAR = 0.2
+APART_NEAR = 0.02, 0.2
+GUESSED = 0.3
 # Where the risk has several minima over γ, a grid reaches this far in log γ on either side of the one that was found.
 SEVERAL = np.log(6.0)
 # The spacing of that grid: after eight signs there are valleys 0.05 wide in log γ.
@@ -95,9 +96,9 @@ class TunedEquivalent:
         key = batch, steps
         if key not in self.known:
             risk = partial(self._log_risks, batch, steps)
-            apart = APART if len(self.known) < 2 else APART_NEAR
+            start, apart = self._guess(batch, steps)
             several = steps <= self.few
-            place, value = minimum(risk, self._guess(batch, steps), apart, NEAR_ONE if several else self.settled)
+            place, value = minimum(risk, start, apart, NEAR_ONE if several else self.settled)
             if self.field is None:
                 place, value = self._least_of_several(batch, steps, place, value, FAR, FAR_APART)
             for _ in range(MOST_SCANS if several else 0):
@@ -136,10 +137,10 @@ class TunedEquivalent:
         found = run_risks(self.problem, self.algorithm, batch, rate, steps)
         return found.parts.sum(0), found.error
 
-    def _guess(self, batch: float, steps: float) -> float:
-        """log γ: from what is known nearby, by powers of n and of the number of samples."""
+    def _guess(self, batch: float, steps: float) -> tuple[float, float]:
+        """log γ and how far it may be off: from what is known nearby, by powers of n and of the number of samples."""
         if not self.known:
-            return -np.log(steps)
+            return -np.log(steps), APART
         settings = np.log(np.array(list(self.known)))
         away = np.stack([settings[:, 1], settings.sum(axis=1)]) - np.log([[steps], [batch * steps]])  # of n, n B
         distance = np.abs(away).sum(axis=0)
@@ -151,7 +152,9 @@ class TunedEquivalent:
         ridge = np.diag([0.0, UNKNOWN, UNKNOWN])
         found = np.linalg.solve(matrix @ matrix.T + ridge, matrix @ (weight * rates))[0]
         nearest = rates[0] + np.array(USUAL) @ away[:, near[0]]
-        return float(np.clip(found, nearest - STEEPEST * distance[near[0]], nearest + STEEPEST * distance[near[0]]))
+        farthest = STEEPEST * distance[near[0]]
+        apart = APART if len(self.known) < 2 else np.clip(GUESSED * distance[near[0]], *APART_NEAR)
+        return float(np.clip(found, nearest - farthest, nearest + farthest)), float(apart)
 
     def _log_risks(self, batch: float, steps: float, places: np.ndarray) -> np.ndarray:
         """At places of log γ."""
