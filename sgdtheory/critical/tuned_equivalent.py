@@ -4,7 +4,7 @@ The tuned risk is searched by its logarithm over that of γ, where it is smooth 
 which may overshoot, it has several.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import NamedTuple
 
@@ -14,21 +14,21 @@ from sgdtheory.algorithms import Algorithm
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import field_of, run_risks
 
-# A search begins with three points this far apart in log γ, and with closer ones where the best γ is guessed from those
-# of other numbers of steps.
+# The first searches begin with three points this far apart in log γ.
 APART = np.log(2.0)
-APART_NEAR = 0.02, 0.2
+# A guess from known settings is off by about this times their distance in log n and log nB.
 GUESSED = 0.3
-# Where the risk has several minima over γ, a grid reaches this far in log γ on either side of the one that was found.
+# Three points about a guess are no closer and no farther apart than this in log γ. Closer ones would differ by no more
+# than the rounding of rough risks; with 0.2 for all of them searches of Adam and normalized SGD took 1.6 times as long.
+APART_NEAR = 0.005, 0.2
+# Where the risk has several minima over γ, a grid reaches this far in log γ on either side of its least value.
 SEVERAL = np.log(6.0)
 # The spacing of that grid: after eight signs there are valleys 0.05 wide in log γ.
 SEVERAL_APART = np.log(1.05)
 # Minima of the grid are refined if log risk there is above the least one by less.
 SEVERAL_DEEP = 0.7
-# The grid is moved to the least minimum and computed again, so many times at most.
+# The grid is extended until it reaches as far on either side of its least value, so many times at most.
 MOST_SCANS = 4
-# Log risk of one minimum is known to this before others are looked for.
-NEAR_ONE = 1e-2
 # The best γ is guessed from this many known settings nearby.
 NEAREST = 6
 # Settings are weighted by their distance in log n and log nB, those nearer than this alike.
@@ -43,11 +43,11 @@ STEEPEST = 1.5
 TOLERANCE = 1e-5
 # A search over γ ends where a parabola promises a log risk lower by less.
 SETTLED = 3e-4
-# The same of passes over a finite sample, whose risks are closed forms and smooth: with SETTLED 5 of 60 settings lost
-# 1e-4 and more.
-SETTLED_LINEAR = 1e-5
+# The same of minima of a grid, whose first parabola is over points of the grid. With SETTLED risks of two of 15 kept
+# searches of nonlinear methods and of 5 of 60 settings of passes over a finite sample were off by 1e-4 and more.
+SETTLED_SEVERAL = 1e-5
 # Of passes over a finite sample the risk may have minima that are decades of γ apart, as an early stop and the edge
-# are. Factors up to e^FAR on either side of the first minimum are looked at: one of 60 random settings lost 23% without
+# are. Factors up to e^FAR on either side of the least one are looked at: one of 60 random settings lost 23% without
 # them.
 FAR_APART = np.log(1.4)
 FAR = np.log(1e3)
@@ -56,9 +56,10 @@ FEW_LINEAR = 16.0
 # Risks below this share of the initial one are equal. A few steps whose signs are certain end at the optimum for some
 # γ, and without this floor R_opt would be what rounding leaves there, which no other B and n could reach.
 NOTHING = 1e-14
-# A bracket of which one end exceeds the middle by more than this in log risk may hold a zero of the risk: its longer
-# side is halved until that ends. Without it R_opt of two certain signs was 2e-10 or 6e-8, depending on rounding.
-DEEP = np.log(4.0)
+# A narrow bracket of which one end exceeds the middle by more than this in log risk may hold a zero of the risk: its
+# longer side is halved until that ends. Without it R_opt of two certain signs was 2e-10 or 6e-8, depending on rounding;
+# with log 4 a zero of three certain signs was missed.
+DEEP = np.log(1.5)
 # A search for one minimum computes no more risks than these.
 MOST_LOOKS = 80
 # The first parabola is believed only if its ends are above its middle by less than this many times what is settled.
@@ -88,7 +89,6 @@ class TunedEquivalent:
         self.initial_risk = problem.initial_risk
         self.field = field_of(algorithm.method)
         self.few = FEW_LINEAR if self.field is None else self.field.few
-        self.settled = SETTLED_LINEAR if self.field is None else SETTLED
         self.known: dict[tuple[float, float], Tuned] = {}
 
     def least(self, batch: float, steps: float, needed: float = np.inf) -> Tuned:
@@ -97,40 +97,15 @@ class TunedEquivalent:
         if key not in self.known:
             risk = partial(self._log_risks, batch, steps)
             start, apart = self._guess(batch, steps)
-            several = steps <= self.few
-            place, value = minimum(risk, start, apart, NEAR_ONE if several else self.settled)
-            if self.field is None:
-                place, value = self._least_of_several(batch, steps, place, value, FAR, FAR_APART)
-            for _ in range(MOST_SCANS if several else 0):
-                middle = place
-                place, value = self._least_of_several(batch, steps, place, value, needed=needed)
-                if abs(place - middle) < SEVERAL / 2:
-                    break
-            self.known[key] = Tuned(float(np.exp(place)), float(np.exp(value)))
+            far = [] if self.field is not None else [(FAR, FAR_APART, np.inf)]
+            near = [(SEVERAL, SEVERAL_APART, needed)] if steps <= self.few else []
+            value = np.inf
+            for grid in far + near:
+                start, value = least_of_several(risk, start, *grid, SETTLED_SEVERAL)
+            if np.isinf(value):
+                start, value = minimum(risk, start, apart, SETTLED)
+            self.known[key] = Tuned(float(np.exp(start)), float(np.exp(value)))
         return self.known[key]
-
-    def _least_of_several(
-        self,
-        batch: float,
-        steps: float,
-        place: float,
-        value: float,
-        far: float = SEVERAL,
-        apart: float = SEVERAL_APART,
-        needed: float = np.inf,
-    ) -> tuple[float, float]:
-        """The least minimum over log γ, of which one is known roughly."""
-        away = np.arange(apart, far, apart)
-        places = place + np.concatenate([-away[::-1], [0.0], away])
-        values = self._log_risks(batch, steps, places)
-        if values.min() - SEVERAL_DEEP > needed:
-            lowest = int(values.argmin())
-            return float(places[lowest]), float(values[lowest])
-        inner = values[1:-1]
-        low = 1 + np.flatnonzero((inner <= values[:-2]) & (inner <= values[2:]) & (inner < value + SEVERAL_DEEP))
-        risk = partial(self._log_risks, batch, steps)
-        others = [minimum(risk, start, apart / 2, self.settled) for start in places[low]]
-        return min([(place, value), *others], key=lambda found: found[1])
 
     def exact(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (P,) risks as `excess_risk` has them, and their stated relative errors."""
@@ -165,22 +140,74 @@ class TunedEquivalent:
         return np.where(np.isfinite(total), np.log(np.maximum(total, NOTHING * self.initial_risk)), np.inf)
 
 
+def least_of_several(
+    function: Callable[[np.ndarray], np.ndarray], start: float, far: float, apart: float, needed: float, settled: float
+) -> tuple[float, float]:
+    """Place and value of the least minimum of a grid that reaches far on either side of it.
+
+    A rough one is enough where no value of the grid is near what is needed.
+    """
+    reach = int(far / apart)
+    seen: dict[int, float] = {}
+    lowest = 0
+    for _ in range(MOST_SCANS):
+        new = [k for k in range(lowest - reach, lowest + reach + 1) if k not in seen]
+        if not new:
+            break
+        seen |= dict(zip(new, function(start + apart * np.array(new)).tolist(), strict=True))
+        lowest = min(seen, key=lambda k: seen[k])
+    least = seen[lowest]
+    inner = range(min(seen) + 1, max(seen))
+    # Beside a zero of the risk no value of the grid says how deep the valley is.
+    deep = lowest in inner and max(seen[lowest - 1], seen[lowest + 1]) > least + 2 * SEVERAL_DEEP
+    if least - SEVERAL_DEEP > needed and not deep:
+        return start + apart * lowest, least
+    low = [k for k in inner if seen[k] <= min(seen[k - 1], seen[k + 1], least + SEVERAL_DEEP)]
+    valleys = [{start + apart * j: seen[j] for j in (k - 1, k, k + 1)} for k in low]
+    found = minima(function, valleys, settled)
+    return min(found, key=lambda each: each[1], default=(start + apart * lowest, least))
+
+
 def minimum(
     function: Callable[[np.ndarray], np.ndarray], start: float, apart: float, settled: float
 ) -> tuple[float, float]:
-    """Place and value of a minimum near a place, of a function with one: three points, steps down, then parabolas.
+    """Place and value of a minimum near a place, of a function with one, from three points about it."""
+    first = start + apart * np.arange(-1.0, 2.0)
+    return minima(function, [dict(zip(first.tolist(), function(first).tolist(), strict=True))], settled)[0]
+
+
+def minima(
+    function: Callable[[np.ndarray], np.ndarray], known: list[dict[float, float]], settled: float
+) -> list[tuple[float, float]]:
+    """Places and values of minima, each near three known points; their searches ask for values side by side."""
+    searches = [_descent(seen, settled) for seen in known]
+    found: dict[int, tuple[float, float]] = {}
+    values: dict[int, float] = {}
+    while len(found) < len(searches):
+        asked: dict[int, float] = {}
+        for k in set(range(len(searches))) - set(found):
+            try:
+                asked[k] = searches[k].send(values[k]) if values else next(searches[k])
+            except StopIteration as end:
+                found[k] = end.value
+        if asked:
+            values = dict(zip(asked, function(np.array(list(asked.values()))).tolist(), strict=True))
+    return [found[k] for k in range(len(searches))]
+
+
+def _descent(seen: dict[float, float], settled: float) -> Generator[float, float, tuple[float, float]]:
+    """Ask for values until the minimum is known: steps down first, then parabolas.
 
     It ends when they promise no more than `settled`.
     """
-    first = start + apart * np.arange(-1.0, 2.0)
-    seen = dict(zip(first.tolist(), function(first).tolist(), strict=True))
+    apart = (max(seen) - min(seen)) / 2
     step = apart
     while (lowest := min(seen, key=lambda place: seen[place])) in (min(seen), max(seen)):
         if len(seen) > MOST_LOOKS:
             return lowest, seen[lowest]
         step = min(2 * step, max(2 * apart, APART))
         beyond = lowest + step if lowest == max(seen) else lowest - step
-        seen[beyond] = float(function(np.array([beyond]))[0])
+        seen[beyond] = yield beyond
     trusted = True  # whether the last parabola has foretold what was there; if not, the longer side is halved first
     exact = True  # and to what is settled: a promise is worth no more than the parabola before it was right to
     tested = False
@@ -198,7 +225,7 @@ def minimum(
             break
         halved = deep or not (trusted or halved)
         place = near.half() if halved else near.next()
-        seen[place] = float(function(np.array([place]))[0])
+        seen[place] = yield place
         if not halved:
             tested = True
             exact = abs(near.at(place) - seen[place]) < settled

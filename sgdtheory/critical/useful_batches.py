@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.critical.data_sizes import require_learnt, require_several_steps
-from sgdtheory.critical.step_lines import STEPS_APART, Foretold, Line, crossing
+from sgdtheory.critical.step_lines import STEPS_APART, Foretold, Line, crossing, whole
 from sgdtheory.critical.step_search import ROUNDING
 from sgdtheory.critical.tuned_equivalent import SETTLED, Tuned, TunedEquivalent, minimum
 
@@ -124,10 +124,17 @@ def _refined(line: Line, steps: float) -> float:
     end = np.log(np.floor(line.samples))
 
     def all_of(places: np.ndarray) -> np.ndarray:
-        return np.array([line(place) if 0 <= place <= end else np.inf for place in places.tolist()])
+        return np.array([line(_of_whole(line, place)) if 0 <= place <= end else np.inf for place in places.tolist()])
 
     place, _ = minimum(all_of, float(np.log(steps)), STEPS_APART, SETTLED)
     return max(float(np.round(np.exp(place))), 1.0)
+
+
+def _of_whole(line: Line, place: float) -> float:
+    """Return log n nearest to a place whose batch size is whole too, where these are fewer than numbers of steps."""
+    steps = whole(place)
+    batch = max(np.round(line.samples / steps), 1.0)
+    return float(np.log(max(np.floor(line.samples / batch), 1.0) if batch < steps else steps))
 
 
 def _about(line: Line, more: Line, steps: float) -> Setting:
