@@ -43,6 +43,8 @@ STEEPEST = 1.5
 TOLERANCE = 1e-5
 # A search over γ ends where a parabola promises a log risk lower by less.
 SETTLED = 3e-4
+# Log risk above what is needed is known to this share of the difference.
+ROUGH = 0.02
 # The same of minima of a grid, whose first parabola is over points of the grid. With SETTLED risks of two of 15 kept
 # searches of nonlinear methods and of 5 of 60 settings of passes over a finite sample were off by 1e-4 and more.
 SETTLED_SEVERAL = 1e-5
@@ -63,7 +65,7 @@ DEEP = np.log(1.5)
 # A search for one minimum computes no more risks than these.
 MOST_LOOKS = 80
 # The first parabola is believed only if its ends are above its middle by less than this many times what is settled.
-SHALLOW = 30.0
+SHALLOW = 5.0
 # A bracket narrower than this in log γ, or than so many times what is settled, is as jagged as what is left to gain.
 NARROW = 8e-3, 25.0
 # A parabola was right if the risk at its vertex is off by less than this share of the promised decrease.
@@ -103,7 +105,7 @@ class TunedEquivalent:
             for grid in far + near:
                 start, value = least_of_several(risk, start, *grid, SETTLED_SEVERAL)
             if np.isinf(value):
-                start, value = minimum(risk, start, apart, SETTLED)
+                start, value = minimum(risk, start, apart, SETTLED, needed)
             self.known[key] = Tuned(float(np.exp(start)), float(np.exp(value)))
         return self.known[key]
 
@@ -169,18 +171,21 @@ def least_of_several(
 
 
 def minimum(
-    function: Callable[[np.ndarray], np.ndarray], start: float, apart: float, settled: float
+    function: Callable[[np.ndarray], np.ndarray], start: float, apart: float, settled: float, needed: float = np.inf
 ) -> tuple[float, float]:
     """Place and value of a minimum near a place, of a function with one, from three points about it."""
     first = start + apart * np.arange(-1.0, 2.0)
-    return minima(function, [dict(zip(first.tolist(), function(first).tolist(), strict=True))], settled)[0]
+    return minima(function, [dict(zip(first.tolist(), function(first).tolist(), strict=True))], settled, needed)[0]
 
 
 def minima(
-    function: Callable[[np.ndarray], np.ndarray], known: list[dict[float, float]], settled: float
+    function: Callable[[np.ndarray], np.ndarray],
+    known: list[dict[float, float]],
+    settled: float,
+    needed: float = np.inf,
 ) -> list[tuple[float, float]]:
     """Places and values of minima, each near three known points; their searches ask for values side by side."""
-    searches = [_descent(seen, settled) for seen in known]
+    searches = [_descent(seen, settled, needed) for seen in known]
     found: dict[int, tuple[float, float]] = {}
     values: dict[int, float] = {}
     while len(found) < len(searches):
@@ -195,11 +200,14 @@ def minima(
     return [found[k] for k in range(len(searches))]
 
 
-def _descent(seen: dict[float, float], settled: float) -> Generator[float, float, tuple[float, float]]:
+def _descent(
+    seen: dict[float, float], settled: float, needed: float
+) -> Generator[float, float, tuple[float, float]]:
     """Ask for values until the minimum is known: steps down first, then parabolas.
 
-    It ends when they promise no more than `settled`.
+    It ends when they promise no more than `settled`, or than a small share of what the value is above what is needed.
     """
+    least_settled = settled
     apart = (max(seen) - min(seen)) / 2
     step = apart
     while (lowest := min(seen, key=lambda place: seen[place])) in (min(seen), max(seen)):
@@ -216,9 +224,11 @@ def _descent(seen: dict[float, float], settled: float) -> Generator[float, float
         places = sorted(seen)
         middle = places.index(lowest)
         near = _parabola(*((place, seen[place]) for place in places[middle - 1 : middle + 2]))
+        settled = max(least_settled, ROUGH * (near.value - needed))
         sure = tested or max(seen[near.left], seen[near.right]) < near.value + SHALLOW * settled
         if trusted and exact and sure and near.promised < settled and near.right - near.left <= 2 * max(apart, APART):
-            break
+            # The vertex costs no risk, and errs by the error of the promise alone.
+            return near.vertex, near.value - near.promised
         narrow = near.right - near.left < min(NARROW[0], NARROW[1] * settled)  # what is left to gain is roughness
         deep = narrow and max(seen[near.left], seen[near.right]) > near.value + DEEP
         if narrow and not deep:
@@ -249,6 +259,11 @@ class Parabola(NamedTuple):
         """By how much its least value is below the middle one."""
         return self.slope**2 / (4 * self.bend) if self.bend > 0 else np.inf
 
+    @property
+    def vertex(self) -> float:
+        """Where it has its least value."""
+        return self.here - self.slope / (2 * self.bend)
+
     def at(self, place: float) -> float:
         """Its value."""
         return self.value + self.slope * (place - self.here) + self.bend * (place - self.here) ** 2
@@ -262,7 +277,7 @@ class Parabola(NamedTuple):
         """Return the vertex of the parabola, kept away from the middle point and within half of each side."""
         if not self.bend > 0:
             return self.half()
-        least = self.here - self.slope / (2 * self.bend)
+        least = self.vertex
         close = BESIDE * (self.right - self.left)
         if abs(least - self.here) <= close:
             least = self.here + np.copysign(close, self.half() - self.here)

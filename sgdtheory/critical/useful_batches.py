@@ -93,8 +93,9 @@ def _best(line: Line, more: Line, risk_factor: float) -> Setting:
         steps = np.unique(np.floor(most / np.arange(1.0, most + 1)))
         return _least(_whole(line, each) for each in steps[::-1].tolist())
     steps = _scanned(1.0, most)
-    outwards = np.argsort(np.abs(np.log(steps) - np.log(most) / 2 - 2))  # each begins beside what is known
-    for each in steps[outwards].tolist():
+    # Each search begins beside what is known, and the first one where a grid of learning rates takes little time.
+    outwards = steps[np.argsort(np.abs(np.log(steps) - np.log(most) / 2 - 2))]
+    for each in [EVERY_FEW_STEPS, *outwards.tolist()]:
         line(float(np.log(each)))
         line.needed = min(line.seen.values()) + float(np.log(risk_factor))
     values = np.array([line(float(np.log(each))) for each in steps])
