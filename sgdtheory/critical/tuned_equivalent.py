@@ -19,8 +19,8 @@ APART = np.log(2.0)
 # Three points about a guess are so many times the distance of the nearest known setting, in log n and log nB, apart: in
 # searches of Adam and signs the best γ was off by 0.1 to 0.3 times the distance.
 GUESSED = 0.3
-# They are no closer and no farther apart than this in log γ: the risks of closer ones would differ by their errors. With
-# 0.2 for all of them searches of Adam and normalized SGD took 1.6 times as long.
+# They are no closer and no farther apart than this in log γ: risks of closer ones would differ by their errors. With 0.2
+# for all of them searches of Adam and normalized SGD took 1.6 times as long.
 APART_NEAR = 0.005, 0.2
 # Where the risk has several minima over γ, a grid reaches this far in log γ on either side of its least value.
 SEVERAL = np.log(6.0)
@@ -69,8 +69,8 @@ NOTHING = 1e-14
 DEEP = np.log(1.5)
 # A search for one minimum computes no more risks than these.
 MOST_LOOKS = 80
-# The first parabola is believed only if its ends are above its middle by less than this many times what is settled. With
-# 30 the least risk of 154 signs, beside a steep side, was 1.3e-3 too high.
+# The first parabola is believed only if its ends are above its middle by less than this many times what is settled.
+# With 30 the least risk of 154 signs, beside a steep side, was 1.3e-3 too high.
 SHALLOW = 5.0
 # A bracket narrower than this in log γ, or than so many times what is settled, is as jagged as what is left to gain.
 NARROW = 8e-3, 25.0
