@@ -55,8 +55,8 @@ def crossing(line: Line, level: float, begin: float, end: float) -> float:
     To one step or to `STEPS_SETTLED`.
     """
     line(begin)
-    widths = 3 * [np.inf]
-    beside = JUST_BEYOND * STEPS_SETTLED
+    last = np.inf
+    stalled = 1.0
     while True:
         inside, outside = _bracket(line, level, begin, end)
         if whole(inside) == whole(end) or (outside is not None and _settled(inside, outside)):
@@ -64,16 +64,16 @@ def crossing(line: Line, level: float, begin: float, end: float) -> float:
         foretold = Foretold(line)
         limit = _farther(foretold, inside, end) if outside is None else outside
         place = _meeting(foretold, level, inside, limit)
-        from_ends = abs(place - inside), abs(limit - place) if outside is not None else np.inf
-        if outside is not None:
-            widths.append(abs(outside - inside))
-        if widths[-1] > widths[-3] / 2:
-            place = (inside + limit) / 2
-        elif min(from_ends) < beside:  # it is about there: perhaps a little farther from that end
-            at_end = inside if from_ends[0] <= from_ends[1] else limit
-            place = at_end + np.copysign(beside, inside + limit - 2 * at_end)
-            beside = 2 * beside
-        line(_between(inside, limit, place, outside is not None))
+        near, other = inside, limit
+        if outside is not None and abs(place - inside) > abs(limit - place):
+            near, other = limit, inside
+        # A crossing that is foretold too near one end again and again would leave the other end where it is.
+        width = np.inf if outside is None else abs(limit - inside)
+        stalled = 1.0 if width < last / 2 else 2 * stalled
+        last = width
+        reach = max(stalled * abs(place - near), JUST_BEYOND * STEPS_SETTLED)
+        most = abs(limit - inside) / (1 if outside is None else 2)
+        line(_between(inside, limit, near + np.copysign(min(reach, most), other - near), outside is not None))
 
 
 def _bracket(line: Line, level: float, begin: float, end: float) -> tuple[float, float | None]:

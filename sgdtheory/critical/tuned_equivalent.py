@@ -4,7 +4,7 @@ The tuned risk is searched by its logarithm over that of γ, where it is smooth 
 which may overshoot, it has several.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import NamedTuple
 
@@ -14,20 +14,25 @@ from sgdtheory.algorithms import Algorithm
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import field_of, run_risks
 
-# A search begins with three points this far apart in log γ, and with closer ones where the best γ is guessed from those
-# of other numbers of steps.
+# The first searches begin with three points this far apart in log γ.
 APART = np.log(2.0)
-APART_NEAR = 0.2
-# Where the risk has several minima over γ, a grid reaches this far in log γ on either side of the one that was found.
+# Three points about a guess are so many times the distance of the nearest known setting, in log n and log nB, apart: in
+# searches of Adam and signs the best γ was off by 0.1 to 0.3 times the distance.
+GUESSED = 0.3
+# They are no closer and no farther apart than this in log γ: risks of closer ones would differ by their errors. With
+# 0.2 for all of them searches of Adam and normalized SGD took 1.6 times as long.
+APART_NEAR = 0.005, 0.2
+# Where the risk has several minima over γ, a grid reaches this far in log γ on either side of its least value.
 SEVERAL = np.log(6.0)
 # The spacing of that grid: after eight signs there are valleys 0.05 wide in log γ.
 SEVERAL_APART = np.log(1.05)
+# Every third point of the grid is computed first, and the others only where one of these is near what is needed: the
+# grids of normalized SGD at 1e6 samples then take half the time.
+COARSE = 3
 # Minima of the grid are refined if log risk there is above the least one by less.
 SEVERAL_DEEP = 0.7
-# The grid is moved to the least minimum and computed again, so many times at most.
+# The grid is extended until it reaches as far on either side of its least value, so many times at most.
 MOST_SCANS = 4
-# Log risk of one minimum is known to this before others are looked for.
-NEAR_ONE = 1e-2
 # The best γ is guessed from this many known settings nearby.
 NEAREST = 6
 # Settings are weighted by their distance in log n and log nB, those nearer than this alike.
@@ -42,11 +47,14 @@ STEEPEST = 1.5
 TOLERANCE = 1e-5
 # A search over γ ends where a parabola promises a log risk lower by less.
 SETTLED = 3e-4
-# The same of passes over a finite sample, whose risks are closed forms and smooth: with SETTLED 5 of 60 settings lost
-# 1e-4 and more.
-SETTLED_LINEAR = 1e-5
+# The same of minima of a grid, whose first parabola is over points of the grid. With SETTLED risks of two of 15 kept
+# searches of nonlinear methods and of 5 of 60 settings of passes over a finite sample were off by 1e-4 and more.
+SETTLED_SEVERAL = 1e-5
+# Log risk above what is needed is known to this share of the difference, or to what is settled. It only places the next
+# number of steps of a search, whose last ones are next to what is needed.
+ROUGH = 0.02
 # Of passes over a finite sample the risk may have minima that are decades of γ apart, as an early stop and the edge
-# are. Factors up to e^FAR on either side of the first minimum are looked at: one of 60 random settings lost 23% without
+# are. Factors up to e^FAR on either side of the least one are looked at: one of 60 random settings lost 23% without
 # them.
 FAR_APART = np.log(1.4)
 FAR = np.log(1e3)
@@ -55,13 +63,15 @@ FEW_LINEAR = 16.0
 # Risks below this share of the initial one are equal. A few steps whose signs are certain end at the optimum for some
 # γ, and without this floor R_opt would be what rounding leaves there, which no other B and n could reach.
 NOTHING = 1e-14
-# A bracket of which one end exceeds the middle by more than this in log risk may hold a zero of the risk: its longer
-# side is halved until that ends. Without it R_opt of two certain signs was 2e-10 or 6e-8, depending on rounding.
-DEEP = np.log(4.0)
+# A narrow bracket of which one end exceeds the middle by more than this in log risk may hold a zero of the risk: its
+# longer side is halved until that ends. Without it R_opt of two certain signs was 2e-10 or 6e-8, depending on rounding;
+# with log 4 a zero of three certain signs was missed.
+DEEP = np.log(1.5)
 # A search for one minimum computes no more risks than these.
 MOST_LOOKS = 80
 # The first parabola is believed only if its ends are above its middle by less than this many times what is settled.
-SHALLOW = 30.0
+# With 30 the least risk of 154 signs, beside a steep side, was 1.3e-3 too high.
+SHALLOW = 5.0
 # A bracket narrower than this in log γ, or than so many times what is settled, is as jagged as what is left to gain.
 NARROW = 8e-3, 25.0
 # A parabola was right if the risk at its vertex is off by less than this share of the promised decrease.
@@ -87,7 +97,6 @@ class TunedEquivalent:
         self.initial_risk = problem.initial_risk
         self.field = field_of(algorithm.method)
         self.few = FEW_LINEAR if self.field is None else self.field.few
-        self.settled = SETTLED_LINEAR if self.field is None else SETTLED
         self.known: dict[tuple[float, float], Tuned] = {}
 
     def least(self, batch: float, steps: float, needed: float = np.inf) -> Tuned:
@@ -95,51 +104,26 @@ class TunedEquivalent:
         key = batch, steps
         if key not in self.known:
             risk = partial(self._log_risks, batch, steps)
-            apart = APART if len(self.known) < 2 else APART_NEAR
-            several = steps <= self.few
-            place, value = minimum(risk, self._guess(batch, steps), apart, NEAR_ONE if several else self.settled)
-            if self.field is None:
-                place, value = self._least_of_several(batch, steps, place, value, FAR, FAR_APART)
-            for _ in range(MOST_SCANS if several else 0):
-                middle = place
-                place, value = self._least_of_several(batch, steps, place, value, needed=needed)
-                if abs(place - middle) < SEVERAL / 2:
-                    break
-            self.known[key] = Tuned(float(np.exp(place)), float(np.exp(value)))
+            start, apart = self._guess(batch, steps)
+            far = [] if self.field is not None else [(FAR, FAR_APART, np.inf)]
+            near = [(SEVERAL, SEVERAL_APART, needed)] if steps <= self.few else []
+            value = np.inf
+            for grid in far + near:
+                start, value = least_of_several(risk, start, *grid, SETTLED_SEVERAL)
+            if np.isinf(value):
+                start, value = minimum(risk, start, apart, SETTLED, needed)
+            self.known[key] = Tuned(float(np.exp(start)), float(np.exp(value)))
         return self.known[key]
-
-    def _least_of_several(
-        self,
-        batch: float,
-        steps: float,
-        place: float,
-        value: float,
-        far: float = SEVERAL,
-        apart: float = SEVERAL_APART,
-        needed: float = np.inf,
-    ) -> tuple[float, float]:
-        """The least minimum over log γ, of which one is known roughly."""
-        away = np.arange(apart, far, apart)
-        places = place + np.concatenate([-away[::-1], [0.0], away])
-        values = self._log_risks(batch, steps, places)
-        if values.min() - SEVERAL_DEEP > needed:
-            lowest = int(values.argmin())
-            return float(places[lowest]), float(values[lowest])
-        inner = values[1:-1]
-        low = 1 + np.flatnonzero((inner <= values[:-2]) & (inner <= values[2:]) & (inner < value + SEVERAL_DEEP))
-        risk = partial(self._log_risks, batch, steps)
-        others = [minimum(risk, start, apart / 2, self.settled) for start in places[low]]
-        return min([(place, value), *others], key=lambda found: found[1])
 
     def exact(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (P,) risks as `excess_risk` has them, and their stated relative errors."""
         found = run_risks(self.problem, self.algorithm, batch, rate, steps)
         return found.parts.sum(0), found.error
 
-    def _guess(self, batch: float, steps: float) -> float:
-        """log γ: from what is known nearby, by powers of n and of the number of samples."""
+    def _guess(self, batch: float, steps: float) -> tuple[float, float]:
+        """log γ and how far it may be off: from what is known nearby, by powers of n and of the number of samples."""
         if not self.known:
-            return -np.log(steps)
+            return -np.log(steps), APART
         settings = np.log(np.array(list(self.known)))
         away = np.stack([settings[:, 1], settings.sum(axis=1)]) - np.log([[steps], [batch * steps]])  # of n, n B
         distance = np.abs(away).sum(axis=0)
@@ -151,7 +135,9 @@ class TunedEquivalent:
         ridge = np.diag([0.0, UNKNOWN, UNKNOWN])
         found = np.linalg.solve(matrix @ matrix.T + ridge, matrix @ (weight * rates))[0]
         nearest = rates[0] + np.array(USUAL) @ away[:, near[0]]
-        return float(np.clip(found, nearest - STEEPEST * distance[near[0]], nearest + STEEPEST * distance[near[0]]))
+        farthest = STEEPEST * distance[near[0]]
+        apart = APART if len(self.known) < 2 else np.clip(GUESSED * distance[near[0]], *APART_NEAR)
+        return float(np.clip(found, nearest - farthest, nearest + farthest)), float(apart)
 
     def _log_risks(self, batch: float, steps: float, places: np.ndarray) -> np.ndarray:
         """At places of log γ."""
@@ -162,22 +148,80 @@ class TunedEquivalent:
         return np.where(np.isfinite(total), np.log(np.maximum(total, NOTHING * self.initial_risk)), np.inf)
 
 
-def minimum(
-    function: Callable[[np.ndarray], np.ndarray], start: float, apart: float, settled: float
+def least_of_several(
+    function: Callable[[np.ndarray], np.ndarray], start: float, far: float, apart: float, needed: float, settled: float
 ) -> tuple[float, float]:
-    """Place and value of a minimum near a place, of a function with one: three points, steps down, then parabolas.
+    """Place and value of the least minimum of a grid that reaches far on either side of it.
 
-    It ends when they promise no more than `settled`.
+    A rough one is enough where no value of the grid is near what is needed.
     """
+    seen: dict[int, float] = {}
+    lowest = 0
+    for stride in (COARSE, 1):
+        reach = int(far / apart / stride) * stride
+        for _ in range(MOST_SCANS):
+            every = range(min([lowest - reach, *seen]), max([lowest + reach, *seen]) + 1, stride)
+            new = [k for k in every if k not in seen]
+            if not new:
+                break
+            seen |= dict(zip(new, function(start + apart * np.array(new)).tolist(), strict=True))
+            lowest = min(seen, key=lambda k: seen[k])
+        least = seen[lowest]
+        beside = max(seen.get(lowest - stride, least), seen.get(lowest + stride, least))
+        # Beside a zero, of second order, one neighbour exceeds the least value ninefold, and the valley has no bottom.
+        if least - stride * SEVERAL_DEEP > needed and beside < least + 3 * SEVERAL_DEEP:
+            return start + apart * lowest, least
+    inner = range(min(seen) + 1, max(seen))
+    low = [k for k in inner if seen[k] <= min(seen[k - 1], seen[k + 1], least + SEVERAL_DEEP)]
+    valleys = [{start + apart * j: seen[j] for j in (k - 1, k, k + 1)} for k in low]
+    found = minima(function, valleys, settled)
+    return min(found, key=lambda each: each[1], default=(start + apart * lowest, least))
+
+
+def minimum(
+    function: Callable[[np.ndarray], np.ndarray], start: float, apart: float, settled: float, needed: float = np.inf
+) -> tuple[float, float]:
+    """Place and value of a minimum near a place, of a function with one, from three points about it."""
     first = start + apart * np.arange(-1.0, 2.0)
-    seen = dict(zip(first.tolist(), function(first).tolist(), strict=True))
+    return minima(function, [dict(zip(first.tolist(), function(first).tolist(), strict=True))], settled, needed)[0]
+
+
+def minima(
+    function: Callable[[np.ndarray], np.ndarray],
+    known: list[dict[float, float]],
+    settled: float,
+    needed: float = np.inf,
+) -> list[tuple[float, float]]:
+    """Places and values of minima, each near three known points; their searches ask for values side by side."""
+    searches = [_descent(seen, settled, needed) for seen in known]
+    found: dict[int, tuple[float, float]] = {}
+    values: dict[int, float] = {}
+    while len(found) < len(searches):
+        asked: dict[int, float] = {}
+        for k in set(range(len(searches))) - set(found):
+            try:
+                asked[k] = searches[k].send(values[k]) if values else next(searches[k])
+            except StopIteration as end:
+                found[k] = end.value
+        if asked:
+            values = dict(zip(asked, function(np.array(list(asked.values()))).tolist(), strict=True))
+    return [found[k] for k in range(len(searches))]
+
+
+def _descent(seen: dict[float, float], settled: float, needed: float) -> Generator[float, float, tuple[float, float]]:
+    """Ask for values until the minimum is known: steps down first, then parabolas.
+
+    It ends when they promise no more than `settled`, or than a small share of what the value is above what is needed.
+    """
+    least_settled = settled
+    apart = (max(seen) - min(seen)) / 2
     step = apart
     while (lowest := min(seen, key=lambda place: seen[place])) in (min(seen), max(seen)):
         if len(seen) > MOST_LOOKS:
             return lowest, seen[lowest]
         step = min(2 * step, max(2 * apart, APART))
         beyond = lowest + step if lowest == max(seen) else lowest - step
-        seen[beyond] = float(function(np.array([beyond]))[0])
+        seen[beyond] = yield beyond
     trusted = True  # whether the last parabola has foretold what was there; if not, the longer side is halved first
     exact = True  # and to what is settled: a promise is worth no more than the parabola before it was right to
     tested = False
@@ -186,16 +230,18 @@ def minimum(
         places = sorted(seen)
         middle = places.index(lowest)
         near = _parabola(*((place, seen[place]) for place in places[middle - 1 : middle + 2]))
+        settled = max(least_settled, ROUGH * (near.value - needed))
         sure = tested or max(seen[near.left], seen[near.right]) < near.value + SHALLOW * settled
         if trusted and exact and sure and near.promised < settled and near.right - near.left <= 2 * max(apart, APART):
-            break
+            # The vertex costs no risk, and errs by the error of the promise alone.
+            return near.vertex, near.value - near.promised
         narrow = near.right - near.left < min(NARROW[0], NARROW[1] * settled)  # what is left to gain is roughness
         deep = narrow and max(seen[near.left], seen[near.right]) > near.value + DEEP
         if narrow and not deep:
             break
         halved = deep or not (trusted or halved)
         place = near.half() if halved else near.next()
-        seen[place] = float(function(np.array([place]))[0])
+        seen[place] = yield place
         if not halved:
             tested = True
             exact = abs(near.at(place) - seen[place]) < settled
@@ -219,6 +265,11 @@ class Parabola(NamedTuple):
         """By how much its least value is below the middle one."""
         return self.slope**2 / (4 * self.bend) if self.bend > 0 else np.inf
 
+    @property
+    def vertex(self) -> float:
+        """Where it has its least value."""
+        return self.here - self.slope / (2 * self.bend)
+
     def at(self, place: float) -> float:
         """Its value."""
         return self.value + self.slope * (place - self.here) + self.bend * (place - self.here) ** 2
@@ -232,7 +283,7 @@ class Parabola(NamedTuple):
         """Return the vertex of the parabola, kept away from the middle point and within half of each side."""
         if not self.bend > 0:
             return self.half()
-        least = self.here - self.slope / (2 * self.bend)
+        least = self.vertex
         close = BESIDE * (self.right - self.left)
         if abs(least - self.here) <= close:
             least = self.here + np.copysign(close, self.half() - self.here)

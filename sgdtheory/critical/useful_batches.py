@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.critical.data_sizes import require_learnt, require_several_steps
-from sgdtheory.critical.step_lines import STEPS_APART, Foretold, Line, crossing
+from sgdtheory.critical.step_lines import STEPS_APART, Foretold, Line, crossing, whole
 from sgdtheory.critical.step_search import ROUNDING
 from sgdtheory.critical.tuned_equivalent import SETTLED, Tuned, TunedEquivalent, minimum
 
@@ -93,8 +93,9 @@ def _best(line: Line, more: Line, risk_factor: float) -> Setting:
         steps = np.unique(np.floor(most / np.arange(1.0, most + 1)))
         return _least(_whole(line, each) for each in steps[::-1].tolist())
     steps = _scanned(1.0, most)
-    outwards = np.argsort(np.abs(np.log(steps) - np.log(most) / 2 - 2))  # each begins beside what is known
-    for each in steps[outwards].tolist():
+    # Each search begins beside what is known, and the first one where a grid of learning rates takes little time.
+    outwards = steps[np.argsort(np.abs(np.log(steps) - np.log(most) / 2 - 2))]
+    for each in [EVERY_FEW_STEPS, *outwards.tolist()]:
         line(float(np.log(each)))
         line.needed = min(line.seen.values()) + float(np.log(risk_factor))
     values = np.array([line(float(np.log(each))) for each in steps])
@@ -124,10 +125,17 @@ def _refined(line: Line, steps: float) -> float:
     end = np.log(np.floor(line.samples))
 
     def all_of(places: np.ndarray) -> np.ndarray:
-        return np.array([line(place) if 0 <= place <= end else np.inf for place in places.tolist()])
+        return np.array([line(_of_whole(line, place)) if 0 <= place <= end else np.inf for place in places.tolist()])
 
     place, _ = minimum(all_of, float(np.log(steps)), STEPS_APART, SETTLED)
     return max(float(np.round(np.exp(place))), 1.0)
+
+
+def _of_whole(line: Line, place: float) -> float:
+    """Return log n nearest to a place whose batch size is whole too, where these are fewer than numbers of steps."""
+    steps = whole(place)
+    batch = max(np.round(line.samples / steps), 1.0)
+    return float(np.log(max(np.floor(line.samples / batch), 1.0) if batch < steps else steps))
 
 
 def _about(line: Line, more: Line, steps: float) -> Setting:

@@ -212,12 +212,14 @@ class MeanField:
         origin, last = between
         now = max(low, min(origin + self.field.first, high))
         state = self.stepped(state, keeping, low, now)
-        lengths = PanelLengths(self.tail, ORDER, self.field.shortest, origin, last)
+        # S panels take nearly S times as long as one, and S single steps do not.
+        shortest = np.ceil(self.field.shortest * np.sqrt(len(self.factors)))
+        lengths = PanelLengths(self.tail, ORDER, shortest, origin, last)
         while now < high:
             end = min(now + lengths.longest(now, *self.course.rates(np.array([now, last - 1]))), high)
-            long = end - now >= self.field.shortest
+            long = end - now >= shortest
             found, tail = self._panel(state, keeping, now, end) if long else (None, 0.0)
-            if found is None and end - now > self.field.shortest:
+            if found is None and end - now > shortest:
                 lengths.lost(now, end, tail)
                 continue
             state = self.stepped(state, keeping, now, end, smooth=True) if found is None else found
