@@ -17,10 +17,10 @@ from sgdtheory.risk import field_of, run_risks
 # The first searches begin with three points this far apart in log γ.
 APART = np.log(2.0)
 # Three points about a guess are so many times the distance of the nearest known setting, in log n and log nB, apart: in
-# searches of Adam and signs the best γ was off by 0.1 to 0.3 times the distance.
+# a few searches of Adam and signs the best γ was off by 0.1 to 0.3 times the distance.
 GUESSED = 0.3
 # They are no closer and no farther apart than this in log γ: risks of closer ones would differ by their errors. With
-# 0.2 for all of them searches of Adam and normalized SGD took 1.6 times as long.
+# 0.2 for all of them searches of Adam and normalized SGD took about 1.6 times as long.
 APART_NEAR = 0.005, 0.2
 # Where the risk has several minima over γ, a grid reaches this far in log γ on either side of its least value.
 SEVERAL = np.log(6.0)
