@@ -1,12 +1,12 @@
 """`change_batch_size`: what to do to the settings of a run when its batch size changes."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sgdtheory._common.arguments import checked_name, positive_number, share_between_0_and_1
-from sgdtheory._common.shown import Sheet, Shown, between, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table, number
+from sgdtheory._common.shown import Shown
 from sgdtheory.advice.data_needed import extra_data_row, is_sign_without_memory
 from sgdtheory.advice.evidence import Evidence, Fit, evidence
 from sgdtheory.advice.learning_rate import FAMILIES, learning_rate_row
@@ -51,20 +51,16 @@ class BatchSizeChange(Shown):
 
     def sheet(self) -> Sheet:
         """What to set, and why; what is not known."""
-        rows = [
-            (
-                row.name.replace("_", " "),
-                "" if row.old is None else number(row.old),
-                number(row.new),
-                "—" if math.isnan(row.low) else between(row.low, row.high),
-            )
-            for row in self.rows
+        names = [row.name.replace("_", " ") for row in self.rows]
+        quantities = [
+            Quantity("setting", "", names),
+            Quantity("old", "now", [row.old for row in self.rows]),
+            Quantity("new", "new", [row.new for row in self.rows], [(row.low, row.high) for row in self.rows]),
         ]
-        reasons = [f"{row.name.replace('_', ' ')}: {row.reason}" for row in self.rows]
+        reasons = [f"{name}: {row.reason}" for name, row in zip(names, self.rows, strict=True)]
         title = f"{self.optimizer}: batch size {number(self.current.batch_size)} → {number(self.new_batch_size)}"
-        return Sheet(
-            title, ("", "now", "new", "range"), rows, [*filter(None, [self.headline]), *reasons, *self.unknown]
-        )
+        table = Table(quantities, "rows", interval="range")
+        return Sheet(title, [table], [*filter(None, [self.headline]), *reasons, *self.unknown])
 
 
 def change_batch_size(

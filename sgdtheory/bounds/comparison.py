@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgdtheory._common.arguments import first_where, real_array, samples_used, settings_arrays, whole_number
-from sgdtheory._common.shown import Sheet, Shown, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.bounds.certificate import Certificates, certify
 from sgdtheory.bounds.published import description
@@ -97,16 +98,19 @@ class Comparison(Shown):
     def sheet(self) -> Sheet:
         """The two extremes of exact over bound, and where they are."""
         inside = int(self.applies.sum())
-        rows = []
-        if inside:
-            for name, ratio, place in (
-                ("lowest", self.lowest, self.lowest_at),
-                ("highest", self.highest, self.highest_at),
-            ):
-                numbers = place.batch_size, place.learning_rate, place.num_samples
-                rows.append((name, number(ratio), *map(number, numbers), str(place.problem)))
-        header = ("", "exact / bound", "B", "γ", "D", "problem")
-        return Sheet(f"{inside} of {self.applies.size} settings meet the bound's conditions", header, rows)
+        extremes = (
+            [("lowest", self.lowest, self.lowest_at), ("highest", self.highest, self.highest_at)] if inside else []
+        )
+        quantities = [
+            Quantity("extreme", "", [name for name, *_ in extremes]),
+            Quantity("ratio", "exact / bound", [ratio for _, ratio, _ in extremes]),
+            Quantity("batch_size", "B", [setting.batch_size for *_, setting in extremes]),
+            Quantity("learning_rate", "γ", [setting.learning_rate for *_, setting in extremes]),
+            Quantity("num_samples", "D", [setting.num_samples for *_, setting in extremes]),
+            Quantity("problem", "problem", [str(setting.problem) for *_, setting in extremes]),
+        ]
+        title = f"{inside} of {self.applies.size} settings meet the bound's conditions"
+        return Sheet(title, [Table(quantities, "extremes")])
 
 
 def compare(

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import Values, settings_arrays
-from sgdtheory._common.shown import Sheet, Shown, columns_sheet
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import DEFAULT, Algorithm, LastIterate, TailAverage
 from sgdtheory.bounds import papers
 from sgdtheory.bounds.published import PublishedBound
@@ -23,9 +24,14 @@ class Catalogue(tuple[PublishedBound, ...], Shown):
 
     def sheet(self) -> Sheet:
         """A row a bound: what it is on, how far its statement could be read, and where it stands."""
-        header = ("name", "side", "on the risk of the", "constants", "source")
-        rows = [(each.name, each.side, _iterate(each.algorithm), each.standing, each.source) for each in self]
-        return Sheet("published bounds", header, rows)
+        quantities = [
+            Quantity("name", "name", [each.name for each in self]),
+            Quantity("side", "side", [each.side for each in self]),
+            Quantity("iterate", "on the risk of the", [_iterate(each.algorithm) for each in self]),
+            Quantity("standing", "constants", [each.standing for each in self]),
+            Quantity("source", "source", [each.source for each in self]),
+        ]
+        return Sheet("published bounds", [Table(quantities, "bounds")])
 
 
 def _iterate(algorithm: Algorithm) -> str:
@@ -71,8 +77,13 @@ class Best(Shown, Generic[Values]):
 
     def sheet(self) -> Sheet:
         """Both bounds and whose they are."""
-        columns = {"lower": self.lower, "whose": self.lower_name, "upper": self.upper, "whose ": self.upper_name}
-        return columns_sheet("tightest published bounds on the excess risk, units of y²", columns)
+        quantities = [
+            Quantity("lower", "lower", self.lower),
+            Quantity("lower_name", "whose", self.lower_name),
+            Quantity("upper", "upper", self.upper),
+            Quantity("upper_name", "whose", self.upper_name),
+        ]
+        return Sheet("tightest published bounds on the excess risk, units of y²", [Table(quantities)])
 
 
 @overload

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import Values, positive_number, samples_used, settings_arrays
-from sgdtheory._common.shown import Sheet, Shown, columns_sheet
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.bounds.published import Asked, PublishedBound, Statement, split
 from sgdtheory.problems import AbstractProblem
@@ -70,16 +71,16 @@ class RiskBound(Shown, Generic[Values]):
 
     def sheet(self) -> Sheet:
         """Its terms."""
-        columns = {
-            "k*": self.effective_dimension,
-            "bias, head": self.bias_head,
-            "tail": self.bias_tail,
-            "variance, head": self.variance_head,
-            "tail ": self.variance_tail,
-            "total": self.total,
-            "applies": np.where(self.applies, "yes", "no"),
-        }
-        return columns_sheet("Theorem 7, units of y²", columns)
+        quantities = [
+            Quantity("effective_dimension", "k*", self.effective_dimension),
+            Quantity("bias_head", "bias, head", self.bias_head),
+            Quantity("bias_tail", "bias, tail", self.bias_tail),
+            Quantity("variance_head", "variance, head", self.variance_head),
+            Quantity("variance_tail", "variance, tail", self.variance_tail),
+            Quantity("bound", "bound", self.total),
+            Quantity("applies", "applies", self.applies),
+        ]
+        return Sheet("Theorem 7, units of y²", [Table(quantities)])
 
 
 @overload

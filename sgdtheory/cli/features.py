@@ -59,7 +59,7 @@ class FeaturesCommand:
     plot: Path | None = None
     """Draw spectrum and signal with their power laws to this .png, .pdf or .svg."""
     json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
+    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
 
     def run(self) -> None:
         """Estimate, compute and print."""

@@ -111,7 +111,7 @@ class FitCommand(MeasurementFlags):
     plot: Path | None = None
     """Write a figure here (.png, .pdf or .svg)."""
     json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
+    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
 
     def run(self) -> None:
         """Fit and print, or print the example."""

@@ -78,7 +78,7 @@ class FitCurvesCommand(LogFlags):
     plot: Path | None = None
     """Draw curves, theory and errors to this .png, .pdf or .svg; with several groups their names are put in."""
     json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
+    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
 
     def run(self) -> None:
         """Fit, predict and print."""

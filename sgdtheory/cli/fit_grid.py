@@ -88,7 +88,7 @@ class FitGridCommand(MeasurementFlags):
     plot: Path | None = None
     """Write a figure here (.png, .pdf or .svg), of several groups one each: NAME_GROUP.png."""
     json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
+    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
 
     def run(self) -> None:
         """Read, fit and print."""

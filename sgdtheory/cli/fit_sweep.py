@@ -55,7 +55,7 @@ class FitSweepCommand:
     plot: Path | None = None
     """Write a figure here (.png, .pdf or .svg)."""
     json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
+    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
 
     def run(self) -> None:
         """Read, tune, fit and print."""

@@ -60,7 +60,7 @@ class ForecastCommand(LogFlags):
     plot: Path | None = None
     """Draw the run and its band to this .png, .pdf or .svg."""
     json: bool = False
-    """Print JSON, with --follow an object a line; null stands for what is infinite or absent."""
+    """Print JSON, with --follow an object a line; null stands for what is absent, "inf" for what is infinite."""
 
     def run(self) -> None:
         """Forecast and print, once or again and again."""

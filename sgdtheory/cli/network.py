@@ -101,7 +101,7 @@ class NetworkCommand(_Flags):
     plot: Path | None = None
     """Draw a figure to this .png, .pdf or .svg."""
     json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
+    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
 
     @property
     def config(self) -> TrainConfig:

@@ -46,7 +46,7 @@ class NoiseScaleCommand:
     level: float = 0.95
     """Level of the intervals."""
     json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
+    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
 
     def run(self) -> None:
         """Read, fit and print."""

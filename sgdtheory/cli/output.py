@@ -1,6 +1,7 @@
 """Output of the commands: strict JSON, tables, wrapped sentences, and the path of a figure."""
 
 import contextlib
+import math
 import os
 import shutil
 import sys
@@ -10,19 +11,63 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from sgdtheory._common.files import json_text
 from sgdtheory._common.printable import one_line
+from sgdtheory._common.sheets import Sheet, kept, sides
+from sgdtheory._common.sheets import Table as SheetTable
 from sgdtheory.cli.tables import print_table, wrapped
 
 PIPE = 160  # columns where there is no terminal: wide enough for every table
 NARROWEST = 20
+MOST_EXACT = 2.0**53  # Beyond it a float is a whole number for want of digits, and no count.
 SUFFIXES = ".png", ".pdf", ".svg"
 
 
 def print_json(value: Any) -> None:
-    """Print `value` as JSON; null where a number is not finite."""
-    print(json_text(value, ascii_only=True), end="")
+    """Print `value` as JSON: whole numbers are integers, what is infinite is "inf", and null is what is absent."""
+    print(json_text(_plain(value), ascii_only=True), end="")
+
+
+def _plain(value: Any) -> Any:
+    """Return dictionaries, lists, texts and numbers that JSON can hold."""
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if hasattr(value, "tolist"):  # of NumPy
+        return _plain(value.tolist())
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if isinstance(value, float) and value.is_integer() and abs(value) < MOST_EXACT:
+        return int(value)
+    return value
+
+
+def print_sheet(sheet: Sheet, json: bool) -> None:
+    """Print the tables of a sheet, or all of it as JSON, and its remarks on standard error."""
+    if json:
+        print_json(sheet.json())
+    else:
+        tables = [_rich(table) for table in sheet.tables]
+        if tables and sheet.title:
+            tables[0].title = sheet.title if tables[0].title is None else f"{sheet.title}; {tables[0].title}"
+        print_tables(*tables)
+    for remark in kept(sheet.remarks):
+        print_note(remark)
+
+
+def _rich(table: SheetTable) -> Table:
+    """Return a table for the terminal; texts are at the left, numbers at the right."""
+    header, rows = table.grid()
+    result = Table(title=table.title or None, caption=table.legend or None, show_header=bool(header))
+    for place, right in enumerate(sides(rows, len(header))):
+        name = Text(header[place]) if header else ""
+        result.add_column(name, justify="right" if right else "left")
+    for row in rows:
+        result.add_row(*map(Text, row))
+    return result
 
 
 @contextlib.contextmanager

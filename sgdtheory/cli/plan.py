@@ -145,7 +145,7 @@ class PlanCommand(LogFlags):
     plot: Path | None = None
     """Draw time and cost against batch size to this .png, .pdf or .svg."""
     json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
+    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
 
     def run(self) -> None:
         """Fit, plan and print."""

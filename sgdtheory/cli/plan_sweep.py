@@ -36,7 +36,7 @@ class PlanSweepCommand:
     margin: float = 0.2
     """|slope| of log B* on log width below which B* counts as constant."""
     json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
+    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
 
     def run(self) -> None:
         """Time a pilot, predict the verdict, and print both."""

@@ -38,7 +38,7 @@ class ResumeCommand(RunCommand):
     plot: Path | None = None
     """Draw a figure to this .png, .pdf or .svg."""
     json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
+    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
 
     def train(self, report: Any) -> Any:
         """Go on."""

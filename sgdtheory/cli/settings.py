@@ -10,6 +10,7 @@ import numpy as np
 from tyro.constructors import PrimitiveConstructorSpec
 
 from sgdtheory._common.arguments import whole_number
+from sgdtheory._common.sheets import Quantity
 from sgdtheory.cli.algorithm import ALGORITHM_GROUPS
 from sgdtheory.problems import FiniteSampleProblem, LeastSquares, PowerLaw, read_spectrum
 
@@ -69,7 +70,7 @@ class ProblemCommand:
     sample_seed: int | None = None
     """Seed of the data set; None: the mean over all of them."""
     json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
+    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
 
     @cached_property
     def problem(self) -> PowerLaw | LeastSquares | FiniteSampleProblem:
@@ -163,6 +164,13 @@ class SettingsCommand(ProblemCommand):
         """batch_size, learning_rate and num_samples, scalars or arrays."""
         names = "batch_size", "learning_rate", "num_samples"
         return {name: _scalar_or_array(getattr(self, name)) for name in names}
+
+    @property
+    def settings_shown(self) -> list[Quantity]:
+        """The settings as quantities of a table."""
+        labels = {"batch_size": "batch size B", "learning_rate": "learning rate γ", "num_samples": "samples D"}
+        values = dict(zip(labels, np.broadcast_arrays(*self.settings.values()), strict=True))
+        return [Quantity(name, label, values[name][()], digits=6) for name, label in labels.items()]
 
 
 def _scalar_or_array(values: tuple[float, ...]):

@@ -24,7 +24,7 @@ class TableCommand:
     csv: Path | None = None
     """Write the table of runs here."""
     json: bool = False
-    """Print JSON; null stands for what is infinite or absent."""
+    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
 
     def show(self, table: Any, store: Path) -> None:
         """Write and print a table of runs; the exit status is 130 if Ctrl-C came before its end."""

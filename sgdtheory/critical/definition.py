@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import Values, positive_number
-from sgdtheory._common.shown import Sheet, Shown, columns_sheet
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import Algorithm, require_stretching
 from sgdtheory.critical.batch_search import Optimum, largest_batch, optimal_batch_size
 from sgdtheory.critical.batch_size_curve import BatchSizeCurve, checked_risk_factor
@@ -83,19 +84,20 @@ class CriticalBatchSize(Shown, Generic[Values]):
 
     def sheet(self) -> Sheet:
         """B* at each data size, and what goes with it."""
-        columns = {
-            "D": self.num_samples,
-            "B*": self.batch_size,
-            "steps": self.num_steps,
-            "γ": self.learning_rate,
-            "R_opt, y²": self.optimal_risk,
-            "at B": self.optimal_batch_size,
-            "at γ": self.optimal_learning_rate,
-        }
-        if np.any(np.asarray(self.smallest_batch_size) > 1):
-            columns["least B"] = self.smallest_batch_size
+        quantities = [
+            Quantity("num_samples", "D", self.num_samples),
+            Quantity("critical_batch_size", "B*", self.batch_size),
+            Quantity("num_steps", "steps", self.num_steps),
+            Quantity("learning_rate", "γ", self.learning_rate),
+            Quantity("optimal_risk", "R_opt, y²", self.optimal_risk),
+            Quantity("optimal_batch_size", "at B", self.optimal_batch_size),
+            Quantity("optimal_learning_rate", "at γ", self.optimal_learning_rate),
+            Quantity("smallest_batch_size", "least B", self.smallest_batch_size),
+        ]
+        hidden = () if np.any(np.asarray(self.smallest_batch_size) > 1) else ("smallest_batch_size",)
         convention = f"B*: the largest batch size that reaches R_opt(D) from {1 + self.overhead:.4g} D samples"
-        return columns_sheet("critical batch size, samples", columns, [convention, self.remark])
+        table = Table(quantities, "rows", hidden=hidden, legend=convention)
+        return Sheet("critical batch size, samples", [table], [self.remark])
 
 
 @overload

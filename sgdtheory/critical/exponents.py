@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, single_number
-from sgdtheory._common.shown import Sheet, Shown, between, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 
 CORRECTIONS = 0.05 * 1.2 ** np.arange(21)  # exponents δ of corrections x^−δ, 0.05 … 1.9
 WINDOWS = 0.1, 0.2, 0.3  # where a fit begins, as a fraction of the range of log x
@@ -120,9 +121,9 @@ class AsymptoticFit(Shown):
 
     def sheet(self) -> Sheet:
         """The exponent with its interval."""
-        row = "exponent for x → ∞", number(self.exponent), between(*self.interval)
+        exponent = Quantity("exponent", "exponent for x → ∞", self.exponent, self.interval)
         note = f"the interval is how far {self.estimates.size} extrapolations disagree; it has no confidence level"
-        return Sheet("", ("", "value", "interval"), [row], [note])
+        return Sheet("", [Table([exponent], interval="interval", legend=note)])
 
 
 def fit_asymptotic_exponent(x: ArrayLike, y: ArrayLike, *, log_power: float = 0.0) -> AsymptoticFit:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import Values, settings_arrays
-from sgdtheory._common.shown import Sheet, Shown, columns_sheet
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import Algorithm, Constant, numbers_of_steps
 from sgdtheory.critical.stated_errors import remark_on_rates
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent
@@ -35,10 +36,13 @@ class OptimalLearningRate(Shown, Generic[Values]):
 
     def sheet(self) -> Sheet:
         """The rate and its risk."""
-        columns = {"γ*, 1/λ": self.learning_rate, "excess risk, y²": self.risk}
+        quantities = [
+            Quantity("learning_rate", "γ*, 1/λ", self.learning_rate),
+            Quantity("risk", "excess risk, y²", self.risk),
+        ]
         if np.any(np.asarray(self.relative_error) > 0):
-            columns["within"] = self.relative_error
-        return columns_sheet("best learning rate in the range searched", columns, [self.remark])
+            quantities.append(Quantity("relative_error", "within", self.relative_error))
+        return Sheet("best learning rate in the range searched", [Table(quantities)], [self.remark])
 
 
 @overload

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import Values, checked_problem, settings_arrays
-from sgdtheory._common.shown import Sheet, Shown, columns_sheet
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import Algorithm, Constant, Course, checked_algorithm, numbers_of_steps
 from sgdtheory.critical.definition import CriticalBatchSize, critical_batch_size
 from sgdtheory.critical.tuned_risk import MOMENTS_RESOLVED
@@ -31,12 +32,12 @@ class GradientNoiseScale(Shown, Generic[Values]):
 
     def sheet(self) -> Sheet:
         """Both scales, and the risk where they are."""
-        columns = {
-            "simple, samples": self.simple,
-            "Hessian-weighted, samples": self.hessian_weighted,
-            "excess risk, y²": self.excess_risk,
-        }
-        return columns_sheet("gradient noise scale at the last iterate", columns)
+        quantities = [
+            Quantity("simple_noise_scale", "simple, samples", self.simple),
+            Quantity("hessian_noise_scale", "Hessian-weighted, samples", self.hessian_weighted),
+            Quantity("risk", "excess risk, y²", self.excess_risk),
+        ]
+        return Sheet("gradient noise scale at the last iterate", [Table(quantities)])
 
 
 @overload
@@ -131,21 +132,21 @@ class Notions(Shown, Generic[Values]):
 
     def sheet(self) -> Sheet:
         """All of them side by side."""
-        columns = {
-            "D": self.num_samples,
-            "B*": self.critical_batch_size,
-            "rate": self.rate_batch_size,
-            "noise scale": self.simple_noise_scale,
-            "by Hessian": self.hessian_noise_scale,
-            "m*": self.interpolation_batch_size,
-        }
-        factor, overhead = self.critical.risk_factor, self.critical.overhead
-        notes = [
-            f"B*: {overhead:.3g} more data than the best batch size; rate: risk within a factor of {factor:g}; "
-            "noise scale: tr Σ/‖g‖² at B*; m* = tr H/λ_1",
-            self.critical.remark,
+        quantities = [
+            Quantity("num_samples", "D", self.num_samples),
+            Quantity("critical_batch_size", "B*", self.critical_batch_size),
+            Quantity("rate_batch_size", "rate", self.rate_batch_size),
+            Quantity("simple_noise_scale", "noise scale", self.simple_noise_scale),
+            Quantity("hessian_noise_scale", "by Hessian", self.hessian_noise_scale),
+            Quantity("interpolation_batch_size", "m*", self.interpolation_batch_size),
         ]
-        return columns_sheet("what has been called a critical batch size, samples", columns, notes)
+        factor, overhead = self.critical.risk_factor, self.critical.overhead
+        legend = (
+            f"B*: {overhead:.3g} more data than the best batch size; rate: risk within a factor of {factor:g}; "
+            "noise scale: tr Σ/‖g‖² at B*; m* = tr H/λ_1"
+        )
+        table = Table(quantities, "rows", legend=legend)
+        return Sheet("measures of a critical batch size, samples", [table], [self.critical.remark])
 
 
 @overload

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1
 from sgdtheory._common.interval import Interval
-from sgdtheory._common.shown import Sheet, Shown, between, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import Linear, Shape
 from sgdtheory.curves.best_rates import best_rates
 from sgdtheory.curves.critical_size import CriticalSize
@@ -377,18 +378,21 @@ class CurvesFit(Shown):
 
     def sheet(self) -> Sheet:
         """Its numbers with their intervals."""
-        names = {
-            "capacity a": self.capacity,
-            "source b": self.source,
-            "signal A, loss": self.signal,
-            "noise σ², loss" if self.knows_batch_size else "noise σ²/B, loss": self.noise,
-            "step size γλ_1": self.step_size,
-            "irreducible loss L0": self.irreducible_loss,
-            **({} if self.growth is None else {"growth g": self.growth}),
+        noise = "noise σ², loss" if self.knows_batch_size else "noise σ²/B, loss"
+        labels = {
+            "capacity": "capacity a",
+            "source": "source b",
+            "signal": "signal A, loss",
+            "noise": noise,
+            "step_size": "step size γλ_1",
+            "irreducible_loss": "irreducible loss L0",
+            **({} if self.growth is None else {"growth": "growth g"}),
         }
-        rows = [(name, number(each.value), between(*each.interval)) for name, each in names.items()]
-        notes = [f"off by {self.scatter:.2%} (standard deviation of log loss)", *([self.remark] if self.remark else [])]
-        return Sheet("the theory's numbers of these loss curves", ("", "value", f"{self.level:.0%}"), rows, notes)
+        found = {name: getattr(self, name) for name in labels}
+        quantities = [Quantity(name, labels[name], each.value, each.interval) for name, each in found.items()]
+        error = f"off by {self.scatter:.2%} (standard deviation of log loss)"
+        table = Table(quantities, "parameters", interval=f"{self.level:.0%}", legend=error)
+        return Sheet("the theory's numbers of these loss curves", [table], [self.remark])
 
 
 def _dense(last: float) -> np.ndarray:

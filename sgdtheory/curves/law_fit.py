@@ -8,7 +8,8 @@ import numpy as np
 
 from sgdtheory._common.arguments import share_between_0_and_1
 from sgdtheory._common.interval import Interval
-from sgdtheory._common.shown import Sheet, Shown, between, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.curves.laws.law import AbstractLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.profile import AbstractConfidenceSet, LinearSet, ProfileSet
@@ -71,9 +72,10 @@ class LawFit(Shown):
 
     def sheet(self) -> Sheet:
         """Its numbers with their intervals."""
-        rows = [(name, number(each.value), between(*each.interval)) for name, each in self.numbers.items()]
-        notes = [f"off by {self.scatter:.2%} (standard deviation of log loss)", *([self.remark] if self.remark else [])]
-        return Sheet(type(self.law).__name__, ("", "value", f"{self.level:.0%}"), rows, notes)
+        found = [Quantity(name, name, each.value, each.interval) for name, each in self.numbers.items()]
+        error = f"off by {self.scatter:.2%} (standard deviation of log loss)"
+        table = Table(found, "parameters", interval=f"{self.level:.0%}", legend=error)
+        return Sheet(type(self.law).__name__, [table], [self.remark])
 
 
 def fit_law(

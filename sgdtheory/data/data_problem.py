@@ -11,7 +11,8 @@ from scipy.optimize import brentq
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1, whole_array, whole_number
 from sgdtheory._common.interval import Interval
 from sgdtheory._common.rows import Rows, checked_rows
-from sgdtheory._common.shown import Sheet, Shown, between, columns_sheet, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.critical import CriticalBatchSize, critical_batch_size, predicted_exponent
 from sgdtheory.data.cross_fit import (
     Spectrum,
@@ -64,10 +65,13 @@ class DataCriticalBatchSize(Shown):
 
     def sheet(self) -> Sheet:
         """B* at each data size."""
-        intervals = [between(*ends) for ends in np.atleast_2d(self.interval)]
-        columns = {"D": self.num_samples, "B*": self.batch_size, "interval": intervals}
+        quantities = [
+            Quantity("num_samples", "D", self.num_samples),
+            Quantity("critical_batch_size", "B*", self.batch_size, self.interval),
+        ]
         convention = f"B*: {self.critical.overhead:.3g} more data than the best batch size"
-        return columns_sheet("critical batch size, samples", columns, [convention, self.critical.remark])
+        table = Table(quantities, "rows", interval="interval", legend=convention)
+        return Sheet("critical batch size, samples", [table], [self.critical.remark])
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,15 +218,17 @@ class DataProblem(Shown):
 
     def sheet(self) -> Sheet:
         """Exponents, noise and shape."""
-        rows = [
-            ("capacity exponent a", number(self.capacity.value), between(*self.capacity.interval)),
-            ("source exponent b", number(self.source.value), between(*self.source.interval)),
-            ("noise σ²", number(self.noise_variance), ""),
-            ("exponent of B*", number(self.predicted_exponent.value), between(*self.predicted_exponent.interval)),
-            ("kurtosis χ", number(self.kurtosis.spread), ""),
+        exponent = self.predicted_exponent
+        quantities = [
+            Quantity("capacity", "capacity exponent a", self.capacity.value, self.capacity.interval),
+            Quantity("source", "source exponent b", self.source.value, self.source.interval),
+            Quantity("noise_variance", "noise σ²", self.noise_variance),
+            Quantity("predicted_exponent", "exponent of B*", exponent.value, exponent.interval),
+            Quantity("kurtosis", "kurtosis χ", self.kurtosis.spread),
         ]
-        notes = [f"{self.num_rows:,} rows, {self.num_targets} targets", *([self.remark] if self.remark else [])]
-        return Sheet("the problem that these data are", ("", "value", f"{self.level:.0%}"), rows, notes)
+        rows = f"{self.num_rows:,} rows, {self.num_targets} targets"
+        table = Table(quantities, interval=f"{self.level:.0%}", legend=rows)
+        return Sheet("the problem that these data are", [table], [self.remark])
 
 
 def problem_from_data(

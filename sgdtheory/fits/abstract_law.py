@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.shown import Sheet, Shown, between, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table, number
+from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import SMALLEST, Convention
 from sgdtheory.fits.known_noise import LackOfFit
 from sgdtheory.fits.steps_measurement import StepsMeasurement
@@ -132,20 +133,20 @@ class AbstractStepsLaw(Shown, ABC):
         """Its numbers, and B* with its 95% interval; the overhead counts from the smallest batch size."""
         third = "c" if hasattr(self, "c") else "alpha"
         shown = ("a", "b", third)[: self.num_parameters]
-        rows = [(name, number(getattr(self, name)), "") for name in shown]
-        names = {"B*": "critical_batch_size"}
+        quantities = [Quantity(name, name, getattr(self, name)) for name in shown]
+        names = {"critical_batch_size": "B*"}
         if self.optimal_batch_size:
-            names |= {"best B": "optimal_batch_size", "smallest useful B": "smallest_batch_size"}
-        for name, quantity in names.items():
-            found = getattr(self, quantity)
+            names |= {"optimal_batch_size": "best B", "smallest_batch_size": "smallest useful B"}
+        for name, label in names.items():
+            found = getattr(self, name)
             value = found(convention=SMALLEST) if callable(found) else found
-            ends = between(*self.interval(quantity, convention=SMALLEST)) if self.freedom else "—"
-            rows.append((name, number(value), ends))
+            ends = self.interval(name, convention=SMALLEST) if self.freedom else (np.nan, np.nan)
+            quantities.append(Quantity(name, label, value, ends))
         smallest = float(self.batch_sizes.min())
         best = smallest < self.optimal_batch_size < np.inf
         reference = "the best one" if best else f"batch size {number(smallest)}, the smallest measured"
         title = "steps to the target against batch size"
-        return Sheet(title, ("", "value", "95%"), rows, [f"B*: 20% more data than {reference}"])
+        return Sheet(title, [Table(quantities, legend=f"B*: 20% more data than {reference}")])
 
     def plot(self, **options: Any) -> Any:
         """Steps and law, B* marked by the convention of the table; of `st.plot.steps_laws`."""

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from sgdtheory._common.arguments import checked_name, positive_array, positive_number, real_array
-from sgdtheory._common.shown import Sheet, Shown, between, columns_sheet, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
+from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention
 from sgdtheory.fits.steps_law import fit_steps_law
 from sgdtheory.fits.steps_measurement import StepsMeasurement
@@ -122,15 +123,16 @@ class SizeDependence(Shown):
 
     def sheet(self) -> Sheet:
         """B* at each size, the slope, and the verdict."""
-        low, high = self.critical_intervals
-        intervals = [between(*ends) for ends in zip(low, high, strict=True)]
-        columns = {"size": self.sizes, "B*": self.critical, f"{self.level:.0%}": intervals}
-        notes = [
-            f"B* ∝ size^p, p = {number(self.slope)} ({between(*self.interval)} at {self.level:.0%}); "
-            f"that B* does not move, |p| < {self.margin:g}: {self.verdict}",
-            self.remark,
+        quantities = [
+            Quantity("size", "size", self.sizes),
+            Quantity("critical_batch_size", "B*", self.critical, np.transpose(self.critical_intervals)),
         ]
-        return columns_sheet("critical batch size against size", columns, notes)
+        verdict = (
+            f"B* ∝ size^p, p = {number(self.slope)} ({between(*self.interval)} at {self.level:.0%}); "
+            f"that B* does not move, |p| < {self.margin:g}: {self.verdict}"
+        )
+        table = Table(quantities, "groups", interval=f"{self.level:.0%}", legend=verdict)
+        return Sheet("critical batch size against size", [table], [self.remark])
 
 
 def size_dependence(

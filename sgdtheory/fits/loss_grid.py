@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1, whole_number
-from sgdtheory._common.shown import Sheet, Shown, between, columns_sheet
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import SMALLEST, Convention, common_convention
 from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.degradation import Degradation, degradations
@@ -72,15 +73,16 @@ class LossGrid(Shown):
     def sheet(self) -> Sheet:
         """B* at every target."""
         targets = self.targets
-        columns = {
-            "group": [each.group for each in targets],
-            "target loss": [each.target for each in targets],
-            "B*": [each.critical_batch_size for each in targets],
-            f"{self.level:.0%}": [between(*each.interval) for each in targets],
-            "best B": [each.optimal_batch_size or float("nan") for each in targets],
-        }
+        critical = [each.critical_batch_size for each in targets], [each.interval for each in targets]
+        quantities = [
+            Quantity("group", "group", [each.group for each in targets]),
+            Quantity("target", "target loss", [each.target for each in targets]),
+            Quantity("critical_batch_size", "B*", *critical),
+            Quantity("optimal_batch_size", "best B", [each.optimal_batch_size or None for each in targets]),
+        ]
         convention = f"B*: {self.convention.overhead:.0%} more data than {self.convention.reference_text}"
-        return columns_sheet("critical batch size, samples", columns, [convention, *self.remarks])
+        table = Table(quantities, "targets", interval=f"{self.level:.0%}", legend=convention)
+        return Sheet("critical batch size, samples", [table], self.remarks)
 
 
 def fit_loss_grid(

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory._common.shown import Sheet, Shown, between, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table, number
+from sgdtheory._common.shown import Shown
 from sgdtheory.fits.abstract_law import AbstractStepsLaw
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.data_to_loss import LossCurves
@@ -83,12 +84,16 @@ class LossTarget(Shown):
 
     def sheet(self) -> Sheet:
         """B*, and the ends of the useful range where the law has them."""
-        rows = [("B*", number(self.critical_batch_size), between(*self.interval))]
+        quantities = [Quantity("critical_batch_size", "B*", self.critical_batch_size, self.interval)]
         if self.optimal_batch_size:
-            rows.append(("best B", number(self.optimal_batch_size), between(*self.optimal_interval)))
-            rows.append(("smallest useful B", number(self.smallest_batch_size), between(*self.smallest_interval)))
-        notes = [f"B*: {self.convention.overhead:.0%} more data than batch size {number(self.reference)}"]
-        return Sheet(f"{self.group} at loss {number(self.target)}".strip(), ("", "samples", "interval"), rows, notes)
+            smallest = self.smallest_batch_size, self.smallest_interval
+            quantities += [
+                Quantity("optimal_batch_size", "best B", self.optimal_batch_size, self.optimal_interval),
+                Quantity("smallest_batch_size", "smallest useful B", *smallest),
+            ]
+        title = f"{self.group} at loss {number(self.target)}: batch sizes, samples".strip()
+        convention = f"B*: {self.convention.overhead:.0%} more data than batch size {number(self.reference)}"
+        return Sheet(title, [Table(quantities, interval="interval", legend=convention)])
 
 
 def curves_of(tuned: TunedLosses, log_losses: np.ndarray, edges: bool) -> dict[int, LossCurves]:

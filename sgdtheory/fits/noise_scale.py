@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from scipy import signal, special
 
 from sgdtheory._common.arguments import positive_array, real_array, share_between_0_and_1, whole_number
-from sgdtheory._common.shown import Sheet, Shown, between, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 
 BLOCKS = 32  # at most: t(31) is within 4% of a normal quantile
 FEWEST_BLOCKS = 4  # t(3) is 1.6 times a normal quantile
@@ -193,13 +194,12 @@ class NoiseScaleFit(Shown):
 
     def sheet(self) -> Sheet:
         """The noise scale with its 95% interval, and what it is made of."""
-        rows = [
-            ("noise scale tr Σ/‖G‖², samples", number(self.noise_scale), between(*self.interval())),
-            ("‖G‖²", number(self.squared_gradient), ""),
-            ("tr Σ", number(self.trace), ""),
+        quantities = [
+            Quantity("noise_scale", "noise scale tr Σ/‖G‖², samples", self.noise_scale, self.interval()),
+            Quantity("squared_gradient", "‖G‖²", self.squared_gradient),
+            Quantity("trace", "tr Σ", self.trace),
         ]
-        notes = [f"{self.steps.size} rows", *([self.remark] if self.remark else [])]
-        return Sheet("gradient noise scale", ("", "value", "95%"), rows, notes)
+        return Sheet("gradient noise scale", [Table(quantities, legend=f"{self.steps.size} rows")], [self.remark])
 
 
 def fit_noise_scale(

@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
-from sgdtheory._common.shown import Sheet, Shown, between, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,11 @@ class PowerFit(Shown):
 
     def sheet(self) -> Sheet:
         """The exponent with its 95% interval, and the coefficient."""
-        rows = [
-            ("exponent p", number(self.exponent), between(*self.interval())),
-            ("coefficient c", number(self.coefficient), ""),
+        quantities = [
+            Quantity("exponent", "exponent p", self.exponent, self.interval()),
+            Quantity("coefficient", "coefficient c", self.coefficient),
         ]
-        return Sheet("y = c x^p", ("", "value", "95%"), rows, [f"{self.num_points} points"])
+        return Sheet("y = c x^p", [Table(quantities, legend=f"{self.num_points} points")])
 
 
 def fit_power_law(x: ArrayLike, y: ArrayLike) -> PowerFit:

@@ -8,7 +8,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
-from sgdtheory._common.shown import Sheet, Shown, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +46,13 @@ class PowerProduct(Shown):
 
     def sheet(self) -> Sheet:
         """Exponents with their standard errors."""
-        errors = self.standard_errors
-        rows = [(name, number(each), number(errors[name])) for name, each in self.exponents.items()]
-        rows.append(("coefficient", number(self.coefficient), ""))
-        return Sheet(
-            "product of powers", ("exponent of", "value", "standard error"), rows, [f"{self.num_points} points"]
-        )
+        names = [*self.exponents, "coefficient"]
+        quantities = [
+            Quantity("of", "exponent of", names),
+            Quantity("value", "value", [*self.exponents.values(), self.coefficient]),
+            Quantity("standard_error", "standard error", [self.standard_errors.get(name) for name in names]),
+        ]
+        return Sheet("product of powers", [Table(quantities, "exponents", legend=f"{self.num_points} points")])
 
 
 def fit_power_product(x: Mapping[str, ArrayLike], y: ArrayLike) -> PowerProduct:

@@ -23,7 +23,8 @@ from functools import cached_property
 import numpy as np
 
 from sgdtheory._common.arguments import positive_number, whole_number
-from sgdtheory._common.shown import Sheet, Shown, columns_sheet, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table, number
+from sgdtheory._common.shown import Shown
 from sgdtheory.fits.even_ramps import EvenRamp, RampTarget, Stages, nearest_even_ramp
 from sgdtheory.fits.steps_law import StepsLaw
 
@@ -98,9 +99,15 @@ class BatchRamp(Shown):
 
     def sheet(self) -> Sheet:
         """The stages, and what they save."""
-        columns = {"from sample": self.starts, "B": self.batch_sizes, "noise scale": self.noise_scales}
+        quantities = [
+            Quantity("starts", "from sample", self.starts),
+            Quantity("batch_sizes", "B", self.batch_sizes),
+            Quantity("noise_scales", "noise scale", self.noise_scales),
+        ]
         saved = f"{number(self.steps)} steps where a constant batch size takes {number(self.constant_steps)}"
-        return columns_sheet(f"batch ramp over {number(self.samples)} samples", columns, [saved, self.remark])
+        return Sheet(
+            f"batch ramp over {number(self.samples)} samples", [Table(quantities, legend=saved)], [self.remark]
+        )
 
 
 def batch_ramp(laws: Sequence[StepsLaw], *, num_samples: float | None = None, multiple: int = 1) -> BatchRamp:

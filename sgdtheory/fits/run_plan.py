@@ -19,7 +19,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.shown import Sheet, Shown, between, columns_sheet, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
+from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.fitted_critical import FittedCriticalBatchSize
 from sgdtheory.fits.knee import HasSteps, knee
@@ -301,22 +302,20 @@ class RunPlan(Shown):
     def sheet(self) -> Sheet:
         """Runs at some batch sizes, the choice marked, and B*."""
         names = {float(self.feasible(end)): name for name, end in self.marks.items() if 0 < end < np.inf}
+        names[self.choice.batch_size] = "take this"
         rows = self.rows
-        columns = {
-            "B": [row.batch_size for row in rows],
-            "devices": [row.devices for row in rows],
-            "steps": [row.steps for row in rows],
-            "extra data": [f"{row.extra_data:+.1%}" for row in rows],
-            "hours": [row.hours for row in rows],
-            "device-hours": [row.device_hours for row in rows],
-            "": [
-                "take this" if row.batch_size == self.choice.batch_size else names.get(row.batch_size, "")
-                for row in rows
-            ],
-        }
+        quantities = [
+            Quantity("batch_size", "B", [row.batch_size for row in rows]),
+            Quantity("devices", "devices", [row.devices for row in rows]),
+            Quantity("steps", "steps", [row.steps for row in rows]),
+            Quantity("extra_data", "extra data", [f"{row.extra_data:+.1%}" for row in rows]),
+            Quantity("hours", "hours", [row.hours for row in rows]),
+            Quantity("device_hours", "device-hours", [row.device_hours for row in rows]),
+            Quantity("mark", "", [names.get(row.batch_size, "") for row in rows]),
+        ]
         more = f"{self.convention.overhead:.0%} more data than batch size {number(self.reference)}"
         star = f"B* = {number(self.critical_batch_size)} ({between(*self.interval('B*'))}): {more}"
-        return columns_sheet("what the run takes at each batch size", columns, [star])
+        return Sheet("what the run takes at each batch size", [Table(quantities, "rows", legend=star)])
 
 
 def _notes(plan: RunPlan) -> Iterator[str]:

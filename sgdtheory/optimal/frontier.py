@@ -8,7 +8,8 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 
 from sgdtheory._common.arguments import checked_problem, single_number, whole_number
-from sgdtheory._common.shown import Sheet, Shown, columns_sheet
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import LastIterate
 from sgdtheory.critical import TunedRisk
 from sgdtheory.optimal.few_steps import few_steps, few_steps_near
@@ -78,14 +79,16 @@ class Pareto(Shown):
 
     def sheet(self) -> Sheet:
         """The ends of the three frontiers."""
-        ways = {"constant γ, averaged": self.averaged, "(1 − t/n)^k": self.power, "best γ_t": self.optimal}
-        columns = {
-            "schedule": list(ways),
-            "S_min, steps": [each.least_steps for each in ways.values()],
-            "E_min, samples": [each.least_samples for each in ways.values()],
-            "E_min/S_min": [each.critical_batch_size for each in ways.values()],
-        }
-        return columns_sheet(f"fewest steps, and fewest samples, to excess risk {self.target_risk:g} y²", columns)
+        frontiers = {"constant γ, averaged": self.averaged, "(1 − t/n)^k": self.power, "best γ_t": self.optimal}
+        ends = list(frontiers.values())
+        quantities = [
+            Quantity("schedule", "schedule", list(frontiers)),
+            Quantity("least_steps", "S_min, steps", [each.least_steps for each in ends]),
+            Quantity("least_samples", "E_min, samples", [each.least_samples for each in ends]),
+            Quantity("critical_batch_size", "E_min/S_min", [each.critical_batch_size for each in ends]),
+        ]
+        title = f"fewest steps, and fewest samples, to excess risk {self.target_risk:g} y²"
+        return Sheet(title, [Table(quantities, "frontiers")])
 
 
 def pareto(problem: AbstractProblem, *, target_risk: float, points: int = 10) -> Pareto:

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sgdtheory._common.shown import Sheet, Shown, columns_sheet
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import (
     WSD,
     Algorithm,
@@ -52,8 +53,12 @@ class NamedSchedule(Shown):
 
     def sheet(self) -> Sheet:
         """Its peak, its risk, and what it loses."""
-        columns = {"peak γ": self.learning_rate, "excess risk, y²": self.risk, "over the best": f"{self.loss:+.2%}"}
-        return columns_sheet(algorithm_text(self.algorithm), columns)
+        quantities = [
+            Quantity("learning_rate", "peak γ", self.learning_rate),
+            Quantity("risk", "excess risk, y²", self.risk),
+            Quantity("loss", "share above the least", self.loss),
+        ]
+        return Sheet(algorithm_text(self.algorithm), [Table(quantities)])
 
 
 def named_schedules(problem: AbstractProblem, best: OptimalSchedule) -> dict[str, NamedSchedule]:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, single_number, whole_number
-from sgdtheory._common.shown import Sheet, Shown, columns_sheet, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table, number
+from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import (
     SGD,
     AbstractAverage,
@@ -91,16 +92,20 @@ class OptimalSchedule(Shown):
 
     def sheet(self) -> Sheet:
         """γ_t and B_t along the run, the risk, and how sure it is."""
-        places = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1 - 1 / max(self.num_steps, 1)])
-        columns = {"t/n": places, "γ": self.learning_rate(places), "B": self.batch_size(places)}
-        title = f"best schedule of {number(self.num_steps)} steps and {number(self.num_samples)} samples: excess risk "
-        notes = [
-            f"{number(self.lower_bound_gap)} times a lower bound",
-            f"{self.agreeing} of {self.searches} searches ended here",
-            BELOW_EDGE if self.algorithm.linear else "",
-            self.remark,
+        fractions = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1 - 1 / max(self.num_steps, 1)])
+        quantities = [
+            Quantity("fractions", "t/n", fractions),
+            Quantity("learning_rates", "γ", self.learning_rate(fractions)),
+            Quantity("batch_sizes", "B", self.batch_size(fractions)),
         ]
-        return columns_sheet(f"{title}{number(self.risk)} y²", columns, notes)
+        run = f"{number(self.num_steps)} steps and {number(self.num_samples)} samples"
+        legend = (
+            f"{number(self.lower_bound_gap)} times a lower bound; "
+            f"{self.agreeing} of {self.searches} searches ended here"
+        )
+        remarks = [self.remark, BELOW_EDGE if self.algorithm.linear else ""]
+        title = f"best schedule of {run}: excess risk {number(self.risk)} y²"
+        return Sheet(title, [Table(quantities, legend=legend)], remarks)
 
 
 def optimal_schedule(

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays, whole_number
-from sgdtheory._common.shown import Sheet, Shown, columns_sheet
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import DEFAULT, Algorithm, Constant, Course, LastIterate, number_of_steps, steps_of_shape
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes
 from sgdtheory.risk.mean_field.equivalent import checked_for_risk, equivalent_risk
@@ -49,17 +50,17 @@ class RiskPath(Shown):
 
     def sheet(self) -> Sheet:
         """Return a table of the risks at ten of the numbers of steps."""
-        some = np.unique(np.linspace(0, self.num_steps.size - 1, 10).round().astype(int))
-        columns = {
-            "step": self.num_steps,
-            "samples": self.num_samples,
-            "iterate": self.iterate.total,
-            "average": self.average.total,
-            "γ": self.learning_rate,
-            "B": self.batch_size,
-        }
-        title = f"expected excess risk along the run, units of y²; {some.size} of {self.num_steps.size} points"
-        return columns_sheet(title, {name: each[some] for name, each in columns.items()})
+        places = np.unique(np.linspace(0, self.num_steps.size - 1, 10).round().astype(int))
+        quantities = [
+            Quantity("num_steps", "step", self.num_steps[places]),
+            Quantity("num_samples", "samples", self.num_samples[places]),
+            Quantity("iterate_risk", "iterate", np.asarray(self.iterate.total)[places]),
+            Quantity("risk", "average", np.asarray(self.average.total)[places]),
+            Quantity("learning_rate", "γ", self.learning_rate[places]),
+            Quantity("batch_size", "B", self.batch_size[places]),
+        ]
+        title = f"expected excess risk along the run, units of y²; {places.size} of {self.num_steps.size} points"
+        return Sheet(title, [Table(quantities)])
 
     def _drawn(self) -> tuple[dict[str, "RiskPath"]]:
         return ({"": self},)

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import Values, checked_problem, settings_arrays
-from sgdtheory._common.shown import Sheet, Shown, columns_sheet
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import DEFAULT, Algorithm, Constant, numbers_of_steps
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.choose import run_risks
@@ -43,14 +44,20 @@ class Risk(Shown, Generic[Values]):
         return self.bias + self.variance
 
     def sheet(self) -> Sheet:
-        """bias, variance and their sum."""
-        columns = {"bias": self.bias, "variance": self.variance, "total": self.total}
-        if np.any(np.asarray(self.relative_error) > 0):
-            columns["within"] = self.relative_error
-        notes = ["within: bound of the relative error of the total"] if "within" in columns else []
+        """The risk, its two parts, and how far it is known."""
+        quantities = [
+            Quantity("risk", "excess risk", self.total, digits=6),
+            Quantity("bias", "bias", self.bias, digits=6),
+            Quantity("variance", "variance", self.variance, digits=6),
+            Quantity("relative_error", "within", self.relative_error),
+        ]
+        table = Table(quantities, legend="within: bound of the relative error of the excess risk")
+        if not np.any(np.asarray(self.relative_error) > 0):
+            table = Table(quantities, hidden=["relative_error"])
+        remarks = []
         if np.any(np.isinf(self.relative_error) & np.isfinite(self.total)):
-            notes.append("within ∞: theory does not know the size of this risk; simulate it")
-        return columns_sheet("expected excess risk, units of y²", columns, notes)
+            remarks.append("within ∞: theory does not know the size of this risk; simulate it")
+        return Sheet("expected excess risk, units of y²", [table], remarks)
 
 
 @overload

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.shown import Sheet, Shown, columns_sheet
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 
 # Relative error of a simulated risk, or of the exact risk that it is compared with. Simulations without noise differ
 # from exact risks by 2e-6 in float32 at most (tests/simulation/test_simulator.py), those in float64 by 1e-12.
@@ -154,9 +155,13 @@ class Simulation(Shown):
 
     def sheet(self) -> Sheet:
         """Return a table of mean risks with their standard errors."""
-        columns = {"steps": self.num_steps, "mean excess risk, y²": self.mean}
+        quantities = [
+            Quantity("num_steps", "steps", self.num_steps),
+            Quantity("mean", "mean excess risk, y²", self.mean),
+        ]
         replicas = self.excess_risk.shape[-1]
         if replicas > 1:
-            columns["standard error"] = self.standard_error
-        notes = [f"{replicas} replicas in {self.dtype}", "interrupted" if self.interrupted else ""]
-        return columns_sheet("simulated", columns, notes)
+            quantities.append(Quantity("standard_error", "standard error", self.standard_error))
+        table = Table(quantities, legend=f"{replicas} replicas in {self.dtype}")
+        remarks = ["interrupted: the means are over the replicas that had finished"] if self.interrupted else []
+        return Sheet("simulated", [table], remarks)

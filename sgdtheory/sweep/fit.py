@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sgdtheory._common.shown import Sheet, Shown, between, columns_sheet
+from sgdtheory._common.sheets import Quantity, Sheet, Table, between
+from sgdtheory._common.shown import Shown
 from sgdtheory.fits import (
     METHODS,
     Convention,
@@ -76,18 +77,18 @@ class SweepFit(Shown):
     def sheet(self) -> Sheet:
         """B* of every group, and how it depends on the first field."""
         stars = [law.critical_batch_size(convention=self.convention) for law in self.laws]
-        columns = {
-            "group": [each.group for each in self.measurements],
-            "B*": stars,
-            "95%": [between(*ends) for ends in self.critical_intervals()],
-        }
-        field = self.tuned.by[0]
+        quantities = [
+            Quantity("group", "group", [each.group for each in self.measurements]),
+            Quantity("critical_batch_size", "B*", stars, self.critical_intervals()),
+        ]
+        by = self.tuned.by[0]
         slopes = [
-            f"by {method}: B* ∝ {field}^p, p = {each.slope:.3g} ({between(*each.interval, 3)}): {each.verdict}"
+            f"by {method}: B* ∝ {by}^p, p = {each.slope:.3g} ({between(*each.interval, 3)}): {each.verdict}"
             for method, each in self.dependence.items()
         ]
         convention = f"B*: {self.overhead:.0%} more data than batch size {self.reference:g}"
-        return columns_sheet("critical batch size, samples", columns, [convention, *slopes, *self.notes])
+        table = Table(quantities, "groups", legend="\n".join([convention, *slopes]))
+        return Sheet("critical batch size, samples", [table], self.notes)
 
 
 def fit_sweep(

@@ -10,7 +10,8 @@ import numpy as np
 from jax import Array
 from scipy import stats
 
-from sgdtheory._common.shown import Sheet, Shown, between, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table, number
+from sgdtheory._common.shown import Shown
 from sgdtheory.training.config import ROUNDS, TrainConfig
 from sgdtheory.training.engine import State, advance, evaluation_program, init, program, stacked
 from sgdtheory.training.network import Params
@@ -166,16 +167,22 @@ class CoordinateCheck(Shown):
 
     def sheet(self) -> Sheet:
         """Slopes against width."""
-        rows = []
-        for quantity in ("change", "own"):
-            for layer, *found in zip(self.layers, *self.slopes(quantity), strict=True):
-                slope, low, high = (float(each) for each in found)
-                rows.append((layer, quantity, number(slope, 2), between(low, high, 2)))
-        note = f"µP: 0; passes up to {self.tolerance:g}"
-        header = ("layer", "of", "slope in width", f"{self.level:.0%}")
-        return Sheet(
-            f"activations after training at widths {', '.join(map(number, self.widths))}", header, rows, [note]
+        rows = [
+            (layer, quantity, slope, (low, high))
+            for quantity in ("change", "own")
+            for layer, slope, low, high in zip(self.layers, *self.slopes(quantity), strict=True)
+        ]
+        layers, kinds, slopes, intervals = zip(*rows, strict=True)
+        quantities = [
+            Quantity("layer", "layer", list(layers)),
+            Quantity("quantity", "of", list(kinds)),
+            Quantity("slope", "slope in width", list(slopes), list(intervals), digits=2),
+        ]
+        title = f"activations after training at widths {', '.join(map(number, self.widths))}"
+        table = Table(
+            quantities, "slopes", interval=f"{self.level:.0%}", legend=f"µP: 0; passes up to {self.tolerance:g}"
         )
+        return Sheet(title, [table])
 
 
 def coordinate_check(

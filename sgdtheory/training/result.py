@@ -7,7 +7,8 @@ import numpy as np
 
 from sgdtheory._common.arguments import checked_name
 from sgdtheory._common.files import csv_columns
-from sgdtheory._common.shown import Sheet, Shown, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.evaluation import steps_to_target
 from sgdtheory.training.noise import noise_scale
@@ -135,11 +136,12 @@ class TrainResult(Shown):
     def sheet(self) -> Sheet:
         """How it ended."""
         best, loss = self.best
-        rows = [
-            ("ended", {"target": "target reached", "steps": "all steps done"}.get(self.outcome, self.outcome)),
-            ("steps", number(self.num_steps)),
-            (f"loss ({best})", number(loss)),
-            ("weights", number(self.num_weights)),
-            ("seconds", number(self.seconds, 3)),
+        ended = {"target": "target reached", "steps": "all steps done"}.get(self.outcome, self.outcome)
+        quantities = [
+            Quantity("outcome", "ended", ended),
+            Quantity("num_steps", "steps", self.num_steps),
+            Quantity("loss", f"loss ({best})", loss),
+            Quantity("num_weights", "weights", self.num_weights),
+            Quantity("seconds", "seconds", self.seconds, digits=3),
         ]
-        return Sheet(f"{self.config.value('model')}, width {self.config.width}", ("", ""), rows)
+        return Sheet(f"{self.config.value('model')}, width {self.config.width}", [Table(quantities)])

@@ -2,13 +2,16 @@
 
 import dataclasses
 import inspect
+import json
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory._common.shown import Sheet, Shown, as_html, as_text, between, columns_sheet, number
+from sgdtheory._common.files import json_text
+from sgdtheory._common.sheets import Quantity, Sheet, Table, as_html, as_text, between, number
+from sgdtheory._common.shown import Shown
 
 PROBLEM = st.PowerLaw(2.0, 3.0)
 SETTING = {"batch_size": 8, "learning_rate": 0.5, "num_samples": 1e3}
@@ -68,9 +71,23 @@ def test_results_print_as_tables(made):
 def test_results_show_in_a_notebook(made):
     for result, _ in made:
         shown = ElementTree.fromstring(f"<div>{result._repr_html_()}</div>")
+        grids = [table.grid() for table in result.sheet().tables]
+        assert len(shown.findall(".//tbody/tr")) == sum(len(rows) for _, rows in grids)
+        assert all(len(row) == len(header) for header, rows in grids if header for row in rows)
+
+
+def test_every_result_has_json_of_plain_numbers(made):
+    """Every quantity has a key of its own, numbers have all of their digits, and remarks are sentences."""
+    for result, _ in made:
         sheet = result.sheet()
-        assert len(shown.findall(".//tbody/tr")) == len(sheet.rows)
-        assert {len(row) for row in sheet.rows} <= {len(sheet.header)}
+        found = json.loads(json_text(sheet.json()))
+        for table in sheet.tables:
+            names = [each.name for each in table.quantities]
+            assert len(set(names)) == len(names)
+            records = found if not table.name else found[table.name]
+            for record in records if isinstance(records, list) else [records]:
+                assert set(names) <= set(record)
+        assert all(isinstance(each, str) for each in found["notes"])
 
 
 def test_those_with_a_figure_draw_it(made):
@@ -120,19 +137,52 @@ def test_intervals():
     assert between(1, np.inf) == "1 … ∞"
 
 
+def table(*columns, **options):
+    return Table([Quantity(name, name, value, *more) for name, value, *more in columns], **options)
+
+
 def test_long_tables_show_both_ends():
-    sheet = columns_sheet("t", {"x": np.arange(100), "y": 1.5}, ["", "a note"])
-    assert [row[0] for row in sheet.rows] == ["0", "1", "2", "3", "4", "5", "…", "94", "95", "96", "97", "98", "99"]
-    assert sheet.notes == ("a note",)
+    sheet = Sheet("t", [table(("x", np.arange(100)), ("y", 1.5))], ["", "a note"])
+    first = [line.split()[0] for line in as_text(sheet).splitlines()]
+    assert first == ["t", "x", "0", "1", "2", "3", "4", "5", "…", "94", "95", "96", "97", "98", "99", "a"]
+    assert len(sheet.json()["x"]) == 100
+    assert sheet.json()["notes"] == ["a note"]
 
 
 def test_text_aligns_numbers_at_the_right_and_words_at_the_left():
-    sheet = Sheet("title", ("name", "value"), [("a", "1"), ("long name", "1,000")], ["note"])
+    sheet = Sheet("title", [table(("name", ["a", "long name"]), ("value", [1, 1000]))], ["note"])
     assert as_text(sheet) == "title\n  name       value\n  a              1\n  long name  1,000\nnote"
 
 
+def test_a_single_record_has_a_line_for_each_quantity():
+    """Intervals stand beside their values; what is not known is a dash."""
+    interval = (1.23456, np.inf)
+    sheet = Sheet("", [table(("a", 2.0, interval), ("b", None), ("c", True), ("d", 1.0, (np.nan, np.nan)))])
+    rows = [line.split("  ") for line in as_text(sheet).splitlines()]
+    assert [[each.strip() for each in row if each] for row in rows] == [
+        ["value", "95%"],
+        ["a", "2", "1.235 … ∞"],
+        ["b", "—"],
+        ["c", "yes"],
+        ["d", "1", "—"],
+    ]
+    assert sheet.json() == {
+        **{"a": 2.0, "a_interval": interval, "b": None, "c": True, "d": 1.0},
+        **{"d_interval": (np.nan, np.nan), "notes": []},
+    }
+
+
+def test_records_of_a_table_with_a_name_are_a_list_in_json():
+    sheet = Sheet("", [table(("x", [1, 2], [(0, 1), (1, 3)]), ("y", "same"), name="rows", hidden=["y"])])
+    assert sheet.json()["rows"] == [
+        {"x": 1, "x_interval": (0, 1), "y": "same"},
+        {"x": 2, "x_interval": (1, 3), "y": "same"},
+    ]
+    assert as_text(sheet) == "  x    95%\n  1  0 … 1\n  2  1 … 3"
+
+
 def test_html_is_escaped():
-    assert "<b>" not in as_html(Sheet("<b>", ("<b>",), [("<b>",)], ["<b>"]))
+    assert "<b>" not in as_html(Sheet("<b>", [Table([Quantity("b", "<b>", "<b>")], title="<b>")], ["<b>"]))
 
 
 def test_a_result_must_say_what_its_table_holds():

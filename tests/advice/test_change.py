@@ -312,10 +312,11 @@ def test_the_sheet_has_a_row_for_each_setting():
     change = st.change_batch_size(setup, new_batch_size=256, optimizer="sgd")
     sheet = change.sheet()
     assert sheet.title == "sgd: batch size 64 → 256"
-    assert [row[0] for row in sheet.rows] == ["learning rate", "num steps", "extra data"]
-    assert [row[1:3] for row in sheet.rows[:2]] == [("0.01", "0.04"), ("1,000", "250")]
-    assert [row[3] == "—" for row in sheet.rows] == [False, True, True]
-    assert all(any(row.reason in note for note in sheet.notes) for row in change.rows)
+    _, rows = sheet.tables[0].grid()
+    assert [row[0] for row in rows] == ["learning rate", "num steps", "extra data"]
+    assert [row[1:3] for row in rows[:2]] == [["0.01", "0.04"], ["1,000", "250"]]
+    assert [row[3] == "—" for row in rows] == [False, True, True]
+    assert all(any(row.reason in remark for remark in sheet.remarks) for row in change.rows)
 
 
 @pytest.mark.parametrize(("new", "words"), [(256, "the extra data grow up to +300%."), (16, "up to 75% of the data")])

@@ -22,7 +22,7 @@ from sgdtheory.cli.algorithm import AlgorithmCommand
 from sgdtheory.cli.flags import field_texts
 from sgdtheory.cli.path import PathCommand
 from sgdtheory.cli.risk import RiskCommand
-from tests.cli.text import RISK, cells, strict_json
+from tests.cli.text import RISK, records, strict_json
 
 # Ranges of numbers that may lie beyond their sliders.
 RANGES = {
@@ -227,13 +227,13 @@ def test_the_risk_of_an_algorithm(run):
     settings = {"batch_size": 16, "learning_rate": 0.3, "num_samples": samples}
     risk = st.excess_risk(st.PowerLaw(2, 3), **settings, algorithm=make_algorithm(algorithm_settings(SAME)))
     found = strict_json(run(*RISK, "--num-samples", *samples, *FLAGS, "--json"))
-    assert list(found) == ["algorithm", *settings, "risk", "bias", "variance", "relative_error"]
+    assert list(found) == ["algorithm", *settings, "risk", "bias", "variance", "relative_error", "notes"]
     assert found["algorithm"] == SAME
     for name in ("bias", "variance", "relative_error"):
         np.testing.assert_array_equal(found[name], getattr(risk, name))
     out = run(*RISK, "--num-samples", *samples, *FLAGS)
     assert out.startswith(f"λ_i = i^−2, s_i = i^−3, σ² = 1; {SAME}\n")
-    assert cells(out, "excess risk")[1:] == [f"{value:.6g}" for value in risk.total]
+    assert records(out)["excess risk"] == [f"{value:.6g}" for value in risk.total]
     assert "Theorem" not in out
 
 

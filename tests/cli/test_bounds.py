@@ -26,7 +26,7 @@ def test_json_and_table(run):
 def test_an_infinite_problem(run):
     found = strict_json(run(*COMMAND[:5], *COMMAND[7:], "--num-samples", 1e4, "--json"))
     rows = {row["name"]: row for row in found["bounds"]}
-    assert rows["bach_moulines_2013"]["bound"] is None
+    assert rows["bach_moulines_2013"]["bound"] == "inf"
     assert np.isfinite(rows["zou_2021"]["bound"])
     assert not rows["jain_2018"]["applies"]
 

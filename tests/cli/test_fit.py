@@ -82,13 +82,13 @@ def test_fit_without_groups_and_sizes(run, tmp_path):
     assert (row["group"], row["size"]) == ("", None)
 
 
-def test_infinite_critical_batch_size_is_null(run, tmp_path):
+def test_an_infinite_critical_batch_size_is_inf_in_json(run, tmp_path):
     path = tmp_path / "linear.csv"
     path.write_text("batch_size,steps\n" + "".join(f"{batch},{3e6 / batch!r}\n" for batch in BATCHES))
     (row,) = strict_json(run("fit", path, "--json"))["groups"]
     assert row["a"] == 0
-    assert row["critical_batch_size"] is None
-    assert row["critical_batch_size_interval"][1] is None
+    assert row["critical_batch_size"] == "inf"
+    assert row["critical_batch_size_interval"][1] == "inf"
     assert cells(run("fit", path), "all")[4] == "inf"
 
 

@@ -46,7 +46,7 @@ def test_fit_grid_json(run, grid_file):
         assert row["steps"] == target.steps.tolist()
     assert found["groups"][0]["state"] == grid.groups[0].state.tolist()
     assert [row["batch_size"] for row in found["degradation"]] == [
-        each.batch_size if np.isfinite(each.batch_size) else None for each in grid.degradations
+        each.batch_size if np.isfinite(each.batch_size) else "inf" for each in grid.degradations
     ]
     assert [(row["quantity"], row["group"]) for row in found["laws"]] == [
         (law.quantity, law.group) for law in grid.laws

@@ -28,6 +28,18 @@ def cells(text, first):
     return [cell.strip() for cell in row.split("│")[1:-1]]
 
 
+def records(text):
+    """Heading → cells of each record, of the first table, whose records are its rows or its columns."""
+    lines = text.splitlines()
+    begin = next(place for place, line in enumerate(lines) if line[:1] in "┏┌")
+    end = next(place for place in range(begin, len(lines)) if lines[place].startswith("└"))
+    rows = [re.split("[│┃]", line)[1:-1] for line in lines[begin:end] if line[0] in "│┃"]
+    grid = [[cell.strip() for cell in row] for row in rows]
+    if grid[0][0] in ("batch size B",) and grid[1][0] == "learning rate γ":  # records are columns
+        return {name: cells for name, *cells in grid}
+    return {name: list(cells) for name, *cells in zip(*grid, strict=True)}
+
+
 def next_row(text, first):
     """The cells of the line below the row that starts with `first`."""
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
