@@ -38,7 +38,7 @@ class Quantity(NamedTuple):
 
     @property
     def scalar(self) -> bool:
-        """Whether the result has the quantity once."""
+        """Return whether the result has this quantity once, not one for each record."""
         return np.ndim(self.value) == 0
 
     def values(self) -> list[Any]:
@@ -72,7 +72,7 @@ class Table:
 
     @property
     def upright(self) -> bool:
-        """Whether there is a single record, of which each quantity has a line."""
+        """Return whether there is a single record, which has a line for each quantity."""
         return all(each.scalar for each in self.quantities)
 
     def grid(self) -> tuple[list[str], list[list[str]]]:
@@ -109,7 +109,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Sheet:
-    """What a result shows.
+    """The tables and remarks that a result shows.
 
     Attributes:
         title: what the result is.

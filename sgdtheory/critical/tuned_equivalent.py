@@ -267,7 +267,7 @@ class Parabola(NamedTuple):
 
     @property
     def vertex(self) -> float:
-        """Where it has its least value."""
+        """The place of the least value of the parabola."""
         return self.here - self.slope / (2 * self.bend)
 
     def at(self, place: float) -> float:
