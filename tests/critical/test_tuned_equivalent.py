@@ -90,8 +90,8 @@ def test_arrays_of_data_sizes_and_what_is_said_of_them():
     assert found.batch_size.shape == found.smallest_batch_size.shape == (2,)
     assert (found.smallest_batch_size <= found.optimal_batch_size).all()
     assert (found.optimal_batch_size <= found.batch_size).all()
-    # Many equal directions average their signs. Two steps of one direction end at the optimum, next to a risk of 0, which
-    # is known to 63% of itself.
+    # Many equal directions average their signs. Two steps of one direction end next to a risk of 0, which is known to
+    # 63% of itself.
     many = st.LeastSquares(np.ones(1000), np.ones(1000) / 1000, 1.0)
     assert not st.critical_batch_size(many, num_samples=1e3, algorithm=AVERAGED, curve=False).remark
     one = st.LeastSquares([1.0], [1.0], 1.0)
