@@ -18,7 +18,7 @@ def first_where(values: np.ndarray, bad: np.ndarray) -> Any:
 
 
 def refuse_complex(name: str, value: Any) -> None:
-    """Of complex numbers NumPy would keep the real part, with no more than a warning."""
+    """Refuse complex numbers, of which NumPy would keep the real part with no more than a warning."""
     if np.iscomplexobj(value):
         raise _not_real(name)
 
@@ -45,7 +45,7 @@ def real_array(name: str, value: object) -> np.ndarray:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is one, as Python writes it."""
+    """Return whether a text is a number as Python writes it."""
     try:
         float(text)
     except ValueError:

@@ -103,8 +103,8 @@ class Table:
         if not self.name or self.upright:
             return {self.name: columns} if self.name else columns
         length = max(len(each.values()) for each in self.quantities)
-        each_value = [list(value) if np.ndim(value) else [value] * length for value in columns.values()]
-        return {self.name: [dict(zip(columns, record, strict=True)) for record in zip(*each_value, strict=True)]}
+        lists = [list(value) if np.ndim(value) else [value] * length for value in columns.values()]
+        return {self.name: [dict(zip(columns, record, strict=True)) for record in zip(*lists, strict=True)]}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ NAME = "sgdtheory"
 
 
 def version() -> str:
-    """As `pyproject.toml` beside the package has it or, where there is none, as pip has recorded it."""
+    """Return the version that `pyproject.toml` beside the package has or, without that file, that pip has recorded."""
     try:
         project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text()).get("project", {})
     except (OSError, tomllib.TOMLDecodeError):

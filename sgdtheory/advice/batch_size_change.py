@@ -18,7 +18,7 @@ from sgdtheory.advice.setup import TrainingSetup
 
 @dataclass(frozen=True)
 class BatchSizeChange(Shown):
-    """What to set; made by `change_batch_size`.
+    """Advice on the settings of training after a change of the batch size; made by `change_batch_size`.
 
     Attributes:
         current: the settings before.
@@ -50,7 +50,7 @@ class BatchSizeChange(Shown):
         return replace(self.current, batch_size=self.new_batch_size, **values)
 
     def sheet(self) -> Sheet:
-        """What to set, and why; what is not known."""
+        """Return the settings before and after the change, the reasons, and what is not known."""
         names = [row.name.replace("_", " ") for row in self.rows]
         quantities = [
             Quantity("setting", "", names),
@@ -71,7 +71,7 @@ def change_batch_size(
     fit: Fit | None = None,
     level: float = 0.95,
 ) -> BatchSizeChange:
-    """What to do to γ, β₁, β₂, weight decay, warm-up, decay and steps when the batch size changes, up or down.
+    """Advise on γ, β₁, β₂, weight decay, warm-up, decay and steps when the batch size changes, up or down.
 
     Samples are what is kept: the half-lives of β₁ and β₂, the time-scale of weight decay, warm-up and decay. γ follows
     γ*(B) at a fixed number of samples: ∝ B for SGD, ∝ √B for signs, Adam and Muon while noise dominates, with a range
@@ -120,7 +120,7 @@ def change_batch_size(
 
 
 def _headline(current: TrainingSetup, new: float, known: Evidence) -> str:
-    """What comes before all numbers where B* is not known."""
+    """Return the sentence that precedes all numbers where B* is not known."""
     if known.critical is not None:
         return ""
     if new > current.batch_size:
@@ -133,7 +133,7 @@ def _headline(current: TrainingSetup, new: float, known: Evidence) -> str:
 
 
 def _unknown(current: TrainingSetup, new: float, optimizer: str, known: Evidence) -> list[str]:
-    """What the advice does not rest on."""
+    """Return sentences on what the advice assumes without evidence."""
     family = FAMILIES[optimizer]
     found = [
         "that the current learning rate is the best one for its batch size: the advice moves it, and keeps its error"
@@ -160,7 +160,7 @@ def _unknown(current: TrainingSetup, new: float, optimizer: str, known: Evidence
 
 
 def _beyond(current: TrainingSetup, new: float, family: str) -> str:
-    """What is not known where a batch size exceeds B*."""
+    """Return the sentence on what is not known where a batch size exceeds B*."""
     begin = "how far γ may grow beyond B*"
     if family == "sgd":
         return f"{begin}: to the edge of stability, which momentum moves; try half and twice the advice"

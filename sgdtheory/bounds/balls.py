@@ -110,7 +110,7 @@ def _rounded(value: Fraction) -> float:
 
 
 def _decimal(value: Fraction) -> Decimal:
-    """With as many digits as the context has, and as small or large as it is: floats would round to 0 or overflow."""
+    """Return a decimal with the digits of the context, however small or large: floats would round to 0 or overflow."""
     return Decimal(value.numerator) / value.denominator
 
 
@@ -157,7 +157,7 @@ class Ball:
         return getattr(ufunc, method)(*map(boxed, inputs), **options)
 
     def __getitem__(self, index: Any) -> np.ndarray:
-        """As of a NumPy scalar: `[..., None]` adds an axis."""
+        """Index the ball like a NumPy scalar: `[..., None]` adds an axis."""
         return boxed(self)[index]
 
     def __neg__(self) -> "Ball":
@@ -180,13 +180,13 @@ class Ball:
         return Ball(raw(base)) ** self
 
     def sqrt(self) -> "Ball":
-        """Of a ball that reaches below 0 the root of what does not: elsewhere the formula is no number at all."""
+        """Return the root of the part of the ball that is not below 0: elsewhere the formula is no number at all."""
         if isinstance(self.value, flint().arb) and self.value.upper() >= 0:
             return Ball(self.value.nonnegative_part().sqrt())
         return Ball(self.value.sqrt())
 
     def clip(self, low: Any, high: Any, **_: Any) -> "Ball":
-        """What `np.clip` calls."""
+        """Clip the ball; `np.clip` calls this."""
         return _minimum(_maximum(self, Ball(low)), Ball(high))
 
     def __getattr__(self, name: str) -> Callable[[], "Ball"]:

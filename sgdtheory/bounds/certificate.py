@@ -30,7 +30,7 @@ ORDER_GAIN = 8.0  # and by how much one more narrows what lies between, measured
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """What is proven at one setting.
+    """Proof of a bound, or of its failure, at one setting.
 
     Attributes:
         setting: problem, B, γ and D.
@@ -62,12 +62,12 @@ class Certificate:
 
     @property
     def judged(self) -> bool:
-        """Whether exact/bound says that the bound holds, or not: of bounds up to constant factors it does not."""
+        """Return whether exact/bound decides that the bound holds: for bounds up to constant factors it does not."""
         return not self.doubts and self.side != "both" and self.standing != "order"
 
     @property
     def violates(self) -> bool:
-        """Whether the exact risk is certainly on the wrong side of the bound, whose conditions hold."""
+        """Return whether the exact risk is certainly on the wrong side of the bound, whose conditions hold."""
         if self.ratio is None or not self.judged:
             return False
         return (self.side == "upper" and self.ratio.lower > 1) or (self.side == "lower" and self.ratio.upper < 1)
@@ -104,7 +104,7 @@ class Certificate:
 
 
 class Certificates(NamedTuple):
-    """What is proven at the two extreme settings of a comparison."""
+    """Proofs at the two extreme settings of a comparison."""
 
     lowest: Certificate
     highest: Certificate
@@ -177,7 +177,7 @@ def certify(
 
 
 def checked_bound(bound: object, quantity: str) -> Description:
-    """What a bound says of itself, if it is one on this quantity."""
+    """Return a bound's description of itself, if it is a bound on this quantity."""
     checked_name("quantity", quantity, ("total", "bias", "variance"))
     if not callable(bound):
         raise ValueError(f"bound must be a PublishedBound, theorem7 or a function, got {bound!r}")
@@ -187,7 +187,7 @@ def checked_bound(bound: object, quantity: str) -> Description:
 
 
 def _another(own: Algorithm, asked: Algorithm) -> str:
-    """What tells the algorithm that a bound is about from the one that it was asked about."""
+    """Return in words how the algorithm of a bound differs from the one that was asked about."""
     names = [each.name for each in fields(own) if getattr(own, each.name) != getattr(asked, each.name)]
     here, there = (", ".join(f"{name}={getattr(each, name)}" for name in names) for each in (own, asked))
     return f"the bound is about {here}, not about {there}"
@@ -286,7 +286,7 @@ def _published(bound: PublishedBound, point: Setting, steps: int) -> tuple[Enclo
 
 
 def stated(bound: PublishedBound, spectrum: BallSpectrum, batch: Any, rate: Any, steps: int) -> Statement:
-    """What a bound says of balls, its value a Ball.
+    """Return the statement of a bound for balls, whose value is a Ball.
 
     Raises:
         ValueError: its formula uses a function that balls have not.
@@ -311,7 +311,7 @@ def _returned(bound: Callable[..., Any], point: Setting, quantity: str) -> tuple
 
 
 def _distinct(problem: Any) -> int:
-    """How many nodes a finite spectrum has."""
+    """Return the number of nodes of a finite spectrum."""
     if isinstance(problem, LeastSquares):
         return len(np.unique(problem.eigenvalues))
     return problem.dim

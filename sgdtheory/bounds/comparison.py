@@ -90,7 +90,7 @@ class Comparison(Shown):
 
     @property
     def disagreements(self) -> tuple[str, ...]:
-        """Which of simulation, exact risk and bound disagree, each with the setting where it is worst."""
+        """Pairs of simulation, exact risk and bound that disagree, each with the setting where it is worst."""
         if self.simulated is None:
             return ()
         return disagreements(self.settings, self.exact, self.bound, self.side, self.applies, self.simulated)
@@ -196,7 +196,7 @@ def compare(
 
 
 class _Found(NamedTuple):
-    """Of one setting's P points: exact risk and bound, whether it applies, and the points."""
+    """Exact risk and bound at the P points of one setting, whether the bound applies there, and the points."""
 
     exact: np.ndarray
     bound: np.ndarray
@@ -220,7 +220,7 @@ def _compared(bound: Callable[..., Any], setting: Setting, quantity: str, algori
 
 
 def _asked(bound: Callable[..., Any], problem: AbstractProblem, arguments: Mapping[str, Any]) -> Any:
-    """What the bound says; what one is written like, where it cannot be called like that."""
+    """Call a bound; if it does not take these arguments, the error says how a bound is written."""
     try:
         inspect.signature(bound).bind(problem, **arguments)
     except TypeError:

@@ -35,7 +35,7 @@ class Catalogue(tuple[PublishedBound, ...], Shown):
 
 
 def _iterate(algorithm: Algorithm) -> str:
-    """What a run of the algorithm returns, in words."""
+    """Return in words the weights that a run of the algorithm returns."""
     average = algorithm.average
     if isinstance(average, TailAverage):
         return f"mean of the last {average.fraction:.0%}"

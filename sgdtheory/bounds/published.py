@@ -82,7 +82,7 @@ class Asked(NamedTuple):
 
 
 class Statement(NamedTuple):
-    """What a theorem says at settings.
+    """Statement of a theorem at settings.
 
     Attributes:
         value: of the bound on the excess risk R = ‖w − w*‖²_H, in units of y².
@@ -107,7 +107,7 @@ class BoundValue(Generic[Values]):
 
     @property
     def applies(self) -> Any:
-        """Whether all of the theorem's conditions hold."""
+        """Return whether all of the theorem's conditions hold."""
         return np.logical_and.reduce([np.asarray(holds) for holds in self.conditions.values()])[()]
 
     @property
@@ -194,7 +194,7 @@ class PublishedBound:
 
 
 def nowhere(asked: Asked, condition: str) -> Statement:
-    """Of a theorem that says nothing about this problem: no bound, and the condition that fails."""
+    """Return the statement of a theorem that does not cover this problem: no bound, and the condition that fails."""
     nothing = 0 * asked.rate
     return Statement(nothing + np.inf, {condition: nothing < 0})
 
@@ -208,7 +208,7 @@ def split(problem: AbstractProblem) -> SplitSpectrum:
 
 
 class Description(NamedTuple):
-    """What a bound says of itself; of a plain function, what is taken for granted.
+    """A bound's description of itself; for a plain function, what is assumed of it.
 
     Attributes:
         side: as of a `PublishedBound`; "upper" unless said.

@@ -28,7 +28,7 @@ Range = float | tuple[float, float]
 
 @dataclass(frozen=True, repr=False)
 class RegionCertificate:
-    """What is proven about `lower ≤ exact/bound ≤ upper` on a region, in shares of its volume.
+    """Shares of the volume of a region in which `lower ≤ exact/bound ≤ upper` is proven, refuted or open.
 
     Attributes:
         lower: as asked, 0 if not.
@@ -50,7 +50,7 @@ class RegionCertificate:
 
     @property
     def holds(self) -> bool:
-        """Whether it is proven wherever the conditions hold, and they hold somewhere."""
+        """Return whether the claim is proven wherever the conditions hold, and they hold somewhere."""
         return self.counterexample is None and not self.open and self.proven > 0
 
     @property
@@ -78,7 +78,7 @@ class RegionCertificate:
 
 
 class _Region(NamedTuple):
-    """What does not change from box to box."""
+    """Quantities that are the same for all boxes of a region."""
 
     bound: PublishedBound
     batch: int
@@ -318,7 +318,7 @@ def _shown(value: Any) -> str:
 
 
 def _share(share: float) -> str:
-    """In per cent, rounded down: 100% is all."""
+    """Return a share in per cent, rounded down, so that 100% is all."""
     return f"{math.floor(1e6 * share) / 1e4:g}%"
 
 

@@ -18,7 +18,7 @@ TINY = 1e-300
 
 
 def covered(algorithm: Algorithm) -> bool:
-    """Whether Theorem 7 and its corollary are about this algorithm: averaged SGD with constant γ and B."""
+    """Return whether Theorem 7 and its corollary are about this algorithm: averaged SGD with constant γ and B."""
     return algorithm == DEFAULT
 
 
@@ -48,7 +48,7 @@ class RiskBound(Shown, Generic[Values]):
 
     @property
     def applies(self) -> Any:
-        """Whether the theorem's two conditions hold.
+        """Return whether the theorem's two conditions hold.
 
         After a single step the lower bound fails all the same: w̄ = w_0 has no variance.
         """
@@ -165,7 +165,7 @@ vars(theorem7).update(side="both", standing="order", algorithm=DEFAULT)
 
 
 class _Terms(NamedTuple):
-    """As in `RiskBound`."""
+    """The terms of the bound, named as in `RiskBound`."""
 
     bias_head: Any
     bias_tail: Any

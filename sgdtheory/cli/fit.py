@@ -176,7 +176,7 @@ class FitCommand(MeasurementFlags):
         return [fit_steps_law(m.batch_sizes, m.steps, standard_errors=m.standard_errors, **form) for m in measurements]
 
     def _measurements(self) -> list[StepsMeasurement]:
-        """Of the file or, where there is none, the example's."""
+        """Return the measurements of the file or, without one, of the example."""
         columns: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS}
         if self.files:
             if self.data != "c4":
@@ -189,7 +189,7 @@ class FitCommand(MeasurementFlags):
 
     @property
     def _logs(self) -> tuple[Path, ...]:
-        """Those that steps are read off."""
+        """The logs from which steps to the target are read."""
         if not self.files:
             raise ValueError("target_loss needs logs to read its steps off: name files or folders")
         return self.files
@@ -203,7 +203,7 @@ class FitCommand(MeasurementFlags):
     def _notes(
         self, measurement: StepsMeasurement, law: AbstractStepsLaw, convention: Convention, scatter: Scatter | None
     ) -> list[str]:
-        """What makes a B* of this group worth less than its interval says."""
+        """Return reasons to trust B* of this group less than its interval suggests."""
         name = measurement.group or "the measurements"
         notes = [f"{name}: {remark}" for remark in law_remarks(law, convention, scatter)]
         if law.residual_std > POOR:
@@ -222,7 +222,7 @@ class FitCommand(MeasurementFlags):
         return notes
 
     def _notes_on_sizes(self, power: PowerFit | None) -> list[str]:
-        """What makes the exponent worth less than its interval says."""
+        """Return reasons to trust the exponent less than its interval suggests."""
         if power and power.num_points == 2:
             return ["two sizes show no scatter: the exponent's interval is unlimited; measure five or more"]
         if power and power.num_points == 3:

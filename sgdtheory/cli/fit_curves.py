@@ -151,7 +151,7 @@ class FitCurvesCommand(LogFlags):
         }
 
     def _split(self, curves: list["LossCurve"]) -> tuple[list["LossCurve"], list["LossCurve"]]:
-        """Those that are fitted, and those that are held out."""
+        """Return the curves to fit, and the curves that are held out."""
         names = [curve.name for curve in curves]
         held = self.hold_out if self.logs or self.hold_out else [name for name in names if name not in EXAMPLE_FITTED]
         missing = [name for name in held if name not in names]
@@ -201,7 +201,7 @@ class FitCurvesCommand(LogFlags):
 
 
 def _work(curves: "Sequence[LossCurve]", optimizer: str) -> str:
-    """What is about to be done, for who waits."""
+    """Return in words what the command is about to do, for a user who waits."""
     rows = sum(curve.step.size for curve in curves)
     many = f"{len(curves)} curve{'s' * (len(curves) > 1)}"
     return f"fitting the law of {optimizer} to {many}, {rows} rows; with B* it takes a minute or so"
@@ -232,7 +232,7 @@ def longest(curves: "Sequence[LossCurve]") -> tuple[float, ...]:
 
 
 class Report(NamedTuple):
-    """What was found of one group."""
+    """Results of the fit to one group."""
 
     group: str
     found: "CurvesFit"

@@ -1,7 +1,6 @@
 """`sgdtheory forecast`: where a run under way will end, from its log, once or as it grows."""
 
 import dataclasses
-import json
 import tempfile
 import time
 from dataclasses import dataclass
@@ -11,11 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 import tyro
 
-from sgdtheory._common.files import json_text
 from sgdtheory.algorithms import Shape, algorithm_settings, make_algorithm
 from sgdtheory.cli.following import versions, whole_lines
 from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, left_out_notes, log_notes
-from sgdtheory.cli.output import print_json, print_note, print_text, require_figure_suffix, write_figure
+from sgdtheory.cli.output import (
+    print_json,
+    print_json_line,
+    print_note,
+    print_text,
+    require_figure_suffix,
+    write_figure,
+)
 
 if TYPE_CHECKING:
     from sgdtheory.curves import Forecast, LossCurve
@@ -131,7 +136,7 @@ class ForecastCommand(LogFlags):
         return int(steps)
 
     def _ended(self, run: "LossCurve", settings: dict[str, Any]) -> bool:
-        """Whether no further row is to be expected."""
+        """Return whether no further row is to be expected."""
         apart = float(np.median(np.diff(run.step[-RECENT:])))
         return bool(run.step[-1] + apart >= self._steps(settings))
 
@@ -182,7 +187,7 @@ class ForecastCommand(LogFlags):
         if self.plot:
             write_figure(found.plot(), self.plot)
         if self.json:
-            print(json.dumps(json.loads(json_text(_json(found)))), flush=True)
+            print_json_line(_json(found))
         else:
             early = f"; too early: {found.too_early}" if found.too_early else ""
             print(f"step {found.step:,}: {found.line}{early}", flush=True)

@@ -1,4 +1,4 @@
-"""What the commands on networks have in common: the flat fields of a training run as flags, and presets of them."""
+"""The common part of the commands on networks: the flat fields of a training run as flags, and presets of them."""
 
 import dataclasses
 import typing

@@ -1,6 +1,7 @@
 """Output of the commands: strict JSON, tables, wrapped sentences, and the path of a figure."""
 
 import contextlib
+import json
 import math
 import os
 import shutil
@@ -30,6 +31,11 @@ def print_json(value: Any) -> None:
     print(json_text(_plain(value), ascii_only=True), end="")
 
 
+def print_json_line(value: Any) -> None:
+    """Print `value` as JSON on one line, at once: for a program that reads line by line."""
+    print(json.dumps(json.loads(json_text(_plain(value)))), flush=True)
+
+
 def _plain(value: Any) -> Any:
     """Return dictionaries, lists, texts and numbers that JSON can hold."""
     if isinstance(value, dict):
@@ -45,9 +51,9 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def print_sheet(sheet: Sheet, json: bool) -> None:
+def print_sheet(sheet: Sheet, as_json: bool) -> None:
     """Print the tables of a sheet, or all of it as JSON, and its remarks on standard error."""
-    if json:
+    if as_json:
         print_json(sheet.json())
     else:
         tables = [_rich(table) for table in sheet.tables]

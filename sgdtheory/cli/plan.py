@@ -50,7 +50,7 @@ def hours_of(text: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanCommand(LogFlags):
-    """Which batch size to take, from steps to a target, or training logs, and the throughput of devices.
+    """Choose a batch size from steps to a target, or training logs, and the throughput of devices.
 
     With a deadline it is the cheapest one that meets it; without one that of the least time × cost. Devices are as many
     as the batch feeds, or --devices at most. Extra data are relative to the smallest batch size measured. Of training
@@ -176,7 +176,7 @@ class PlanCommand(LogFlags):
 
     @property
     def _are_logs(self) -> bool:
-        """Whether files are training logs: anything but one table of steps, or what is meant to be one."""
+        """Return whether files are training logs: anything but one table of steps, or what is meant to be one."""
         first = self.files[0]
         if self.num_samples is not None or len(self.files) > 1 or first.is_dir():
             return True
@@ -276,7 +276,7 @@ class PlanCommand(LogFlags):
         )
 
     def _convention(self, critical: FittedCriticalBatchSize | None) -> Convention:
-        """What the flags say, else what the fit of the steps says, else 20% over the smallest batch size."""
+        """Return the convention of the flags, else of the fit of the steps, else 20% over the smallest batch size."""
         fitted = SMALLEST if critical is None else critical.convention
         reference = fitted.reference if self.reference is None else self.reference
         return Convention(reference, fitted.overhead if self.overhead is None else self.overhead)

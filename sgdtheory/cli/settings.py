@@ -1,4 +1,4 @@
-"""What the commands on power-law regression have in common: the problem, and B, γ and D."""
+"""The common part of the commands on power-law regression: the problem, and B, γ and D."""
 
 import re
 from dataclasses import dataclass
@@ -169,8 +169,7 @@ class SettingsCommand(ProblemCommand):
     def settings_shown(self) -> list[Quantity]:
         """The settings as quantities of a table."""
         labels = {"batch_size": "batch size B", "learning_rate": "learning rate γ", "num_samples": "samples D"}
-        values = dict(zip(labels, np.broadcast_arrays(*self.settings.values()), strict=True))
-        return [Quantity(name, label, values[name][()], digits=6) for name, label in labels.items()]
+        return [Quantity(name, label, self.settings[name], digits=6) for name, label in labels.items()]
 
 
 def _scalar_or_array(values: tuple[float, ...]):

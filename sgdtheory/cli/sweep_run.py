@@ -1,4 +1,4 @@
-"""What the commands on a store of runs share: its flags, running a sweep with a live line, and the table of runs."""
+"""Common part of the commands on a store of runs: flags, running a sweep with a live line, and the table of runs."""
 
 import contextlib
 import sys
@@ -82,7 +82,7 @@ def _print(table: Any, store: Path, outcomes: Counter[str]) -> None:
 
 
 def _progress(progress: Any) -> str:
-    """How far a sweep is."""
+    """Return in words how far a sweep is."""
     left = progress.seconds_left
     estimate = f", about {_duration(left)} left" if left > 0 else ""
     return f"{progress.finished} of {progress.total} runs finished{estimate}"

@@ -100,7 +100,8 @@ class _Tried:
         """
         unused = np.log(self.samples / (self.batch * self.steps))
         values = np.log(self.risk) - unused
-        kind, known_kind = self._kind(batch, steps), self._kind(self.batch, self.steps)
+        kind = self._kind(batch, steps)
+        known_kind = self._kind(self.batch, self.steps)
         near = np.abs(self.steps - self.steps[self.risk.argmin()]) <= BESIDE
         offset = np.zeros(int(max(kind.max(), known_kind.max())) + 1)
         for one in np.unique(known_kind[near]):
@@ -140,8 +141,8 @@ class _Tried:
         value = np.log(self.risk) - np.log(self.samples / (self.batch * self.steps))
         value = np.where(self._alike(), value, np.inf)
         ends = np.pad(value, 1, mode="edge")
-        below, above = ends[:-2], ends[2:]
-        lowest = (value <= np.minimum(below, above)) & (value < np.maximum(below, above) - FLAT)
+        beside = np.array([ends[:-2], ends[2:]])
+        lowest = (value <= beside.min(0)) & (value < beside.max(0) - FLAT)
         found = [np.empty(0)]
         for batch in self.batch[lowest & (value < value.min() + OTHER_MINIMA)]:
             about = self.batch[(self.batch * AROUND < batch) | (self.batch > AROUND * batch)]
@@ -181,8 +182,8 @@ def optimal_batch_size(least_risk: LeastRisk, samples: float) -> Optimum:
     tried.add(samples / np.append(_even(steps), _resonant_steps(least_risk, samples)))
     tried.add(samples / few)
     every, n = pairs(samples, np.append(np.arange(1.0, ESTIMATED), np.geomspace(1.0, samples, ESTIMATED)))
-    every, n = every[n > EVERY_FEW_STEPS], n[n > EVERY_FEW_STEPS]
-    tried.try_promising(every, n)
+    many = n > EVERY_FEW_STEPS
+    tried.try_promising(every[many], n[many])
     before = np.inf
     while tried.risk.min() < before:
         before = tried.risk.min()
@@ -253,7 +254,8 @@ def _expected_steps(least_risk: LeastRisk, budget: float, target: float) -> floa
     """Return about how many steps reach a target with so many samples, if the known risks fall like 1/samples."""
     batch, steps, risk = least_risk.known()
     order = np.argsort(steps)
-    steps, margin = np.log(steps[order]), np.log((risk * batch * steps)[order] / (target * budget))
+    margin = np.log((risk * batch * steps)[order] / (target * budget))
+    steps = np.log(steps[order])
     k = int(np.argmax(margin <= 0))
     if k == 0:
         return np.nan

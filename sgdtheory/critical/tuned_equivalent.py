@@ -262,7 +262,7 @@ class Parabola(NamedTuple):
 
     @property
     def promised(self) -> float:
-        """By how much its least value is below the middle one."""
+        """The difference between the middle value and the least one."""
         return self.slope**2 / (4 * self.bend) if self.bend > 0 else np.inf
 
     @property
@@ -271,7 +271,7 @@ class Parabola(NamedTuple):
         return self.here - self.slope / (2 * self.bend)
 
     def at(self, place: float) -> float:
-        """Its value."""
+        """Return the value of the parabola at a place."""
         return self.value + self.slope * (place - self.here) + self.bend * (place - self.here) ** 2
 
     def half(self) -> float:

@@ -1,4 +1,4 @@
-"""What fitted loss curves say: the theory's numbers, predictions, the critical batch size and schedules."""
+"""Results of a fit to loss curves: the theory's numbers, predictions, the critical batch size and schedules."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -108,7 +108,7 @@ class CurvesFit(Shown):
 
     @property
     def knows_batch_size(self) -> bool:
-        """Whether the curves came with their batch sizes."""
+        """Return whether the curves came with their batch sizes."""
         return self.curves[0].batch_size is not None
 
     @property
@@ -127,7 +127,7 @@ class CurvesFit(Shown):
         return self._model(self.fitted.coordinates)
 
     def _model(self, coordinates: np.ndarray) -> LossModel:
-        """Of coordinates (P,) or (Q, P)."""
+        """Return the loss model of coordinates (P,) or (Q, P)."""
         law = self.fitted.law
         assert isinstance(law, TheoryLaw)
         return law.model(law.values(np.atleast_2d(coordinates)))
@@ -191,7 +191,7 @@ class CurvesFit(Shown):
         run: str | None = None,
         level: float | None = None,
     ) -> Forecast:
-        """Where a run under way will end: `forecast_loss` of the last of these curves, or of that named `run`."""
+        """Forecast the end of a run under way: `forecast_loss` of the last of these curves, or of that named `run`."""
         law: Any = self.fitted.law
         share = self.level if level is None else level
         options = {"weight_decay": law.weight_decay, "optimizer": law.optimizer, "level": share}

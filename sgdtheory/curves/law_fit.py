@@ -153,7 +153,7 @@ def checked_curves(curves: LossCurve | Sequence[LossCurve]) -> tuple[LossCurve, 
 
 
 def confidence_set(found: RobustFit, data: Observed, level: float) -> AbstractConfidenceSet:
-    """Of the coordinates found."""
+    """Return the confidence set of the coordinates found."""
     linear = LinearSet(found.coordinates, found.covariance, found.quantile(level))
     if found.row_covariance is None or found.held is None:
         return linear
@@ -163,7 +163,7 @@ def confidence_set(found: RobustFit, data: Observed, level: float) -> AbstractCo
 
 
 def intervals(found: RobustFit, data: Observed, level: float) -> tuple[dict[str, Interval], list[str]]:
-    """Of every number, and the names of those that the curves do not tell: one of their ends, or both, is open."""
+    """Return the interval of every number, and the names of those with an open end, which are not identified."""
     point = found.coordinates
     low = np.full(point.size, -np.inf)
     high = np.full(point.size, np.inf)
@@ -184,7 +184,7 @@ def intervals(found: RobustFit, data: Observed, level: float) -> tuple[dict[str,
 
 
 def told(found: RobustFit, log_loss: np.ndarray) -> str:
-    """What is to be said where nothing is told: of losses that fall, residuals that drift are why."""
+    """Return the remark for curves that identify nothing; if their losses fall, the reason is that residuals drift."""
     if found.told.any():
         return ""
     if spread(log_loss) > GROSS * found.scale and found.freedom < found.coordinates.size:
@@ -200,7 +200,7 @@ def told(found: RobustFit, log_loss: np.ndarray) -> str:
 
 
 def general_remarks(found: RobustFit, law: str = "law") -> list[str]:
-    """What may be said of a fit of any law."""
+    """Return remarks that hold for a fit of any law."""
     remarks = []
     if found.scale > POOR:
         remarks.append(

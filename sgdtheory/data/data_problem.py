@@ -76,7 +76,7 @@ class DataCriticalBatchSize(Shown):
 
 @dataclass(frozen=True, eq=False)
 class DataProblem(Shown):
-    """What `problem_from_data` has found.
+    """A problem with the spectrum, signal and noise of data; made by `problem_from_data`.
 
     Attributes:
         problem: a LeastSquares, for everything that takes a problem.

@@ -347,7 +347,7 @@ class Page:
         self.signals["awaited"].value = awaited(self.ledger)
 
     def tell_status(self) -> None:
-        """What is being computed, where it takes a while; how far the simulation is."""
+        """Show what is being computed, where it takes a while, and how far the simulation is."""
         running = self.ledger.running
         simulated = [subject for subject in running if subject[0] == "simulated"]
         label = "Stop the simulation" if simulated else "Simulate the loss curves"

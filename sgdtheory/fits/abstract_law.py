@@ -1,4 +1,4 @@
-"""What every law of steps against batch size has: measurements, residuals, a test, critical batch sizes, intervals."""
+"""Common part of laws of steps against batch size: measurements, residuals, a test, critical batch sizes, intervals."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -35,7 +35,7 @@ Pair = tuple[float, float] | np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class SizeDependence(Shown):
-    """How B* depends on a size: `B* ∝ size^slope`.
+    """Dependence of B* on a size: `B* ∝ size^slope`.
 
     With two sizes the slope has no interval and the verdict is "inconclusive": nothing tells scatter of B* between them
     from a slope. `standard_error` is what the scatter of steps alone makes.
@@ -69,7 +69,7 @@ class SizeDependence(Shown):
     method: Method
 
     def reach(self, level: float) -> float:
-        """How many standard errors an interval at `level` reaches to each side: max{t_f, birge · t_{W−2}}.
+        """Return the standard errors that an interval at `level` reaches to each side: max{t_f, birge · t_{W−2}}.
 
         t_ν is Student's quantile at (1 + level)/2 with ν degrees of freedom. The first alone is right where groups
         share nothing, the second alone whatever they share; the larger misses at most as often as either. With two
@@ -99,7 +99,7 @@ class SizeDependence(Shown):
 
     @property
     def equivalence_interval(self) -> tuple[float, float]:
-        """That of the slope at the level 2·level − 1: inside of ±margin, it rejects |slope| ≥ margin at 1 − level."""
+        """Interval of the slope at the level 2·level − 1: inside ±margin, it rejects |slope| ≥ margin at 1 − level."""
         return self._interval(2 * self.level - 1)
 
     def _interval(self, level: float) -> tuple[float, float]:
@@ -109,7 +109,7 @@ class SizeDependence(Shown):
 
     @property
     def verdict(self) -> VerdictName:
-        """Of the claim that B* does not move with the size.
+        """The verdict on the claim that B* does not move with the size.
 
         "holds" if two one-sided tests reject |slope| ≥ margin, else "fails" if slope = 0 is rejected; "inconclusive"
         with two sizes, whatever they are.
@@ -213,7 +213,7 @@ class PairedRatio:
         return float(np.exp(self.log_ratio - half)), float(np.exp(self.log_ratio + half))
 
     def verdict(self, margin: float, level: float = 0.95) -> VerdictName:
-        """Of the claim that both B* are the same.
+        """Return the verdict on the claim that both B* are the same.
 
         "holds" if two one-sided tests at 1 − level reject a ratio outside of 1/margin … margin, else "fails" if the
         interval at `level` leaves 1 out.
@@ -230,7 +230,7 @@ def paired_ratio(
     overhead: float = 0.2,
     convention: Convention | None = None,
 ) -> PairedRatio:
-    """Whether B* differs between two ways of training that were measured with the same seeds and batch sizes.
+    """Compare B* of two ways of training that were measured with the same seeds and batch sizes.
 
     What both have in common (a lucky seed, the law's lack of fit) cancels: log steps of the two differ from their laws'
     difference by a scatter of their own, which is what makes the standard error.

@@ -1,4 +1,4 @@
-"""From a grid of losses, over batch size, data and learning rate, to L*(B, D), critical batch sizes and laws.
+"""Fits of L*(B, D) to a grid of losses over batch size, data and learning rate; critical batch sizes and laws.
 
 Intervals (THEORY.md T33). B* of a target has three. Profile likelihood takes the scatter of log steps about the law
 a + b/B for noise: it holds whatever makes them scatter, seeds, the grid of learning rates, the interpolation, the law's
@@ -42,7 +42,7 @@ WORDS = {3: "three", 4: "four"}
 
 @dataclass(frozen=True, eq=False)
 class LossGrid(Shown):
-    """What a grid of losses says; made by `fit_loss_grid`, drawn by `st.plot.loss_grid`.
+    """Results of a grid of losses; made by `fit_loss_grid`, drawn by `st.plot.loss_grid`.
 
     Attributes:
         groups: L*(B, D), the best γ, and where they are not tuned, of every group.
@@ -167,7 +167,7 @@ def fit_loss_grid(
 
 
 class _Group(NamedTuple):
-    """What the fits of a group start from: L*(B, D), how it scatters, and its curves."""
+    """Data of the fits of a group: L*(B, D), its scatter, and its curves."""
 
     tuned: TunedLosses
     noise: LossNoise
@@ -179,7 +179,7 @@ class _Group(NamedTuple):
     targets: list[float]
 
     def batch_sizes_at_targets(self, needed: int) -> Iterator[np.ndarray]:
-        """Those that reach each target which enough of them do."""
+        """Yield, for each target that enough batch sizes reach, the batch sizes that reach it."""
         for target in self.targets:
             places = list(data_to(target, self.curves))
             if len(places) >= needed:
@@ -215,7 +215,7 @@ def _check_batch_sizes(groups: list[TunedLosses]) -> None:
 
 
 def _check_targets(wanted: list[float] | None, found: list[LossTarget], groups: list[TunedLosses], needed: int) -> None:
-    """That each target asked for is fitted in some group."""
+    """Require that each target asked for is fitted in some group."""
     for target in wanted or ():
         if not any(each.target == target for each in found):
             least = min(float(np.nanmin(group.loss)) for group in groups)
@@ -261,7 +261,7 @@ def _remarks(
 
 
 def _on_rates(group: TunedLosses, edges: bool) -> Iterator[str]:
-    """What is not tuned."""
+    """Yield remarks on settings whose learning rate is not tuned."""
     if group.untuned:
         yield "one learning rate at each batch size and data size: nothing is tuned, L* is the loss at that rate"
         return

@@ -1,4 +1,4 @@
-"""From L*(B, D) of a group to the steps to a target loss, the law through them, and B* with an interval."""
+"""Steps to a target loss from L*(B, D) of a group, the law through them, and B* with an interval."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -192,7 +192,7 @@ def loss_target(
 def _estimate(
     quantity: str, law: AbstractStepsLaw, drawn: list[np.ndarray], convention: Convention, level: float, noisy: bool
 ) -> _Estimate:
-    """Of "critical_batch_size", "optimal_batch_size" or "smallest_batch_size"; drawn: with other runs, other edges."""
+    """Estimate "critical_batch_size", "optimal_batch_size" or "smallest_batch_size"; `drawn`: other runs and edges."""
     found = getattr(law, quantity)
     value = found if quantity == "optimal_batch_size" else found(convention=convention)
     scatter = law.interval(quantity, level, convention=convention)

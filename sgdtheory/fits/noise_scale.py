@@ -125,7 +125,7 @@ class NoiseScaleFit(Shown):
 
     @property
     def remark(self) -> str:
-        """What makes the number worth less than its interval says; "" if nothing."""
+        """Reason to trust the number less than its interval suggests; "" if there is none."""
         low, high = self.interval()
         said = []
         if np.isnan(low):

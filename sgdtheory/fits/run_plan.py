@@ -78,7 +78,7 @@ class Columns(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RunPlan(Shown):
-    """What a run takes at each batch size, made by `plan`; hours, and device-hours.
+    """Steps, hours and device-hours of a run at each batch size; made by `plan`.
 
     Attributes:
         law: steps against batch size.
@@ -173,7 +173,7 @@ class RunPlan(Shown):
 
     @cached_property
     def reference(self) -> float:
-        """What extra data are relative to: the convention's batch size, or the law's best where that is larger."""
+        """Batch size to which extra data are relative: the convention's, or the law's best where that is larger."""
         reference = self.convention.reference_among(self._batch_sizes)
         best = self.optimal_batch_size
         return best if isinstance(self.law, UShapedLaw) and reference < best < np.inf else reference
@@ -191,7 +191,7 @@ class RunPlan(Shown):
 
     @cached_property
     def reachable(self) -> bool:
-        """Whether a batch size meets the deadline; True without one."""
+        """Return whether a batch size meets the deadline; True without one."""
         return self.deadline is None or bool((self.candidates.hours <= self.deadline).any())
 
     @cached_property
@@ -228,7 +228,7 @@ class RunPlan(Shown):
 
     @cached_property
     def knee(self) -> float:
-        """Where 1% more batch size saves ½% of the steps; inf or 0 where the law has no such place."""
+        """Batch size at which 1% more saves ½% of the steps; inf or 0 where the law has no such place."""
         return knee(self.law, self.range)
 
     @cached_property
@@ -254,7 +254,7 @@ class RunPlan(Shown):
 
     @cached_property
     def optimal_batch_size(self) -> float:
-        """That of least data, where the law has one; else 0."""
+        """Batch size with the least data, where the law has one; else 0."""
         return float(getattr(self.law, "optimal_batch_size", 0.0))
 
     @cached_property
@@ -278,12 +278,12 @@ class RunPlan(Shown):
 
     @property
     def _batch_sizes(self) -> ArrayLike:
-        """Those that the law was measured at; where it does not say, the ends of the range."""
+        """Batch sizes at which the law was measured; the ends of the range where they are not known."""
         return getattr(self.law, "batch_sizes", self.range)
 
     @cached_property
     def _convention(self) -> Convention:
-        """With its reference in numbers."""
+        """The convention with a number as its reference."""
         return Convention(self.convention.reference_among(self._batch_sizes), self.convention.overhead)
 
     @cached_property
@@ -296,7 +296,7 @@ class RunPlan(Shown):
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What makes the choice worth less than it looks."""
+        """Reasons to trust the choice less."""
         return tuple(_notes(self))
 
     def sheet(self) -> Sheet:
@@ -319,7 +319,7 @@ class RunPlan(Shown):
 
 
 def _notes(plan: RunPlan) -> Iterator[str]:
-    """What makes the choice worth less than it looks, in sentences."""
+    """Yield sentences with reasons to trust the choice less."""
     yield from _on_time(plan)
     yield from _on_devices(plan)
     yield from _on_throughput(plan)

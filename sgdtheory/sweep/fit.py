@@ -1,4 +1,4 @@
-"""From a sweep's table to the critical batch size of every group and target, and what it depends on."""
+"""Fits of the critical batch size of every group and target to a sweep's table, and its dependence on fields."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -146,7 +146,7 @@ def fit_tuned(
     level: float = 0.95,
     edges: bool = False,
 ) -> SweepFit:
-    """As `fit_sweep`, of steps that are tuned already, for example those of a table that an experiment wrote.
+    """Fit as `fit_sweep` does, to steps that are tuned already, for example those of a table that an experiment wrote.
 
     Args:
         tuned: steps to one target of every group and batch size.
@@ -180,7 +180,7 @@ def fit_tuned(
 def data_dependence(
     fits: Sequence[SweepFit], group: str, *, margin: float = 0.2, level: float = 0.95, method: Method = "law"
 ) -> SizeDependence:
-    """How the B* of one group depends on the data that reaching different targets takes.
+    """Dependence of B* of one group on the data that different targets take.
 
     The size of a target is D = B_ref Y(B_ref), samples to it at the reference batch size, by the law. Targets that are
     read off the same runs have errors in common, which the interval does not know of.

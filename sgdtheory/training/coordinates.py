@@ -129,7 +129,7 @@ class CoordinateCheck(Shown):
         return found + self._of_one_step({failure[:2] for failure in found})
 
     def _of_one_step(self, known: set) -> list[Failure]:
-        """What is outside for certain after some number of steps, apart from what is known to fail; its worst step."""
+        """Return other slopes that are certainly outside the tolerance after some number of steps, at the worst."""
         worst: dict[tuple[str, str], Failure] = {}
         for quantity in QUANTITIES[1:]:
             for step in self.steps.tolist():
@@ -162,7 +162,7 @@ class CoordinateCheck(Shown):
 
     @property
     def passes(self) -> bool:
-        """Whether no slope fails."""
+        """Return whether no slope fails."""
         return not self.failures()
 
     def sheet(self) -> Sheet:

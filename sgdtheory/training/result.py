@@ -1,4 +1,4 @@
-"""What a training run hands back."""
+"""The result of a training run."""
 
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -56,12 +56,12 @@ class TrainResult(Shown):
 
     @property
     def diverged(self) -> bool:
-        """Whether a loss was not finite."""
+        """Return whether a loss was not finite."""
         return self.outcome == "diverged"
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C came before the end."""
+        """Return whether Ctrl-C came before the end."""
         return self.outcome == "interrupted"
 
     def curve(self, name: str = "iterate") -> np.ndarray:
@@ -134,7 +134,7 @@ class TrainResult(Shown):
         return csv_columns(self.columns())
 
     def sheet(self) -> Sheet:
-        """How it ended."""
+        """Return how the run ended."""
         best, loss = self.best
         ended = {"target": "target reached", "steps": "all steps done"}.get(self.outcome, self.outcome)
         quantities = [

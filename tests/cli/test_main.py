@@ -1,4 +1,5 @@
 import io
+import json
 import os
 import re
 import shlex
@@ -7,6 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sgdtheory as st
@@ -14,6 +16,7 @@ from sgdtheory import cli
 from sgdtheory.cli.commands import BRIEF, COMMANDS, GROUPS, MOVED, command_class
 from sgdtheory.cli.completion import SHELLS
 from sgdtheory.cli.help import overview
+from sgdtheory.cli.output import print_json, print_json_line
 from sgdtheory.cli.parsing import parse
 from sgdtheory.cli.plain import _spelled
 from tests.cli.text import COLUMNS, RISK, numbers
@@ -211,3 +214,12 @@ def test_completion_scripts_know_every_command_and_flag(run, shell, tmp_path):
 def test_completion_for_a_shell_that_is_unknown(fails):
     assert fails("--print-completion", "fish") == "sgdtheory: print-completion must be one of bash, zsh, got fish\n"
     assert "must be one of bash, zsh" in fails("--print-completion")
+
+
+@pytest.mark.parametrize("show", [print_json, print_json_line])
+def test_json_tells_what_is_infinite_from_what_is_absent(capsys, show):
+    """Whole numbers are integers, as long as a float counts them one by one."""
+    show({"a": [np.inf, -np.inf, np.nan, None], "b": np.array([2.0, 0.5]), "c": 1e300, "d": True})
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"a": ["inf", "-inf", None, None], "b": [2, 0.5], "c": 1e300, "d": True}
+    assert [type(each) for each in (*found["b"], found["c"], found["d"])] == [int, float, float, bool]

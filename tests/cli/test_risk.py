@@ -33,6 +33,7 @@ def test_json_and_table(run):
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value)
     np.testing.assert_allclose(found["ratio"], risk.total / bound.total, rtol=1e-14)
+    assert found["batch_size"] == 16  # once, as it was given
     for row, name in SHOWN.items():
         assert records(out)[row] == [number(value, 6) for value in np.broadcast_to(found[name], 3)]
     assert "λ_i = i^−2, s_i = i^−3, σ² = 2.5" in out

@@ -1,4 +1,4 @@
-"""What a law of loss curves is: the loss along a run as a function of a few numbers."""
+"""Laws of loss curves: the loss along a run as a function of a few numbers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ class AbstractLaw(ABC):
         """(Q, K) losses at the rows of each curve, for Q values (Q,) of each number; nan and inf are far off."""
 
     def prepared(self, curves: Sequence[LossCurve]) -> Any:
-        """What does not depend on the numbers and is computed once: the curves themselves, by default."""
+        """Compute once what does not depend on the numbers; by default these are the curves themselves."""
         return curves
 
     def prepared_beside(self, curves: Sequence[LossCurve], fitted: Any) -> Any:
@@ -68,7 +68,7 @@ class AbstractLaw(ABC):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the numbers."""
+        """The names of the numbers."""
         return tuple(number.name for number in self.numbers)
 
     @property
