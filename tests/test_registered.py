@@ -61,7 +61,7 @@ def help_of(command: str) -> str:
     """The whole help of a command, on one line."""
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
-        cli.main([command, "--help"])
+        cli.main([command, "--help-all"])
     return " ".join(shown.getvalue().split())
 
 

@@ -61,6 +61,7 @@ class Table:
         interval: heading of the intervals: their level.
         legend: what the headings mean, where they do not say it.
         hidden: keys of quantities that JSON has and readers do not see.
+        in_json: whether JSON has this table; false where the sheet's settings hold the same numbers in another form.
     """
 
     quantities: Sequence[Quantity]
@@ -69,6 +70,7 @@ class Table:
     interval: str = "95%"
     legend: str = ""
     hidden: Sequence[str] = ()
+    in_json: bool = True
 
     @property
     def upright(self) -> bool:
@@ -115,7 +117,7 @@ class Sheet:
         title: what the result is.
         tables: of its quantities.
         remarks: sentences for readers, the most important first; empty ones are left out.
-        settings: what was asked, for programs; readers see it in the title.
+        settings: what was asked, and numbers that no table has, for programs.
     """
 
     title: str
@@ -127,7 +129,7 @@ class Sheet:
         """Return everything for a program."""
         found = dict(self.settings)
         for table in self.tables:
-            found |= table.json()
+            found |= table.json() if table.in_json else {}
         return found | {"notes": kept(self.remarks)}
 
 

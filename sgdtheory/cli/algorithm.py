@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 from sgdtheory.algorithms import (
@@ -30,6 +31,7 @@ HEADINGS = {
     "batch_schedule": "schedule of the batch size",
     "average": "average",
 }
+COUNTS = "delay", "num_workers", "local_steps", "newton_schulz"  # settings that are whole numbers
 MOST_NAMED = 3  # kinds that a flag's help lists; of more it says which do not have it
 
 
@@ -48,10 +50,9 @@ def _text(part: str, setting: str) -> str:
     names = f"All but {', '.join(others)}" if fewer else ", ".join(homes)
     if not (defaults := _defaults(part, homes, field)):
         return f"{names}: {said.text}"
-    if [*defaults.values()] == [homes]:
-        return f"{names}: {said.text.removesuffix('.')}; {next(iter(defaults))} unless given."
-    told = [f"with {', '.join(those)} {default}" for default, those in defaults.items()]
-    return f"{names}: {said.text.removesuffix('.')}; {', '.join(told)} unless given."
+    each = [f"{default} with {', '.join(those)}" for default, those in defaults.items()]
+    shown = next(iter(defaults)) if [*defaults.values()] == [homes] else ", ".join(each)
+    return f"{names}: {said.text.removesuffix('.')} (default: {shown})."
 
 
 def _defaults(part: str, homes: list[str], field: str) -> dict[str, list[str]]:
@@ -66,11 +67,11 @@ def _defaults(part: str, homes: list[str], field: str) -> dict[str, list[str]]:
     return found
 
 
-def _kept(said: Parameter) -> Any:
+def _kept(name: str, said: Parameter) -> Any:
     """The type of a flag's value."""
     if said.choice:
         return Literal[said.choice.words]
-    return str if said.examples else float
+    return str if said.examples else int if name in COUNTS else float
 
 
 def _fields(parts: Iterable[str]) -> list[tuple[str, Any, Any]]:
@@ -82,7 +83,7 @@ def _fields(parts: Iterable[str]) -> list[tuple[str, Any, Any]]:
         for setting in settings_of_part(part):
             kind = next(each for each in kinds.values() if setting in settings_of_kind(part, each))
             said = parameters(kind)[settings_of_kind(part, kind)[setting]]
-            found.append((setting, _kept(said) | None, dataclasses.field(default=None)))
+            found.append((setting, _kept(setting, said) | None, dataclasses.field(default=None)))
     return found
 
 
@@ -91,7 +92,7 @@ def _made(name: str, flags: list[tuple[str, Any, Any]], texts: dict[str, str]) -
     return dataclasses.make_dataclass(name, flags, namespace={"FLAG_TEXTS": texts}, frozen=True, kw_only=True)
 
 
-EQUIVALENT = "risks of a method that is not linear are a deterministic equivalent's, for many directions, not exact"
+EQUIVALENT = "risks of a nonlinear method are those of a deterministic equivalent for many directions, not exact"
 OF_ALL = parameters(Algorithm)  # what an algorithm has beside its parts
 ALGORITHM_GROUPS = {  # of flags, in help
     HEADINGS[part]: (part, *settings_of_part(part), *(OF_ALL if part == "method" else ())) for part in KINDS
@@ -115,47 +116,52 @@ def _made_of(flags: Any, names: Iterable[str]) -> Algorithm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodCommand(_MethodFlags):
-    """A command on a method alone, which its flags describe."""
+class MethodFlags(_MethodFlags):
+    """The flags of a method alone."""
 
     @property
-    def described_method(self) -> Any:
-        """The method that the flags describe."""
+    def made(self) -> Any:
+        """Return the method that the flags describe."""
         return _made_of(self, (name for name, *_ in _METHOD_FLAGS)).method
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlgorithmCommand(_Flags):
-    """A command on an algorithm, which its flags describe."""
+class AlgorithmFlags(_Flags):
+    """The flags of an algorithm."""
 
-    @property
-    def algorithm(self) -> Algorithm:
-        """The algorithm that the flags describe."""
+    @cached_property
+    def made(self) -> Algorithm:
+        """Return the algorithm that the flags describe."""
         return _made_of(self, (*(name for name, *_ in _FLAGS), *OF_ALL))
 
     @property
-    def algorithm_with_risk(self) -> Algorithm:
-        """The same, where a risk of it is needed.
+    def with_risk(self) -> Algorithm:
+        """Return the algorithm, where a risk of it is needed.
 
         Raises:
             ValueError: it can be simulated only.
         """
-        return with_risk(self.algorithm)
+        return with_risk(self.made)
 
     @property
-    def algorithm_title(self) -> str:
-        """What a title says of the algorithm: nothing of the default."""
-        return "" if self.algorithm == DEFAULT else f"; {algorithm_text(self.algorithm)}"
+    def title(self) -> str:
+        """Return the end of a title, which names any algorithm but the default."""
+        return "" if self.made == DEFAULT else f"; {algorithm_text(self.made)}"
 
     @property
-    def algorithm_in_json(self) -> dict[str, str]:
-        """What JSON says of the algorithm: nothing of the default."""
-        return {} if self.algorithm == DEFAULT else {"algorithm": algorithm_text(self.algorithm)}
+    def in_json(self) -> dict[str, str]:
+        """Return the text of any algorithm but the default, under its key."""
+        return {} if self.made == DEFAULT else {"algorithm": algorithm_text(self.made)}
+
+    @property
+    def remark(self) -> str:
+        """Return how far risks of a nonlinear method are known."""
+        return "" if self.made.linear else EQUIVALENT
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulatedAlgorithmCommand(_Simulated, AlgorithmCommand):
-    """A command that simulates an algorithm: it has flags for what nothing else takes."""
+class SimulatedAlgorithmFlags(_Simulated, AlgorithmFlags):
+    """The flags of an algorithm that is simulated, some of which have no theory."""
 
 
 def has_risk(algorithm: Algorithm) -> bool:

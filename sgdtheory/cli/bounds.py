@@ -1,63 +1,58 @@
-"""`sgdtheory bounds`: what published bounds say of a setting, and how tight they are there."""
-
-from dataclasses import dataclass
-from typing import Any
+"""`sgdtheory bounds`: published bounds at a setting, and how tight they are there."""
 
 import numpy as np
-from rich.table import Table
 
+from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.bounds import PublishedBound, catalogue
-from sgdtheory.cli.output import print_json, print_tables
-from sgdtheory.cli.settings import SettingsCommand
+from sgdtheory.cli.settings import ProblemFlags, SettingsFlags
 from sgdtheory.risk import excess_risk
 
 SIGNS = {"upper": "≤", "lower": "≥", "both": "≍"}
 ITERATES = {"UniformAverage": "mean", "TailAverage": "mean of the last half", "LastIterate": "last iterate"}
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoundsCommand(SettingsCommand):
-    """What published bounds on the risk of SGD say of one setting, beside the exact risk of what they bound.
+def bounds(regression: ProblemFlags, settings: SettingsFlags) -> Sheet:
+    """Published bounds on the risk of SGD at one setting, beside the exact risk of what they bound.
 
     "printed": constants as printed, as quoted in full, or proved anew; "recalled": constants from memory, not refuted;
     "order": up to constants that the theorem does not name.
     """
+    if any(np.ndim(value) for value in settings.values.values()):
+        raise ValueError("batch_size, learning_rate and num_samples must have one value each for a table of bounds")
+    found = catalogue()
+    algorithms = {bound.algorithm for bound in found}
+    risks = {each: excess_risk(regression.problem, **settings.values, algorithm=each).total for each in algorithms}
+    values = [bound(regression.problem, **settings.values) for bound in found]
+    risk = np.array([risks[bound.algorithm] for bound in found])
+    bounded = np.array([value.total for value in values])
+    with np.errstate(all="ignore"):
+        ratio = risk / bounded
+    applies = [bool(value.applies) for value in values]
+    broken = np.empty(len(values), dtype=object)  # lists of different lengths
+    broken[:] = [list(value.reasons) for value in values]
+    stated = [
+        f"{SIGNS[bound.side]} {value.total:.4g}" if value.applies else f"needs {value.reasons[0]}"
+        for bound, value in zip(found, values, strict=True)
+    ]
+    quantities = [
+        Quantity("name", "bound", [bound.name for bound in found]),
+        Quantity("iterate", "of the", [_iterate(bound) for bound in found]),
+        Quantity("risk", "exact risk", risk),
+        Quantity("bound", "bound", bounded),
+        Quantity("statement", "bound on it", stated),
+        Quantity("ratio", "ratio", ratio),
+        Quantity("tightness", "exact/bound", np.where(applies, ratio, np.nan)),
+        Quantity("standing", "constants", [bound.standing for bound in found]),
+        Quantity("side", "side", [bound.side for bound in found]),
+        Quantity("source", "source", [bound.source for bound in found]),
+        Quantity("applies", "applies", applies),
+        Quantity("broken", "broken", broken),
+    ]
+    hidden = "bound", "ratio", "side", "source", "applies", "broken"
+    return Sheet(regression.title, [Table(quantities, "bounds", hidden=hidden)], settings=settings.values)
 
-    def run(self) -> None:
-        """Compute and print."""
-        settings = self.settings
-        if any(np.ndim(value) for value in settings.values()):
-            raise ValueError("batch-size, learning-rate and num-samples must have one value each for a table of bounds")
-        algorithms = {bound.algorithm for bound in catalogue()}
-        risks = {each: excess_risk(self.problem, **settings, algorithm=each).total for each in algorithms}
-        rows = [self._row(bound, risks[bound.algorithm]) for bound in catalogue()]
-        if self.json:
-            print_json(settings | {"bounds": rows})
-            return
-        table = Table(title=self.problem_title)
-        for name in ("bound", "of the", "exact risk", "bound on it", "exact/bound", "constants"):
-            table.add_column(name)
-        for row in rows:
-            found = f"{SIGNS[row['side']]} {row['bound']:.4g}", f"{row['ratio']:.4g}"
-            cells = found if row["applies"] else (f"needs {row['broken'][0]}", "")
-            table.add_row(row["name"], row["iterate"], f"{row['risk']:.4g}", *cells, row["standing"])
-        print_tables(table)
 
-    def _row(self, bound: PublishedBound, risk: Any) -> dict[str, Any]:
-        """Of one bound, beside the exact risk of its algorithm."""
-        value = bound(self.problem, **self.settings)
-        with np.errstate(all="ignore"):
-            ratio = risk / value.total
-        schedule = "" if bound.algorithm.schedule.flat else ", γ halved ten times"
-        return {
-            "name": bound.name,
-            "side": bound.side,
-            "standing": bound.standing,
-            "source": bound.source,
-            "iterate": ITERATES[type(bound.algorithm.average).__name__] + schedule,
-            "risk": risk,
-            "bound": value.total,
-            "ratio": ratio,
-            "applies": bool(value.applies),
-            "broken": list(value.reasons),
-        }
+def _iterate(bound: PublishedBound) -> str:
+    """Return in words the weights whose risk is bounded, and their schedule."""
+    schedule = "" if bound.algorithm.schedule.flat else ", γ halved ten times"
+    return ITERATES[type(bound.algorithm.average).__name__] + schedule

@@ -12,39 +12,56 @@ class Entry(NamedTuple):
     """A command.
 
     Attributes:
-        place: module of `sgdtheory.cli` and dataclass in it.
+        place: module of `sgdtheory.cli`, and the function, or dataclass with `run`, in it.
         summary: what it does, in at most 60 characters.
         example: that works as it stands, without `sgdtheory`.
+        main: names of the flags that `--help` shows, those that most users need; empty: all of them.
     """
 
     place: str
     summary: str
     example: str
+    main: str = ""
 
 
+BRIEF = "runs and stores"  # of these the overview has names alone
 POWER_LAW = "--capacity 2 --source 3"
-BRIEF = "more"  # of these the overview has names alone
 GROUPS: dict[str, dict[str, Entry]] = {
     "theory of a power law": {
         "risk": Entry(
-            "risk.RiskCommand",
+            "risk.risk",
             "exact risk, beside Theorem 7's bound",
             f"risk {POWER_LAW} --batch-size 32 --learning-rate 0.5 --num-samples 1e6",
+            main="capacity source batch_size learning_rate num_samples noise_variance method schedule average json",
+        ),
+        "path": Entry(
+            "path.path",
+            "exact loss curves of several algorithms",
+            f"path {POWER_LAW} --batch-size 32 --learning-rate 0.5 --num-samples 1e6 --algorithm 'cosine last'",
+            main="capacity source batch_size learning_rate num_samples algorithm noise_variance plot json",
+        ),
+        "bounds": Entry(
+            "bounds.bounds",
+            "published bounds, beside the exact risk",
+            f"bounds {POWER_LAW} --dim 50 --batch-size 1 --learning-rate 0.1 --num-samples 1e5",
         ),
         "schedule": Entry(
-            "schedule.ScheduleCommand",
+            "schedule.schedule",
             "best learning rates and batch sizes, and what others lose",
             f"schedule {POWER_LAW} --num-samples 1e5 --batch-size 64",
+            main="capacity source num_samples batch_size num_steps dim noise_variance method plot json",
         ),
         "simulate": Entry(
-            "simulate.SimulateCommand",
+            "simulate.simulation",
             "simulated risk, beside the exact one",
             f"simulate {POWER_LAW} --batch-size 16 --learning-rate 0.2 --num-samples 1e3 1e4",
+            main="capacity source batch_size learning_rate num_samples num_replicas method schedule average seed json",
         ),
         "cbs": Entry(
-            "cbs.CbsCommand",
+            "cbs.cbs",
             "critical batch size, beside Corollary 8",
             f"cbs {POWER_LAW} --num-samples 1e4 1e6 1e8",
+            main="capacity source num_samples noise_variance overhead method schedule average plot json",
         ),
         "explore": Entry(
             "explore.ExploreCommand",
@@ -57,31 +74,42 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "features.FeaturesCommand",
             "spectrum, exponents and critical batch size of features",
             "features X.npy y.npy --plot spectrum.png",
+            main="features targets num_samples overhead simulate write level plot json",
         ),
         "fit": Entry(
             "fit.FitCommand",
             "critical batch size from steps to a target, or logs",
             "fit steps.csv --batch-size bs --steps steps --group model --size params",
+            main="files batch_size steps group target_loss data reference overhead steps_csv plot json",
         ),
         "fit-grid": Entry(
             "fit_grid.FitGridCommand",
             "critical batch size from a grid of losses, or logs",
             "fit-grid grid.csv --batch-size bs --samples tokens --plot grid.png",
+            main="files batch_size samples learning_rate loss group target reference overhead plot json",
         ),
         "plan": Entry(
             "plan.PlanCommand",
             "batch size, time and cost of a run, and a batch ramp",
             "plan steps.csv --throughput 12 --micro-batch 8 --price 2.5 --deadline 72h",
+            main="files target throughput throughput_table devices micro_batch price deadline schedule trainer json",
         ),
         "fit-curves": Entry(
             "fit_curves.FitCurvesCommand",
             "predictions and critical batch size from loss curves",
             "fit-curves run1.csv run2.csv --learning-rate lr --plot curves.png",
+            main="logs batch_size learning_rate optimizer warmup hold_out num_samples overhead preview plot json",
         ),
         "forecast": Entry(
             "forecast.ForecastCommand",
             "final loss of a run under way, from its log",
             "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --follow",
+            main="log num_steps schedule optimizer learning_rate batch_size preview follow level plot json",
+        ),
+        "noise-scale": Entry(
+            "noise_scale.NoiseScaleCommand",
+            "gradient noise scale from gradient norms in a log",
+            "noise-scale log.csv --small-batch 8 --large-batch 256",
         ),
         "advise": Entry(
             "advise.AdviseCommand",
@@ -94,6 +122,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "train.TrainCommand",
             "train a network to a target loss",
             "train --preset bytes --target-loss 2.0 --directory runs/bytes",
+            main="preset directory model width optimizer learning_rate batch_size max_steps target_loss schedule json",
         ),
         "sweep": Entry(
             "sweep.SweepCommand",
@@ -102,21 +131,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
     },
     BRIEF: {
-        "path": Entry(
-            "path.PathCommand",
-            "exact loss curves of several algorithms",
-            f"path {POWER_LAW} --batch-size 32 --learning-rate 0.5 --num-samples 1e6 --algorithm 'cosine last'",
-        ),
-        "bounds": Entry(
-            "bounds.BoundsCommand",
-            "published bounds, beside the exact risk",
-            f"bounds {POWER_LAW} --dim 50 --batch-size 1 --learning-rate 0.1 --num-samples 1e5",
-        ),
-        "noise-scale": Entry(
-            "noise_scale.NoiseScaleCommand",
-            "gradient noise scale from gradient norms in a log",
-            "noise-scale log.csv --small-batch 8 --large-batch 256",
-        ),
         "resume": Entry(
             "resume.ResumeCommand",
             "go on with a run, to more steps or a lower target",
@@ -126,6 +140,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "coordcheck.CoordcheckCommand",
             "do activations keep their size as the width grows?",
             "coordcheck --widths 64 128 256 512 --plot coordinates.png",
+            main="preset widths steps seeds tolerance model optimizer learning_rate parametrization plot json",
         ),
         "parametrizations": Entry(
             "parametrizations.ParametrizationsCommand",
@@ -173,6 +188,11 @@ REFUSED: dict[str, dict[str, str]] = {  # command → flag of others → why it 
 
 
 def command_class(name: str) -> Any:
-    """The dataclass of a command, imported now."""
+    """Return the dataclass of a command, of whose function or class the module is imported now."""
     module, kind = COMMANDS[name].place.split(".")
-    return getattr(importlib.import_module(f"sgdtheory.cli.{module}"), kind)
+    found = getattr(importlib.import_module(f"sgdtheory.cli.{module}"), kind)
+    if isinstance(found, type):
+        return found
+    from sgdtheory.cli.function_command import command_of
+
+    return command_of(found)

@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import functools
 import inspect
+import re
 import textwrap
 import types
 import typing
@@ -16,6 +17,9 @@ import tyro
 from sgdtheory.algorithms import KINDS, NonlinearMethod
 
 OPTIONS = "options"  # flags that are in no group
+UNLESS_GIVEN = re.compile(
+    r"[;.,] None: (?P<words>[^.]*)\.?$"
+)  # the end of a text that says what holds without the flag
 
 
 @dataclass(frozen=True)
@@ -27,9 +31,10 @@ class Flag:
         spellings: that are accepted, the one that help shows first; for a positional argument its name in capitals.
         value: what follows it in help; empty for a switch.
         text: what it means.
-        default: as help shows it; empty if there is nothing to say.
+        default: what holds without the flag, as help shows it; empty if there is nothing to say.
         required: whether it has to be given.
         group: heading in help.
+        choices: the words that it takes, if it does not take any others.
     """
 
     name: str
@@ -39,6 +44,7 @@ class Flag:
     default: str
     required: bool
     group: str
+    choices: tuple[str, ...] = ()
 
     @property
     def positional(self) -> bool:
@@ -59,15 +65,20 @@ def flags_of(kind: type, defaults: Mapping[str, Any]) -> list[Flag]:
     for field in dataclasses.fields(kind):
         hint, metadata = _without_metadata(hints[field.name])
         default = defaults.get(field.name, field.default)
+        text, shown = texts.get(field.name, ""), _shown(default)
+        if without := UNLESS_GIVEN.search(text):
+            text = f"{text[: without.start()]}."
+            shown = shown or without["words"]
         found.append(
             Flag(
                 name=field.name,
                 spellings=_spellings(field.name, hint, metadata, default),
                 value=_value(hint, metadata),
-                text=texts.get(field.name, ""),
-                default=_shown(default),
+                text=text,
+                default=shown,
                 required=default is dataclasses.MISSING,
                 group=groups.get(field.name, OPTIONS),
+                choices=_choices(hint),
             )
         )
     order = [*getattr(kind, "FLAG_GROUPS", {})]
@@ -76,11 +87,7 @@ def flags_of(kind: type, defaults: Mapping[str, Any]) -> list[Flag]:
 
 @functools.cache  # it reads the source of the class
 def field_texts(kind: type) -> dict[str, str]:
-    """Field → the sentence below it, of the class and of those that it extends; or as its FLAG_TEXTS has it.
-
-    `{nonlinear}` stands for the names of the methods that are not linear.
-    """
-    nonlinear = ", ".join(name for name, each in KINDS["method"].items() if issubclass(each, NonlinearMethod))
+    """Field → the sentence below it, of the class and of those that it extends; or as its FLAG_TEXTS has it."""
     found = {}
     for each in reversed(kind.__mro__):
         if "FLAG_TEXTS" in vars(each):
@@ -90,9 +97,14 @@ def field_texts(kind: type) -> dict[str, str]:
             assert isinstance(definition, ast.ClassDef)
             for field, below in zip(definition.body, definition.body[1:], strict=False):
                 if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr):
-                    text = inspect.cleandoc(ast.literal_eval(below.value))
-                    found[ast.unparse(field.target)] = text.replace("{nonlinear}", nonlinear)
+                    found[ast.unparse(field.target)] = with_methods(ast.literal_eval(below.value))
     return found
+
+
+def with_methods(text: str) -> str:
+    """Return a flag's text on one line, the names of the methods that are not linear in the place of `{nonlinear}`."""
+    nonlinear = ", ".join(name for name, each in KINDS["method"].items() if issubclass(each, NonlinearMethod))
+    return " ".join(text.split()).replace("{nonlinear}", nonlinear)
 
 
 def _without_metadata(hint: Any) -> tuple[Any, tuple]:
@@ -108,8 +120,18 @@ def _spellings(name: str, hint: Any, metadata: tuple, default: Any) -> tuple[str
     return (f"--no-{word}", f"--{word}") if default is True else (f"--{word}", f"--no-{word}")
 
 
+def _choices(hint: Any) -> tuple[str, ...]:
+    """Return the words of a Literal, which may be optional."""
+    if typing.get_origin(hint) is Literal:
+        return typing.get_args(hint)
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        return next(filter(None, map(_choices, typing.get_args(hint))), ())
+    return ()
+
+
 def _value(hint: Any, metadata: tuple) -> str:
-    for each in metadata:
+    hint, more = _without_metadata(hint)
+    for each in (*metadata, *more):
         if isinstance(each, tyro.constructors.PrimitiveConstructorSpec):
             return each.metavar
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)

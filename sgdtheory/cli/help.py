@@ -1,4 +1,4 @@
-"""Help that breaks lines at blanks alone, at any width."""
+"""Help of a command: its main flags, or all of them; lines break at blanks alone, at any width."""
 
 import inspect
 import itertools
@@ -28,22 +28,32 @@ def overview(width: int) -> str:
         listed += [f"{group}:", *(_entry(name, each.summary, width, 2, NAMES) for name, each in entries.items())]
     tail = [
         f"Example: sgdtheory {COMMANDS['cbs'].example}",
-        "sgdtheory COMMAND --help: its flags. Also --version, --print-completion SHELL.",
+        "Also sgdtheory COMMAND --help, --help-all; --version; --print-completion SHELL.",
     ]
     return "\n".join(part for line in [*head, *listed, *tail] for part in _lines(line, width))
 
 
-def command_help(name: str, kind: type, flags: list[Flag], width: int) -> str:
-    """Usage, an example, description and flags of one command."""
+def command_help(name: str, kind: type, flags: list[Flag], width: int, *, every_flag: bool) -> str:
+    """Usage, an example, what the command does, and its flags: all of them, or those that most users need first."""
     width = min(width, WIDEST)
+    needed = {spelling for others in getattr(kind, "NEEDED_WITHOUT", {}).values() for spelling in others}
     positional = [flag.usage if flag.required else f"[{flag.usage}]" for flag in flags if flag.positional]
-    required = [flag.usage for flag in flags if flag.required and not flag.positional]
+    named = [flag for flag in flags if not flag.positional]
+    required = [flag.usage for flag in named if flag.required or flag.spellings[0] in needed]
     lines = wrapped(" ".join(["usage: sgdtheory", name, *positional, *required, "[FLAGS]"]), width, "    ")
     lines += wrapped(f"example: sgdtheory {COMMANDS[name].example}", width, "    ")
-    for paragraph in inspect.cleandoc(kind.__doc__ or "").split("\n\n"):
+    main = COMMANDS[name].main.split()
+    shown = [flag for flag in flags if every_flag or not main or flag.name in main or flag.required]
+    paragraphs = inspect.cleandoc(kind.__doc__ or "").split("\n\n")
+    for paragraph in paragraphs if len(shown) == len(flags) else paragraphs[:1]:
         lines += ["", *wrapped(" ".join(paragraph.split()), width)]
-    for group, members in itertools.groupby(flags, key=lambda flag: flag.group):
-        lines += ["", f"{group}:", *(_entry(flag.usage, _text(flag), width, 2, COLUMN) for flag in members)]
+    if len(shown) == len(flags):
+        for group, members in itertools.groupby(flags, key=lambda flag: flag.group):
+            lines += ["", f"{group}:", *(_entry(flag.usage, _text(flag), width, 2, COLUMN) for flag in members)]
+    else:
+        first = sorted(shown, key=lambda flag: (not flag.positional, main.index(flag.name) if flag.name in main else 0))
+        lines += ["", *(_entry(flag.usage, _text(flag), width, 2, COLUMN) for flag in first)]
+        lines += ["", f"sgdtheory {name} --help-all: {len(flags) - len(shown)} more flags."]
     return "\n".join(lines)
 
 

@@ -1,15 +1,19 @@
 """From the arguments to the command that they ask for; a mistake is one sentence, with what was meant."""
 
 import contextlib
+import dataclasses
 import difflib
 import io
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Protocol
 
 import tyro
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 from sgdtheory._common.version import version
 from sgdtheory.cli.commands import COMMANDS, MOVED, REFUSED, command_class
@@ -19,6 +23,16 @@ from sgdtheory.cli.help import command_help, overview
 from sgdtheory.cli.output import screen_width
 
 HELP = "-h", "--help"
+HELP_ALL = "--help-all"
+ALIASES = {  # abbreviations that other programs have → flag
+    "--lr": "--learning-rate",
+    "--bs": "--batch-size",
+    "--wd": "--weight-decay",
+    "--optimizer": "--method",
+    "--scheduler": "--schedule",
+    "--lr-schedule": "--schedule",
+    "--output": "--plot",
+}
 KINDS = {  # of what follows a flag, in words
     "FLOAT": "a number",
     "INT": "a whole number",
@@ -30,7 +44,7 @@ KINDS = {  # of what follows a flag, in words
 
 
 class Command(Protocol):
-    """What the arguments are parsed into."""
+    """A command with the values of its flags."""
 
     def run(self) -> None:
         """Do it and print."""
@@ -66,14 +80,14 @@ def parse(arguments: Sequence[str]) -> Command:
     kind = command_class(name)
     chosen = kind.defaults_from(rest) if hasattr(kind, "defaults_from") else {}  # of a preset
     flags = flags_of(kind, chosen)
-    if set(HELP) & set(rest):
-        return Words(command_help(name, kind, flags, screen_width()))
+    if {*HELP, HELP_ALL} & set(rest):
+        return Words(command_help(name, kind, flags, screen_width(), every_flag=HELP_ALL in rest))
     _check_flags(name, flags, rest, getattr(kind, "NEEDED_WITHOUT", {}))
     default = {"default": kind(**chosen)} if chosen else {}
     usage = io.StringIO()
     try:
         with contextlib.redirect_stderr(usage), _wide():
-            command = tyro.cli(kind, prog=f"sgdtheory {name}", args=rest, **default)
+            command = tyro.cli(kind, prog=f"sgdtheory {name}", args=rest, registry=_counts(), **default)
     except SystemExit:
         sentence = _sentence(usage.getvalue())
         if sentence.startswith("Missing from"):  # what is required by its place; flags were looked at before
@@ -87,6 +101,12 @@ def parse(arguments: Sequence[str]) -> Command:
 
 def _mistaken(sentence: str, flags: list[Flag], words: Sequence[str]) -> str:
     """What a flag takes, and what it was given, where that could not be read; empty where something else is wrong."""
+    if choice := re.match(r"Invalid choice '(?P<word>.*)' for argument '(?P<flag>[^']*)'", sentence):
+        choices = next((each.choices for each in flags if choice["flag"] in each.spellings), ())
+        word = choice["word"]
+        return f"{choice['flag']} must be one of {', '.join(choices)}, got {word}{_meant(word, choices)}"
+    if missing := re.match("Missing value for argument '(?P<flag>[^']*)'", sentence):
+        sentence = f"Error parsing {missing['flag']}: "
     flag, _, reason = sentence.removeprefix("Error parsing ").partition(": ")
     kind = KINDS.get(next((each.value for each in flags if flag in each.spellings), ""))
     written = [place for place, word in enumerate(words) if _spelling(word) == flag]
@@ -96,6 +116,50 @@ def _mistaken(sentence: str, flags: list[Flag], words: Sequence[str]) -> str:
     after = itertools.takewhile(lambda word: not word.startswith("--"), words[written[-1] + 1 :])
     got = [value] if equals else list(after)
     return f"{flag} must be {kind}, got {' '.join(got) or 'nothing'}"
+
+
+def in_flags(message: str, command: Command) -> str:
+    """Return an error of the library in the words of the command line: `batch_size` is --batch-size there."""
+    if not dataclasses.is_dataclass(command):
+        return message
+    for name in sorted((field.name for field in dataclasses.fields(command)), key=len, reverse=True):
+        flag = f"--{name.replace('_', '-')}"
+        message = re.sub(rf"(?<![\w.-])`?{name}=`? \({flag}\)", flag, message)
+        if "_" in name:
+            message = re.sub(
+                rf"(?<![\w.'\"-]){name}( = (?=\d)|(?![\w.'\"(-]))", lambda m, f=flag: f + " " * bool(m[1]), message
+            )
+        message = re.sub(rf"^{name.replace('_', '[_-]')}(?= (must|needs?|belongs)\b)", flag, message)
+    return message
+
+
+def _counts() -> ConstructorRegistry:
+    """Return a registry by which whole numbers may be written 1e8 or 100_000 too."""
+    registry = ConstructorRegistry()
+
+    @registry.primitive_rule
+    def rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
+        if info.type is not int:
+            return None
+        return PrimitiveConstructorSpec(
+            nargs=1,
+            metavar="INT",
+            instance_from_str=lambda words: _whole(words[0]),
+            is_instance=lambda value: isinstance(value, int),
+            str_from_instance=lambda value: [str(value)],
+        )
+
+    return registry
+
+
+def _whole(word: str) -> int:
+    try:
+        value = Decimal(word)
+    except InvalidOperation:
+        raise ValueError(f"{word} is no number") from None
+    if not value.is_finite() or value != value.to_integral_value():
+        raise ValueError(f"{word} is no whole number")
+    return int(value)
 
 
 def _given(flags: list[Flag], words: Sequence[str]) -> frozenset[str]:
@@ -136,7 +200,10 @@ def _spelling(word: str) -> str:
 
 
 def _meant(word: str, spellings: Iterable[str]) -> str:
-    nearest = difflib.get_close_matches(word, spellings, 1)
+    if word in ALIASES:
+        nearest = [ALIASES[word]] if ALIASES[word] in spellings else []
+    else:
+        nearest = difflib.get_close_matches(word, spellings, 1)
     return f", did you mean {nearest[0]}?" if nearest else ""
 
 

@@ -1,4 +1,4 @@
-"""The common part of the commands on power-law regression: the problem, and B, γ and D."""
+"""The flags of a problem, and of B, γ and D, which commands on power-law regression share."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from tyro.constructors import PrimitiveConstructorSpec
 
-from sgdtheory._common.arguments import whole_number
 from sgdtheory._common.sheets import Quantity
 from sgdtheory.cli.algorithm import ALGORITHM_GROUPS
 from sgdtheory.problems import FiniteSampleProblem, LeastSquares, PowerLaw, read_spectrum
@@ -36,7 +35,7 @@ Overhead = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProblemCommand:
+class ProblemFlags:
     """A power law, or a spectrum from a file."""
 
     NEEDED_WITHOUT: ClassVar[dict[str, tuple[str, ...]]] = {"--spectrum": ("--capacity", "--source")}
@@ -50,43 +49,41 @@ class ProblemCommand:
         "options": (),
         **ALGORITHM_GROUPS,
         "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
-        "output": ("plot", "json"),
     }
 
     capacity: float | None = None
-    """Exponent a > 1 of the eigenvalues, λ_i = i^−a; needed unless there is a spectrum."""
+    """Exponent a > 1 of the eigenvalues, λ_i = i^−a."""
     source: float | None = None
-    """Exponent b > 1 of the initial risk, s_i = i^−b; likewise."""
-    dim: float | None = None
+    """Exponent b > 1 of the initial risk, s_i = i^−b."""
+    dim: int | None = None
     """Number of directions of the power law; None: infinitely many."""
     spectrum: Path | None = None
-    """CSV or .npz file with eigenvalues and signal, in the place of a power law."""
+    """CSV or .npz file with eigenvalues and signal, instead of a power law."""
     noise_variance: float | None = None
     """Variance σ² of the label noise; None: the spectrum file's, or 1."""
     precondition: float = 0.0
-    """Power θ of the preconditioner: steps along H^−θ g; 0: none."""
-    samples: float | None = None
-    """Size N of a data set whose rows are drawn again and again, with replacement; None: every sample is new."""
+    """Power θ of the preconditioner: steps go along H^−θ g."""
+    samples: int | None = None
+    """Size N of a data set whose rows are drawn with replacement; None: every sample is new."""
     sample_seed: int | None = None
-    """Seed of the data set; None: the mean over all of them."""
-    json: bool = False
-    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
+    """Seed of the data set; None: the mean over all data sets."""
 
     @cached_property
     def problem(self) -> PowerLaw | LeastSquares | FiniteSampleProblem:
-        """The problem that the flags describe."""
-        endless = self._endless_problem
+        """Return the problem that the flags describe."""
+        endless = self.endless_problem
         if self.samples is None:
             if self.sample_seed is not None:
                 raise ValueError(f"sample_seed belongs to a data set, got {self.sample_seed}; give its samples as well")
             return endless
         try:
-            return endless.with_samples(whole_number("samples", self.samples, 1), seed=self.sample_seed)
+            return endless.with_samples(self.samples, seed=self.sample_seed)
         except ValueError as error:
             raise ValueError(re.sub("^seed", "sample_seed", str(error))) from None
 
     @property
-    def _endless_problem(self) -> PowerLaw | LeastSquares:
+    def endless_problem(self) -> PowerLaw | LeastSquares:
+        """Return the problem all of whose samples are new."""
         plain = self._plain_problem
         if not self.precondition:
             return plain
@@ -106,8 +103,8 @@ class ProblemCommand:
         return PowerLaw(**law, noise_variance=1.0 if self.noise_variance is None else self.noise_variance)
 
     @property
-    def problem_in_json(self) -> dict[str, Any]:
-        """The flags that make the problem."""
+    def in_json(self) -> dict[str, Any]:
+        """Return what the flags say of the problem."""
         own = {name: getattr(self, name) for name in ("capacity", "source", "dim")}
         if self.spectrum is not None:
             own = {"spectrum": str(self.spectrum), "dim": self.problem.dim}
@@ -117,8 +114,8 @@ class ProblemCommand:
         return own | {"noise_variance": self.problem.noise_variance} | also
 
     @property
-    def problem_title(self) -> str:
-        """The problem in symbols."""
+    def title(self) -> str:
+        """Return the problem in symbols."""
         noise = self.problem.noise_variance
         if self.spectrum is not None:
             return f"{self.spectrum.name}: {self.problem.dim} directions, σ² = {noise:.4g}{self._also('θ')}"
@@ -127,8 +124,8 @@ class ProblemCommand:
         return f"λ_i = i^−{self.capacity:g}, s_i = i^−{self.source:g}, σ² = {noise:g}{size}{also}"
 
     @property
-    def problem_in_mathematics(self) -> str:
-        """The same for the title of a figure."""
+    def title_in_mathematics(self) -> str:
+        """Return the problem in the mathematics of a figure's title."""
         noise = self.problem.noise_variance
         if self.spectrum is not None:
             from sgdtheory.plotting.style import plain_label  # matplotlib is slow to import
@@ -148,31 +145,30 @@ class ProblemCommand:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SettingsCommand(ProblemCommand):
-    """A power law, and settings: one batch size, learning rate and number of samples, or several of equal number."""
+class SettingsFlags:
+    """One batch size, learning rate and number of samples, or several of equal number."""
 
     batch_size: tuple[float, ...]
     """Batch size B."""
     learning_rate: tuple[float, ...]
-    """Learning rate γ, in 1/λ_1; of {nonlinear} in units of the weights,
-    w_0 − w* = √(s_i/λ_i)."""
+    """Learning rate γ, in 1/λ_1; with {nonlinear} in units of the weights, √(s_i/λ_i)."""
     num_samples: tuple[float, ...]
     """Number of samples D; there are as many steps as they allow."""
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """batch_size, learning_rate and num_samples, scalars or arrays."""
+    def values(self) -> dict[str, Any]:
+        """Return batch_size, learning_rate and num_samples, scalars or arrays."""
         names = "batch_size", "learning_rate", "num_samples"
         return {name: _scalar_or_array(getattr(self, name)) for name in names}
 
     @property
-    def settings_shown(self) -> list[Quantity]:
-        """The settings as quantities of a table."""
+    def quantities(self) -> list[Quantity]:
+        """Return the settings as quantities of a table."""
         labels = {"batch_size": "batch size B", "learning_rate": "learning rate γ", "num_samples": "samples D"}
-        return [Quantity(name, label, self.settings[name], digits=6) for name, label in labels.items()]
+        return [Quantity(name, label, self.values[name], digits=6) for name, label in labels.items()]
 
 
 def _scalar_or_array(values: tuple[float, ...]):
     if not values:
-        raise ValueError("batch-size, learning-rate and num-samples need at least one value each")
+        raise ValueError("batch_size, learning_rate and num_samples need at least one value each")
     return values[0] if len(values) == 1 else np.array(values)

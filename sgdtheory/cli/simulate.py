@@ -1,190 +1,165 @@
 """`sgdtheory simulate`: simulated risk beside the exact one and the bound."""
 
 import contextlib
-import os
 import re
-import sys
-from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
-from rich.table import Table
 
-from sgdtheory.algorithms import LastIterate
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory.algorithms import Algorithm, LastIterate
 from sgdtheory.bounds import covered, theorem7
-from sgdtheory.cli.algorithm import SimulatedAlgorithmCommand, has_risk
-from sgdtheory.cli.distributed import DistributedCommand
-from sgdtheory.cli.output import native_output_on_stderr, print_json, print_note, print_tables
-from sgdtheory.cli.settings import SettingsCommand
-from sgdtheory.problems import AbstractProblem
+from sgdtheory.cli.algorithm import SimulatedAlgorithmFlags, has_risk
+from sgdtheory.cli.distributed import DistributedFlags
+from sgdtheory.cli.function_command import Answer
+from sgdtheory.cli.output import native_output_on_stderr
+from sgdtheory.cli.settings import ProblemFlags, SettingsFlags
 from sgdtheory.risk import excess_risk, max_stable_learning_rate
 from sgdtheory.simulation import Simulation, simulate
 
 HEAVY_TAILED = 0.9  # of the stability edge
+SEEDS = 2**32
+CLOSE = (
+    f"a learning rate exceeds {HEAVY_TAILED:g} of the stability edge: rare replicas carry its expected risk, and z "
+    "says little"
+)
+INTERRUPTED = "interrupted: the means are over the replicas that had finished"
+NOTHING = "interrupted before any replica had finished"
 
 
-@dataclass(frozen=True, kw_only=True)
-class SimulateCommand(SettingsCommand, SimulatedAlgorithmCommand, DistributedCommand):
+def simulation(
+    regression: ProblemFlags,
+    settings: SettingsFlags,
+    algorithm: SimulatedAlgorithmFlags,
+    processes: DistributedFlags,
+    num_replicas: int = 1024,
+    seed: int = 0,
+    simulated_dim: int | None = None,
+    outputs: int = 1,
+    sampler: Literal["sufficient", "explicit"] = "sufficient",
+    law: Literal["gaussian", "rademacher", "student_t"] = "gaussian",
+    quantity: Literal["total", "bias", "variance"] = "total",
+    dtype: Literal["float32", "float64"] = "float32",
+    memory_limit: float = 1e9,
+) -> Answer | None:
     """Simulate averaged mini-batch SGD on power-law regression; print mean ± s.e., exact risk, Theorem 7's bound and z.
 
     Each of batch size, learning rate and number of samples takes one value or several of equal number. The theorem is
     about averaged SGD with a constant step, and is left out with another algorithm; so is a risk that theory does not
     know. With infinitely many directions methods that are not linear (sign, …) and clipping need --simulated-dim.
+
+    Args:
+        num_replicas: Number of independent replicas, at least 2.
+        seed: Seed of the random key; the same seed gives the same numbers.
+        simulated_dim: Number of directions to simulate; None: as many as the standard error asks for.
+        outputs: Number of outputs, the rows of the weight matrix that muon is for; risks are summed over them.
+        sampler: Draw what the batch does (O(d) a step), or the batch itself.
+        law: Law of the data's coordinates, with --sampler explicit.
+        quantity: Everything, runs without label noise (bias), or runs from the optimum (variance).
+        dtype: Precision of the simulation.
+        memory_limit: Bytes for the replicas that run at once.
     """
+    if not 0 <= seed < SEEDS:
+        raise ValueError(f"seed must be a whole number from 0 to {SEEDS - 1}, got {seed}")
+    if num_replicas < 2:
+        raise ValueError(f"num_replicas must be at least 2 for a standard error, got {num_replicas:g}")
+    options: dict[str, Any] = {"sampler": sampler, "law": law, "quantity": quantity, "dtype": dtype}
+    options |= {"num_replicas": num_replicas, "outputs": outputs, "dim": simulated_dim, "memory_limit": memory_limit}
+    with native_output_on_stderr() if processes.distributed else contextlib.nullcontext():
+        prints = processes.join()
+        import jax
 
-    num_replicas: float = 1024
-    """Number of independent replicas, at least 2."""
-    seed: int = 0
-    """Seed of the random key: the same seed gives the same numbers."""
-    simulated_dim: float | None = None
-    """Number of directions to simulate; None: as many as the standard error asks for."""
-    outputs: float = 1
-    """Number of outputs, the rows of the weight matrix that muon is for; risks are summed over them."""
-    sampler: Literal["sufficient", "explicit"] = "sufficient"
-    """Draw what the batch does (O(d) a step), or the batch itself."""
-    law: Literal["gaussian", "rademacher", "student_t"] = "gaussian"
-    """Law of the data's coordinates, with --sampler explicit."""
-    quantity: Literal["total", "bias", "variance"] = "total"
-    """Everything, runs without label noise (bias), or runs from the optimum (variance)."""
-    dtype: Literal["float32", "float64"] = "float32"
-    """Precision of the simulation."""
-    memory_limit: float = 1e9
-    """Bytes for the replicas that run at once."""
-
-    def run(self) -> None:
-        """Simulate and print; process 0 alone prints."""
-        if not 0 <= self.seed < 2**32:
-            raise ValueError(f"seed must be a whole number from 0 to {2**32 - 1}, got {self.seed}")
-        if self.num_replicas < 2:
-            raise ValueError(f"num-replicas must be at least 2 for a standard error, got {self.num_replicas:g}")
-        problem, settings = self.problem, self.settings
-        with native_output_on_stderr() if self.distributed else contextlib.nullcontext():
-            first = self.join()
-            import jax
-
-            try:
-                simulation = simulate(
-                    jax.random.key(self.seed),
-                    problem,
-                    **settings,
-                    num_replicas=self.num_replicas,  # pyright: ignore[reportArgumentType]
-                    outputs=self.outputs,  # pyright: ignore[reportArgumentType]
-                    sampler=self.sampler,
-                    law=self.law,
-                    quantity=self.quantity,
-                    dim=self.simulated_dim,  # pyright: ignore[reportArgumentType]
-                    dtype=self.dtype,
-                    memory_limit=self.memory_limit,
-                    progress=first,
-                    algorithm=self.algorithm,
-                )
-            except ValueError as error:  # on the command line, dim is the problem's
-                message = str(error).replace("pass dim=", "pass --simulated-dim ")
-                raise ValueError(re.sub(r"^dim\b", "simulated-dim", message)) from None
-        if first:
-            self._show(simulation, problem, settings)
-        if simulation.interrupted:
-            self._leave()
-
-    def _leave(self) -> NoReturn:
-        """Exit after Ctrl-C; without waiting for processes that do not know of it."""
-        if self.distributed:
-            print_note("interrupted; stop the other processes too")
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(130)
-        sys.exit(130)
-
-    def _show(self, simulation: Simulation, problem: AbstractProblem, settings: dict[str, Any]) -> None:
-        columns = {
-            **settings,
-            "mean": simulation.mean,
-            "standard_error": simulation.standard_error,
-            **self._theory(simulation, problem, settings),
-            "num_finished": simulation.num_finished,
-            "num_diverged": simulation.diverged.sum(-1),
-            "num_steps": simulation.num_steps,
-        }
-        edge = np.inf  # a schedule has none, nor has a method of which theory knows little
-        if self.algorithm.linear and self.algorithm.steady:
-            edge = max_stable_learning_rate(problem, batch_size=settings["batch_size"], algorithm=self.algorithm)
-        started = np.any(simulation.num_finished)
-        if self.json:
-            kept = simulation.truncation and vars(simulation.truncation)
-            told = self.algorithm_in_json | ({} if self.outputs == 1 else {"outputs": int(self.outputs)})
-            print_json(told | columns | {"truncation": kept, "interrupted": simulation.interrupted})
-        elif started:
-            self._print(columns)
-        close = bool(np.any((settings["learning_rate"] > HEAVY_TAILED * edge) & ~simulation.diverged.any(-1)))
-        for note in self._notes(simulation, close) if started else ["interrupted before any replica had finished"]:
-            print_note(note)
-
-    def _theory(self, simulation: Simulation, problem: AbstractProblem, settings: dict[str, Any]) -> dict[str, Any]:
-        """Return the theory's risks beside the simulation; an equivalent has the total risk of one output alone."""
-        linear = self.algorithm.linear
-        if not has_risk(self.algorithm) or not (linear or self.quantity == "total" and self.outputs == 1):
-            return {}
-        if getattr(self.algorithm.method, "basis", "eigenvectors") == "random":  # another rotation than the key's
-            return {}
-        risk = getattr(excess_risk(problem, **settings, algorithm=self.algorithm), self.quantity)
-        found = {"exact" if linear and self.samples is None else "equivalent": risk, "z": simulation.z_score(risk)}
-        if covered(self.algorithm) and self.samples is None:
-            found["bound"] = getattr(theorem7(problem, **settings), self.quantity)
-        return found
-
-    def _print(self, columns: dict[str, Any]) -> None:
-        rows = zip(*map(np.ravel, np.broadcast_arrays(*columns.values())), strict=True)
-        returned = "last" if self.algorithm.average == LastIterate() else "averaged"
-        table = Table(
-            title=f"excess risk of the {returned} iterate ({self.quantity}), {self.sampler} sampler, {self.law} data"
-            + ("" if self.outputs == 1 else f", {self.outputs:g} outputs")
-            + self.algorithm_title
-        )
-        beside = [name for name in ("exact", "equivalent", "z", "bound") if name in columns]
-        for header in ("B", "γ", "D", "simulated", *beside, *(("exact/bound",) if "bound" in columns else ())):
-            table.add_column(header, justify="right")
-        for row in rows:
-            value = dict(zip(columns, row, strict=True))
-            cells = [f"{value[name]:.6g}" for name in ("batch_size", "learning_rate", "num_samples")]
-            cells.append(f"{value['mean']:.5g} ± {value['standard_error']:.2g}" if value["num_finished"] else "—")
-            cells += [_beside(name, value[name]) for name in beside]
-            if "bound" in columns:
-                with np.errstate(all="ignore"):
-                    cells.append(f"{value['exact'] / value['bound']:.3g}")
-            table.add_row(*cells)
-        print_tables(table)
-
-    def _notes(self, simulation: Simulation, close: bool) -> list[str]:
-        notes = []
-        if close:
-            notes.append(
-                f"a learning rate exceeds {HEAVY_TAILED:g} of the stability edge: rare replicas carry its expected "
-                "risk, and z says little"
+        try:
+            found = simulate(
+                jax.random.key(seed),
+                regression.problem,
+                **settings.values,
+                **options,
+                progress=prints,
+                algorithm=algorithm.made,
             )
-        kept = simulation.truncation
-        if kept:
-            note = f"{kept.dim} directions simulated, the others frozen with risk {kept.tail_risk:.3g}"
-            note += "" if self.algorithm.linear else "; twice as many show whether that matters"
-            shift, error = np.ravel(kept.shift), np.ravel(simulation.standard_error)
-            telling = np.isfinite(shift) & np.isfinite(error) & (error > 0)
-            if telling.any():
-                largest = np.abs(shift[telling] / error[telling]).max()
-                finished = " of what has finished" if simulation.interrupted else ""
-                note += f"; this shifts means{finished} by {largest:.2g} standard errors at most"
-            notes.append(note)
-        if simulation.interrupted:
-            notes.append("interrupted: the means are over the replicas that had finished")
-        if self.law != "gaussian" and self.algorithm.linear:
-            notes.append(
-                f"exact risk{' and bound are those' if covered(self.algorithm) else ' is that'} of Gaussian data"
-            )
-        if np.any(simulation.diverged):
-            notes.append(f"{int(simulation.diverged.sum())} replicas diverged (beyond the range of {self.dtype})")
-        return notes
+        except ValueError as error:  # on the command line, dim is the problem's
+            message = str(error).replace("pass dim=", "pass --simulated-dim ")
+            raise ValueError(re.sub(r"^dim\b", "simulated_dim", message)) from None
+    end = processes.leave if found.interrupted else lambda: None
+    if not prints:
+        end()
+        return None
+    beside = _theory(found, regression, settings, algorithm.made, quantity, outputs)
+    run = "" if outputs == 1 else f", {outputs:g} outputs"
+    returned = "last" if algorithm.made.average == LastIterate() else "averaged"
+    title = f"excess risk of the {returned} iterate ({quantity}), {sampler} sampler, {law} data{run}{algorithm.title}"
+    said = algorithm.in_json | ({} if outputs == 1 else {"outputs": outputs})
+    more = {"truncation": found.truncation and vars(found.truncation), "interrupted": found.interrupted}
+    if not np.any(found.num_finished):
+        return Answer(Sheet(title, [], [NOTHING], said | more), end=end)
+    remarks = _remarks(found, algorithm.made, law, dtype)
+    if _near_the_edge(found, regression, settings, algorithm.made):
+        remarks.insert(0, CLOSE)
+    quantities = [
+        *settings.quantities,
+        Quantity("mean", "simulated", found.mean, digits=5),
+        Quantity("standard_error", "± s.e.", found.standard_error, digits=2),
+        *beside,
+        Quantity("num_finished", "replicas", found.num_finished),
+        Quantity("num_diverged", "diverged", found.diverged.sum(-1)),
+        Quantity("num_steps", "steps", found.num_steps),
+    ]
+    hidden = "num_finished", "num_diverged", "num_steps"
+    return Answer(Sheet(title, [Table(quantities, hidden=hidden)], remarks, said | more), end=end)
 
 
-def _beside(name: str, value: float) -> str:
-    """A cell of what theory knows."""
-    if name == "z":
-        return f"{value:+.2f}" if np.isfinite(value) else "—"
-    return f"{value:.4g}" if name == "bound" else f"{value:.5g}"
+def _theory(
+    found: Simulation,
+    regression: ProblemFlags,
+    settings: SettingsFlags,
+    algorithm: Algorithm,
+    quantity: str,
+    outputs: int,
+) -> list[Quantity]:
+    """Return the theory's risks beside the simulation; an equivalent has the total risk of one output alone."""
+    if not has_risk(algorithm) or not (algorithm.linear or quantity == "total" and outputs == 1):
+        return []
+    if getattr(algorithm.method, "basis", "eigenvectors") == "random":  # another rotation than the key's
+        return []
+    risk = getattr(excess_risk(regression.problem, **settings.values, algorithm=algorithm), quantity)
+    name = "exact" if algorithm.linear and regression.samples is None else "equivalent"
+    quantities = [Quantity(name, name, risk, digits=5), Quantity("z", "z", found.z_score(risk), digits=3)]
+    if covered(algorithm) and regression.samples is None:
+        bound = getattr(theorem7(regression.problem, **settings.values), quantity)
+        with np.errstate(all="ignore"):
+            ratio = risk / bound
+        quantities += [Quantity("bound", "bound", bound), Quantity("ratio", "exact/bound", ratio, digits=3)]
+    return quantities
+
+
+def _near_the_edge(found: Simulation, regression: ProblemFlags, settings: SettingsFlags, algorithm: Algorithm) -> bool:
+    """Return whether replicas of a learning rate next to the stability edge have all stayed finite."""
+    if not (algorithm.linear and algorithm.steady):  # a schedule has no edge, nor is that of other methods known
+        return False
+    batch_size = settings.values["batch_size"]
+    edge = max_stable_learning_rate(regression.problem, batch_size=batch_size, algorithm=algorithm)
+    close = settings.values["learning_rate"] > HEAVY_TAILED * edge
+    return bool(np.any(close & ~found.diverged.any(-1)))
+
+
+def _remarks(found: Simulation, algorithm: Algorithm, law: str, dtype: str) -> list[str]:
+    remarks = []
+    kept = found.truncation
+    if kept:
+        remark = f"{kept.dim} directions simulated, the others frozen with risk {kept.tail_risk:.3g}"
+        remark += "" if algorithm.linear else "; twice as many show whether that matters"
+        shift, error = np.ravel(kept.shift), np.ravel(found.standard_error)
+        telling = np.isfinite(shift) & np.isfinite(error) & (error > 0)
+        if telling.any():
+            largest = np.abs(shift[telling] / error[telling]).max()
+            finished = " of what has finished" if found.interrupted else ""
+            remark += f"; this shifts means{finished} by {largest:.2g} standard errors at most"
+        remarks.append(remark)
+    if found.interrupted:
+        remarks.append(INTERRUPTED)
+    if law != "gaussian" and algorithm.linear:
+        remarks.append(f"exact risk{' and bound are those' if covered(algorithm) else ' is that'} of Gaussian data")
+    if np.any(found.diverged):
+        remarks.append(f"{int(found.diverged.sum())} replicas diverged (beyond the range of {dtype})")
+    return remarks

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from sgdtheory.cli.distributed import DistributedCommand
+from sgdtheory.cli.distributed import DistributedFlags
 from sgdtheory.cli.output import (
     live_line,
     native_output_on_stderr,
@@ -25,7 +25,7 @@ ROWS = 12  # of the curve that are printed
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunCommand(DistributedCommand):
+class RunCommand(DistributedFlags):
     """A command that trains one network."""
 
     if TYPE_CHECKING:

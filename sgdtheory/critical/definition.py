@@ -88,15 +88,26 @@ class CriticalBatchSize(Shown, Generic[Values]):
             Quantity("num_samples", "D", self.num_samples),
             Quantity("critical_batch_size", "B*", self.batch_size),
             Quantity("num_steps", "steps", self.num_steps),
-            Quantity("learning_rate", "γ", self.learning_rate),
-            Quantity("optimal_risk", "R_opt, y²", self.optimal_risk),
+            Quantity("learning_rate", "γ at B*", self.learning_rate, digits=5),
+            Quantity("optimal_risk", "R_opt, y²", self.optimal_risk, digits=5),
             Quantity("optimal_batch_size", "at B", self.optimal_batch_size),
-            Quantity("optimal_learning_rate", "at γ", self.optimal_learning_rate),
+            Quantity("optimal_learning_rate", "and γ", self.optimal_learning_rate),
+            Quantity("rate_batch_size", "rate B", self.rate_batch_size),
+            Quantity("real_batch_size", "B*, not rounded", self.real_batch_size),
             Quantity("smallest_batch_size", "least B", self.smallest_batch_size),
         ]
-        hidden = () if np.any(np.asarray(self.smallest_batch_size) > 1) else ("smallest_batch_size",)
-        convention = f"B*: the largest batch size that reaches R_opt(D) from {1 + self.overhead:.4g} D samples"
-        table = Table(quantities, "rows", hidden=hidden, legend=convention)
+        hidden, legend = (
+            ["real_batch_size"],
+            [
+                f"B*: the largest batch size that reaches R_opt(D) from {1 + self.overhead:.4g} D samples",
+                f"rate B: the largest with at most {self.risk_factor:g} R_opt from D samples",
+            ],
+        )
+        if np.any(np.asarray(self.smallest_batch_size) > 1):
+            legend.append("least B: a smaller one needs more data than B*")
+        else:
+            hidden.append("smallest_batch_size")
+        table = Table(quantities, "rows", hidden=hidden, legend=";\n".join(legend))
         return Sheet("critical batch size, samples", [table], [self.remark])
 
 

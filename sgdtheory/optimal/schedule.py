@@ -26,6 +26,7 @@ from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import EquivalentRuns, checked_for_risk, course_risk
 
 BELOW_EDGE = "least among learning rates up to the stability edge; few steps with one beyond it may have less risk"
+SHOWN = 0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.97, 0.99  # fractions t/n of a table
 SAME_ON_FEW = 1e-6  # relative, of risks on few knots: of one optimum
 ROUGH = 0.05  # relative: where an equivalent may be so far off, simulations should tell
 
@@ -92,7 +93,7 @@ class OptimalSchedule(Shown):
 
     def sheet(self) -> Sheet:
         """γ_t and B_t along the run, the risk, and how sure it is."""
-        fractions = np.array([0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1 - 1 / max(self.num_steps, 1)])
+        fractions = np.array(SHOWN)
         quantities = [
             Quantity("fractions", "t/n", fractions),
             Quantity("learning_rates", "γ", self.learning_rate(fractions)),
@@ -100,12 +101,15 @@ class OptimalSchedule(Shown):
         ]
         run = f"{number(self.num_steps)} steps and {number(self.num_samples)} samples"
         legend = (
-            f"{number(self.lower_bound_gap)} times a lower bound; "
-            f"{self.agreeing} of {self.searches} searches ended here"
+            f"{number(self.lower_bound_gap)} times a bound below every linear method; slope at the optimum "
+            f"{self.slope:.0e}; {self.agreeing} of {self.searches} searches ended here"
         )
+        names = "num_steps", "num_samples", "risk", "lower_bound", "slope", "with_half_the_knots"
+        settings = {name: getattr(self, name) for name in (*names, "from_starts", "searches", "agreeing")}
+        settings |= {"remark": self.remark} if self.remark else {}
         remarks = [self.remark, BELOW_EDGE if self.algorithm.linear else ""]
         title = f"best schedule of {run}: excess risk {number(self.risk)} y²"
-        return Sheet(title, [Table(quantities, legend=legend)], remarks)
+        return Sheet(title, [Table(quantities, legend=legend)], remarks, settings)
 
 
 def optimal_schedule(

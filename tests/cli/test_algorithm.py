@@ -18,10 +18,9 @@ from sgdtheory.algorithms import (
     parameters,
     settings_of_kind,
 )
-from sgdtheory.cli.algorithm import AlgorithmCommand
+from sgdtheory.cli.algorithm import AlgorithmFlags
+from sgdtheory.cli.commands import command_class
 from sgdtheory.cli.flags import field_texts
-from sgdtheory.cli.path import PathCommand
-from sgdtheory.cli.risk import RiskCommand
 from tests.cli.text import RISK, records, strict_json
 
 # Ranges of numbers that may lie beyond their sliders.
@@ -203,18 +202,18 @@ def test_settings_that_do_not_go_together(settings, message):
 
 
 def test_every_setting_has_a_flag_and_every_kind_is_a_choice():
-    hints = typing.get_type_hints(AlgorithmCommand)
+    hints = typing.get_type_hints(AlgorithmFlags)
     settings = {
         name for part, kinds in KINDS.items() for kind in kinds.values() for name in settings_of_kind(part, kind)
     }
     assert set(hints) == settings | set(KINDS)
     assert {part: typing.get_args(hints[part]) for part in KINDS} == {part: (*kinds,) for part, kinds in KINDS.items()}
-    assert all(AlgorithmCommand.__dataclass_fields__[name].default is None for name in settings)
+    assert all(AlgorithmFlags.__dataclass_fields__[name].default is None for name in settings)
     assert make_algorithm({part: field.default for part, field in fields_of(KINDS)}) == st.Algorithm()
 
 
 def fields_of(names):
-    return [(field.name, field) for field in dataclasses.fields(AlgorithmCommand) if field.name in names]
+    return [(field.name, field) for field in dataclasses.fields(AlgorithmFlags) if field.name in names]
 
 
 FLAGS = ["--method", "heavy-ball", "--momentum", 0.8, "--schedule", "stages", "--stages", "0:1,0.5:0.3"]
@@ -274,7 +273,7 @@ def test_the_critical_batch_size_of_an_algorithm(run):
     [
         (["--method", "muon"], "no risk of 'muon' is known in theory; sgdtheory simulate runs it"),
         (["--clip-norm", 1], "no risk of clipped gradients is known in theory; sgdtheory simulate takes it"),
-        (["--method", "adam", "--basis", "rotated"], "Invalid choice 'rotated' for argument '--basis'"),
+        (["--method", "adam", "--basis", "rotated"], "--basis must be one of eigenvectors, random, got rotated"),
     ],
 )
 def test_what_has_no_risk_is_refused_with_what_takes_it(fails, arguments, message):
@@ -287,14 +286,14 @@ def test_what_goes_by_the_theory_of_sgd_says_so(fails):
 
 
 def test_help_says_which_default_is_whose():
-    texts = field_texts(AlgorithmCommand)
-    assert texts["momentum"].endswith("momentum β; with sign, normalized 0, with muon 0.95 unless given.")
-    assert texts["nesterov"] == "muon: whether it looks at the momentum of the next step; no unless given."
-    assert texts["beta1"].endswith("; 0.9 unless given.")
+    texts = field_texts(AlgorithmFlags)
+    assert texts["momentum"].endswith("momentum β (default: 0 with sign, normalized, 0.95 with muon).")
+    assert texts["nesterov"] == "muon: whether it looks at the momentum of the next step (default: no)."
+    assert texts["beta1"].endswith(" (default: 0.9).")
 
 
 def test_help_says_in_which_units_learning_rates_are():
     """Of every registered method that is not linear."""
     names = [name for name, kind in KINDS["method"].items() if issubclass(kind, st.NonlinearMethod)]
-    for command in (RiskCommand, PathCommand):
-        assert f"of {', '.join(names)} in units of the weights" in field_texts(command)["learning_rate"]
+    for command in map(command_class, ("risk", "path")):
+        assert f"with {', '.join(names)} in units of the weights" in field_texts(command)["learning_rate"]

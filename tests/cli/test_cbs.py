@@ -3,18 +3,19 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory import cli
-from tests.cli.text import cells, strict_json
+from sgdtheory._common.sheets import number
+from tests.cli.text import cells, headings, strict_json
 
 PROBLEM = ["cbs", "--capacity", 2, "--source", 3, "--dim", 20]
-SHOWN = {  # name in JSON → format of the table's cell
-    "critical_batch_size": ".10g",
-    "num_steps": ".10g",
-    "learning_rate": ".5g",
-    "optimal_risk": ".5g",
-    "rate_batch_size": ".10g",
-    "simple_noise_scale": ".5g",
-    "hessian_noise_scale": ".5g",
-    "interpolation_batch_size": ".5g",
+SHOWN = {  # name in JSON → heading of the table
+    "critical_batch_size": "B*",
+    "num_steps": "steps",
+    "learning_rate": "γ at B*",
+    "optimal_risk": "R_opt, y²",
+    "rate_batch_size": "rate B",
+    "simple_noise_scale": "noise scale",
+    "hessian_noise_scale": "Hessian-weighted",
+    "interpolation_batch_size": "m*",
 }
 
 
@@ -36,7 +37,7 @@ def test_json_and_table(run):
     for name, shown in (("real_batch_size", "B*, not rounded"), ("optimal_risk", "R_opt")):
         slope = np.diff(np.log(getattr(expected.critical, name)))[0] / np.log(2)
         assert found["slopes"][name] == [pytest.approx(slope, rel=1e-9)]
-        assert cells(out, shown)[1:] == ["—", f"{slope:.4f}"]
+        assert cells(out, shown)[1:] == ["—", f"{slope:.4g}"]
     settings = ("capacity", "source", "dim", "noise_variance", "overhead", "risk_factor")
     assert [found[name] for name in settings] == [2, 3, 20, 0.5, 0.4, 1.5]
     assert len(found["notes"]) == 1
@@ -44,7 +45,8 @@ def test_json_and_table(run):
     assert "1.5 R_opt" in out
     assert "40 … 80" in out
     for row in found["rows"]:
-        assert cells(out, f"{row['num_samples']:g}")[1:] == [f"{row[name]:{form}}" for name, form in SHOWN.items()]
+        shown = dict(zip(headings(out), cells(out, f"{row['num_samples']:g}"), strict=True))
+        assert [shown[heading] for heading in SHOWN.values()] == [number(row[name], 5) for name in SHOWN]
 
 
 def test_one_data_size_of_infinitely_many_directions_has_no_slopes(run):
@@ -124,7 +126,7 @@ def test_a_method_with_a_smallest_batch_size(run, fails):
     assert row["critical_batch_size"] == expected.batch_size
     assert row["simple_noise_scale"] is row["hessian_noise_scale"] is None
     assert row["interpolation_batch_size"] == pytest.approx(expected_ratio := sum(k**-2.0 for k in range(1, 21)))
-    assert found["notes"][0].endswith("a deterministic equivalent's, for many directions, not exact")
+    assert found["notes"][0].endswith("a deterministic equivalent for many directions, not exact")
     out = run(*flags)
     assert "least B" in out
     assert "noise scale" not in out

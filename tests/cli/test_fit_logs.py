@@ -113,7 +113,7 @@ def test_bad_input(fails, tmp_path):
     assert "or name of the run → B" in fails("fit", folder, "--target-loss", 3)
     assert "is not reached at 3 batch sizes" in fails("fit", folder, "--target-loss", 2.01, "--batch-size", 8)
     assert "run=64,other=256" in fails("fit", folder, "--target-loss", 3, "--batch-size", "a=x")
-    assert "target_loss needs logs" in fails("fit", "--target-loss", 3)
+    assert "--target-loss needs logs" in fails("fit", "--target-loss", 3)
     assert "--target-loss" in fails("fit", folder)
     assert "--target-loss" in fails("fit", folder / "bs32" / "train.log")
     assert "no learning rate is logged" in fails("fit-grid", folder, "--sequence-length", 2048)

@@ -9,7 +9,7 @@ import tyro
 
 from sgdtheory.cli.commands import COMMANDS, command_class
 from sgdtheory.cli.flags import OPTIONS, flags_of
-from tests.cli.text import COLUMNS, strict_json
+from tests.cli.text import COLUMNS, RISK, strict_json
 
 
 def accepted(kind):
@@ -41,14 +41,14 @@ def test_groups_have_no_strangers():
 
 
 def test_train_has_headings(run):
-    out = run("train", "--help")
+    out = run("train", "--help-all")
     headings = [line for line in out.splitlines() if re.fullmatch("[a-z][a-z ]+:", line)]
     assert headings[:5] == ["run:", "model:", "data:", "optimizer:", "duration and schedule:"]
     assert headings[-1] == "output:"
 
 
 def test_help_of_a_preset_shows_its_defaults(run):
-    out = run("train", "--preset", "bytes", "--help")
+    out = run("train", "--preset", "bytes", "--help-all")
     assert "(default: transformer)" in out
     assert "(default: mlp)" not in out
 
@@ -67,3 +67,34 @@ def test_overheads_above_one_say_what_they_are(run, fails, table_file):
     assert "got 1.5: write 1.5% or 150%" in fails(*fitted, "1.5")
     assert strict_json(run(*fitted, "1"))["convention"]["overhead"] == 1
     assert strict_json(run(*fitted, "150%"))["convention"]["overhead"] == 1.5
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_a_screen_and_help_all_has_every_flag(name, run, monkeypatch):
+    """The main flags and those without which nothing works; a screen has 40 lines of 100 characters."""
+    monkeypatch.setenv("COLUMNS", "100")
+    brief, whole = run(name, "--help"), run(name, "--help-all")
+    flags = flags_of(command_class(name), {})
+    assert len(brief.splitlines()) <= 40
+    assert all(flag.usage in " ".join(whole.split()) for flag in flags)
+    assert all(flag.usage in " ".join(brief.split()) for flag in flags if flag.required)
+    assert set(COMMANDS[name].main.split()) <= {flag.name for flag in flags}
+
+
+def test_counts_are_whole_numbers_however_written(run, fails):
+    small = ["cbs", "--capacity", 2, "--source", 3, "--num-samples", 20, "--json", "--dim"]
+    assert run(*small, "1e1") == run(*small, "1_0") == run(*small, 10)
+    assert "--dim must be a whole number, got 2.5" in fails(*small, "2.5")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["risk", "--lr", "3"], "--lr is not a flag of sgdtheory risk, did you mean --learning-rate?"),
+        (["cbs", "--lr", "3"], "--lr is not a flag of sgdtheory cbs (see"),  # which tunes the learning rate
+        ([*RISK, "--num-samples", 9, "--schedule", "cosin"], "got cosin, did you mean cosine?"),
+        ([*RISK, "--num-samples", 9], "--num-samples must be at least --batch-size (one step)"),
+    ],
+)
+def test_errors_speak_of_flags_and_say_what_was_meant(fails, arguments, message):
+    assert message in fails(*arguments)

@@ -43,7 +43,7 @@ def test_a_table_has_a_column_for_each_algorithm(run):
     assert out.startswith("λ_i = i^−2, s_i = i^−3, σ² = 1; B = 16, γ = 0.3, D = 16000\n")
     assert "tail tail-fraction=0.25" in out
     last = [path_of(text).average.total[-1] for text in TEXTS]
-    assert cells(out, "1000") == ["1000", "16000", *(f"{value:.5g}" for value in last)]
+    assert cells(out, "1,000") == ["1,000", "16,000", *(f"{value:.5g}" for value in last)]
     assert cells(out, "0") == ["0", "0", "—", "1.2021", "—"]
     assert out.count("│ ") < 20 * 5
     assert out.endswith("excess risk of what the run returns\n")
@@ -52,7 +52,7 @@ def test_a_table_has_a_column_for_each_algorithm(run):
 def test_without_an_algorithm_it_is_averaged_sgd(run):
     out = run(*PATH)
     risk = st.excess_risk(st.PowerLaw(2, 3), batch_size=16, learning_rate=0.3, num_samples=16000)
-    assert cells(out, "1000")[1:] == ["16000", f"{risk.total:.5g}"]
+    assert cells(out, "1,000")[1:] == ["16,000", f"{risk.total:.5g}"]
     assert run(*PATH, "--algorithm", "sgd") == out
     assert run(*PATH, "--algorithm", "sgd", "--json") == run(*PATH, "--json")
 
@@ -66,7 +66,7 @@ def test_algorithms_with_other_steps_have_tables_of_their_own(run):
     assert "cosine" in blocks[0]
     assert texts[1] in blocks[1]
     expected = path_of("last", batch_size=64, learning_rate=0.5).average.total[-1]
-    assert cells(blocks[2], "250") == ["250", "16000", f"{expected:.5g}"]
+    assert cells(blocks[2], "250") == ["250", "16,000", f"{expected:.5g}"]
     entries = strict_json(run(*PATH, *flags(*texts), "--json"))["paths"]
     assert [(entry["batch_size"], entry["learning_rate"]) for entry in entries] == [(16, 0.3)] * 2 + [
         (64, 0.5),
@@ -94,7 +94,7 @@ def test_a_figure(run, tmp_path, fails):
             "algorithm 'normalized momentum=0.5': no risk of 'normalized momentum=0.5' is known in theory; sgdtheory "
             "simulate runs",
         ),
-        (flags("learning-rate=0"), "learning_rate must be positive and finite, got 0"),
+        (flags("learning-rate=0"), "--learning-rate must be positive and finite, got 0"),
         (["--points", 1], "points must be a whole number of at least 2, got 1"),
     ],
 )
@@ -110,4 +110,4 @@ def test_a_method_that_is_not_linear_stands_beside_one_that_is(capsys):
     algorithm = st.Algorithm(st.SignSGD(), average=st.LastIterate())
     path = st.risk_path(st.PowerLaw(2, 3, 8), **setting, algorithm=algorithm)
     assert cells(out, "20")[-1] == f"{path.average.total[-1]:.5g}"
-    assert err.endswith("a deterministic equivalent's, for many directions, not exact\n")
+    assert err.endswith("a deterministic equivalent for many directions, not exact\n")

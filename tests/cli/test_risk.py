@@ -87,7 +87,7 @@ def test_all_reasons_why_the_theorem_does_not_apply_the_most_important_first(run
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([*RISK, "--num-samples", 10], "num_samples must be at least batch_size (one step)"),
+        ([*RISK, "--num-samples", 10], "--num-samples must be at least --batch-size (one step)"),
         ([*RISK, "--num-samples"], "need at least one value each"),
     ],
 )

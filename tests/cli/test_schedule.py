@@ -52,7 +52,7 @@ def test_of_a_method_that_is_not_linear(run, tmp_path, monkeypatch):
     ("flags", "message"),
     [
         (["--batch-size", 16, "--method", "schedule-free"], "method must be SGD()"),
-        (["--batch-size", 16, "--num-steps", 10], "num_steps must be left out"),
+        (["--batch-size", 16, "--num-steps", 10], "--num-steps must be left out"),
         (["--batch-size", 16, "--plot", "schedule.docx"], "plot must end in"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory import cli
+from sgdtheory._common.sheets import number
 from sgdtheory.algorithms import make_algorithm
 from tests.cli.text import strict_json
 from tests.marks import slow
@@ -96,7 +97,8 @@ def test_json_is_what_the_library_returns(run):
     expected = library(problem, 3, quantity="bias", **options)
     exact = st.excess_risk(problem, **SETTINGS).bias
     names = ["batch_size", "learning_rate", "num_samples", "mean", "standard_error", "exact", "z", "bound"]
-    assert list(found) == [*names, "num_finished", "num_diverged", "num_steps", "truncation", "interrupted"]
+    counts = ["num_finished", "num_diverged", "num_steps"]
+    assert sorted(found) == sorted([*names, "ratio", *counts, "truncation", "interrupted", "notes"])
     assert (found["batch_size"], found["learning_rate"], found["num_samples"]) == (4, 0.3, [400, 1000])
     np.testing.assert_allclose(found["mean"], expected.mean, rtol=1e-6)
     np.testing.assert_allclose(found["standard_error"], expected.standard_error, rtol=1e-5)
@@ -121,14 +123,14 @@ def test_table(notes):
     found = strict_json(notes(*SHORT, "--json")[0])
     assert lines == []
     assert "excess risk of the averaged iterate (total), sufficient sampler, gaussian data" in out
-    for name in ("B", "γ", "D", "simulated", "exact", "z", "bound", "exact/bound"):
+    for name in ("batch size B", "learning rate γ", "samples D", "simulated", "exact", "z", "bound", "exact/bound"):
         assert name in out
     names = "num_samples", "mean", "standard_error", "exact", "z", "bound"
     shown = rows(out)
     for row, *numbers in zip(shown, *(found[name] for name in names), strict=True):
         samples, mean, error, exact, z, bound = numbers
-        assert row[:4] == ["4", "0.3", f"{samples:g}", f"{mean:.5g} ± {error:.2g}"]
-        assert row[4:] == [f"{exact:.5g}", f"{z:+.2f}", f"{bound:.4g}", f"{exact / bound:.3g}"]
+        assert row[:5] == ["4", "0.3", number(samples), f"{mean:.5g}", f"{error:.2g}"]
+        assert row[5:] == [f"{exact:.5g}", f"{z:.3g}", f"{bound:.4g}", f"{exact / bound:.3g}"]
     assert len(shown) == 2
 
 
@@ -192,11 +194,11 @@ def test_one_step_with_a_frozen_tail(notes):
         (["--num-samples"], "need at least one value each"),
         (["--simulated-dim", 0], "simulated-dim must be a whole number of at least 1, got 0"),
         (["--simulated-dim", 1], "for these settings: with 1 of 20 directions the mean would be off by"),
-        (["--law", "cauchy"], "Invalid choice"),
+        (["--law", "cauchy"], "--law must be one of gaussian, rademacher, student_t, got cauchy"),
         (["--seed", 2**70], "seed"),
-        (["--coordinator", "localhost:1"], "coordinator, num-processes and process-id need --distributed"),
-        (["--num-processes", 2], "coordinator, num-processes and process-id need --distributed"),
-        (["--process-id", 0], "coordinator, num-processes and process-id need --distributed"),
+        (["--coordinator", "localhost:1"], "--coordinator, --num-processes and --process-id need --distributed"),
+        (["--num-processes", 2], "--coordinator, --num-processes and --process-id need --distributed"),
+        (["--process-id", 0], "--coordinator, --num-processes and --process-id need --distributed"),
         *(
             (["--distributed", "--coordinator", address], f"HOST:PORT, for example localhost:1234, got {address}")
             for address in ("localhost", "localhost:", "localhost:port")

@@ -131,6 +131,6 @@ def test_help_breaks_no_word(run, monkeypatch, command):
     shown = {}
     for width in (40, 80, WIDE):
         monkeypatch.setenv("COLUMNS", str(width))
-        shown[width] = run(*command, "--help")
+        shown[width] = run(*command, "--help-all" if command else "--help")
         assert max(map(len, shown[width].splitlines())) <= width
     assert words(shown[40]) == words(shown[80]) == words(shown[WIDE])

@@ -74,7 +74,7 @@ def test_an_optimizer_and_its_numbers(capsys):
 
 
 def test_help_has_the_defaults_of_each_kind(run):
-    out = " ".join(run("train", "--help").split())
+    out = " ".join(run("train", "--help-all").split())
     assert "sgd: decay rate of the sum of past gradients (0)." in out
     assert "of hidden weights (0.95). --beta1" in out
 
@@ -87,7 +87,7 @@ def test_help_has_the_defaults_of_each_kind(run):
         (["resume", "nowhere"], "nowhere is not the directory of a run"),
         (["resume", "nowhere", "--width", "32"], "--width is not a flag of sgdtheory resume"),
         (["resume", "--max-steps", "3"], "resume needs DIRECTORY too"),
-        (["train", "--num-heads", "4"], "num_heads = 4 does not matter with model mlp: leave it out"),
+        (["train", "--num-heads", "4"], "--num-heads 4 does not matter with model mlp: leave it out"),
         (["train", "--preset", "bytes", "--momentum", "0.5"], "momentum = 0.5 does not matter with optimizer adam"),
         (["coordcheck", "--beta2", "0.99", "--optimizer=sgd"], "beta2 = 0.99 does not matter with optimizer sgd"),
         (["train", "--plot", "curve.txt"], "plot must end in"),

@@ -40,6 +40,12 @@ def records(text):
     return {name: list(cells) for name, *cells in zip(*grid, strict=True)}
 
 
+def headings(text):
+    """The headings of the first table that has any."""
+    line = next(line for line in text.splitlines() if line.startswith("┃"))
+    return [heading.strip() for heading in line.split("┃")[1:-1]]
+
+
 def next_row(text, first):
     """The cells of the line below the row that starts with `first`."""
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]

@@ -1,0 +1,107 @@
+"""A command from a function: flags from its signature and docstring, the call, what it prints, and its figure.
+
+    def cbs(regression: ProblemFlags, num_samples: tuple[float, ...], overhead: float = 0.2) -> Drawn:
+        (docstring: what the command does; under Args a sentence for each flag)
+        found = critical_batch_size(regression.problem, num_samples=num_samples, overhead=overhead)
+        return Drawn(found.sheet(), draw=lambda: plotting.critical_batch_size(found))
+
+A parameter whose type is a dataclass stands for the flags of its fields, which commands share; the function gets an
+instance of it. Every command has --json, and one that returns a Drawn has --plot. A parameter `drawn` is no flag: it
+is whether a figure was asked for.
+"""
+
+import dataclasses
+import functools
+import inspect
+import re
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sgdtheory._common.sheets import Sheet
+from sgdtheory.cli.flags import field_texts, with_methods
+from sgdtheory.cli.output import print_sheet, require_figure_suffix, write_figure
+
+FIGURE = "Draw a figure to this .png, .pdf or .svg."
+JSON = 'Print JSON; null stands for what is absent, "inf" for what is infinite.'
+ARGUMENT = re.compile(r"^    (\w+): ((?:.|\n     )*)", re.MULTILINE)  # an entry of Args, with its indented lines
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command prints.
+
+    Attributes:
+        sheet: that is printed.
+        end: is called at the end, to leave with another exit status than 0.
+    """
+
+    sheet: Sheet
+    end: Callable[[], Any] = lambda: None
+
+
+@dataclass(frozen=True)
+class Drawn(Answer):
+    """What a command prints, and `draw`, which makes its figure if one is asked for."""
+
+    draw: Callable[[], Any] = lambda: None
+
+
+@functools.cache
+def command_of(function: Callable[..., Any]) -> type:
+    """Return the dataclass of a function's flags, whose `run` calls the function and prints what it returns."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    returned = hints.pop("return")
+    parameters = {name: each for name, each in inspect.signature(function).parameters.items() if name != "drawn"}
+    shared = {name: hints[name] for name in parameters if dataclasses.is_dataclass(hints[name])}
+    description, _, arguments = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")
+    texts = {name: with_methods(text) for name, text in ARGUMENT.findall(arguments)}
+    fields: list[tuple[str, Any, Any]] = []
+    needed, groups = {}, {}
+    for name, parameter in parameters.items():
+        if name not in shared:
+            fields.append((name, hints[name], _field(parameter.default)))
+            continue
+        kind = shared[name]
+        types = typing.get_type_hints(kind, include_extras=True)
+        fields += [(each.name, types[each.name], _field(each.default)) for each in dataclasses.fields(kind)]
+        texts |= field_texts(kind)
+        needed |= getattr(kind, "NEEDED_WITHOUT", {})
+        groups |= getattr(kind, "FLAG_GROUPS", {})
+    if returned is Drawn:
+        fields.append(("plot", Path | None, dataclasses.field(default=None)))
+    fields.append(("json", bool, dataclasses.field(default=False)))
+    namespace = {
+        "__doc__": description.strip(),
+        "FLAG_TEXTS": {"plot": FIGURE, "json": JSON} | texts,
+        "FLAG_GROUPS": groups | {"output": ("plot", "json")},
+        "NEEDED_WITHOUT": needed,
+        "run": lambda command: _run(command, function, shared, [name for name in parameters if name not in shared]),
+    }
+    return dataclasses.make_dataclass(function.__name__, fields, namespace=namespace, frozen=True, kw_only=True)
+
+
+def _field(default: Any) -> Any:
+    required = default is inspect.Parameter.empty or default is dataclasses.MISSING
+    return dataclasses.field() if required else dataclasses.field(default=default)
+
+
+def _run(command: Any, function: Callable[..., Any], shared: dict[str, type], own: list[str]) -> None:
+    """Call the function with the values of the flags, draw its figure and print its sheet."""
+    plot = getattr(command, "plot", None)
+    require_figure_suffix(plot)
+    arguments: dict[str, Any] = {name: getattr(command, name) for name in own}
+    for name, kind in shared.items():
+        arguments[name] = kind(**{each.name: getattr(command, each.name) for each in dataclasses.fields(kind)})
+    if "drawn" in inspect.signature(function).parameters:
+        arguments["drawn"] = plot is not None
+    answer = function(**arguments)
+    if answer is None:  # another process prints
+        return
+    answer = answer if isinstance(answer, Answer) else Answer(answer)
+    if plot and isinstance(answer, Drawn):
+        write_figure(answer.draw(), plot)
+    print_sheet(answer.sheet, command.json)
+    answer.end()
