@@ -195,13 +195,13 @@ def _parsed(path: Path) -> ast.Module:
 
 
 def help_of_commands() -> Iterator[str]:
-    """A section for each command, with what its `--help` prints."""
+    """A section for each command, with what its `--help-all` prints."""
     from sgdtheory.cli.commands import COMMANDS
     from sgdtheory.cli.parsing import parse
 
     os.environ["COLUMNS"] = "100"
     for name in COMMANDS:
-        yield from (f"## {name}", "", "```text", cast(Any, parse([name, "--help"])).text, "```", "")
+        yield from (f"## {name}", "", "```text", cast(Any, parse([name, "--help-all"])).text, "```", "")
 
 
 def rows_of_kinds(part: str, page: str) -> str:

@@ -119,41 +119,41 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "networks and sweeps of them": {
         "train": Entry(
-            "train.TrainCommand",
+            "train.train",
             "train a network to a target loss",
             "train --preset bytes --target-loss 2.0 --directory runs/bytes",
             main="preset directory model width optimizer learning_rate batch_size max_steps target_loss schedule json",
         ),
         "sweep": Entry(
-            "sweep.SweepCommand",
+            "sweep.sweep",
             "train a grid of networks into a store of runs",
             "sweep sweep.toml --store runs --csv table.csv",
         ),
     },
     BRIEF: {
         "resume": Entry(
-            "resume.ResumeCommand",
+            "resume.resume",
             "go on with a run, to more steps or a lower target",
             "resume runs/bytes --target-loss 1.8",
         ),
         "coordcheck": Entry(
-            "coordcheck.CoordcheckCommand",
+            "coordcheck.coordcheck",
             "do activations keep their size as the width grows?",
             "coordcheck --widths 64 128 256 512 --plot coordinates.png",
             main="preset widths steps seeds tolerance model optimizer learning_rate parametrization plot json",
         ),
         "parametrizations": Entry(
-            "parametrizations.ParametrizationsCommand",
+            "parametrizations.parametrizations",
             "exponents of the width: standard, mup and ntk",
             "parametrizations --json",
         ),
         "plan-sweep": Entry(
-            "plan_sweep.PlanSweepCommand",
+            "plan_sweep.plan_sweep",
             "what a sweep will take, and whether it will decide",
             "plan-sweep sweep.toml --scatter 0.05",
         ),
         "show-sweep": Entry(
-            "show_sweep.ShowSweepCommand",
+            "show_sweep.show_sweep",
             "what a store of runs holds",
             "show-sweep runs --where width=32,64 --csv table.csv",
         ),
@@ -163,7 +163,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "fit-sweep runs --plot critical.png",
         ),
         "extend-sweep": Entry(
-            "extend_sweep.ExtendSweepCommand",
+            "extend_sweep.extend_sweep",
             "add to a store the runs that its fit lacks",
             "extend-sweep runs --target-loss 0.03",
         ),

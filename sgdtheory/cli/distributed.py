@@ -4,7 +4,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 from sgdtheory.cli.output import print_note
 
@@ -12,6 +12,10 @@ from sgdtheory.cli.output import print_note
 @dataclass(frozen=True, kw_only=True)
 class DistributedFlags:
     """The flags of a command that several processes may run together."""
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
+    }
 
     distributed: bool = False
     """Run as one process of several, started alike on every host: all their devices share the work."""

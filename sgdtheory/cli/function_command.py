@@ -26,6 +26,8 @@ from sgdtheory.cli.output import print_sheet, require_figure_suffix, write_figur
 
 FIGURE = "Draw a figure to this .png, .pdf or .svg."
 JSON = 'Print JSON; null stands for what is absent, "inf" for what is infinite.'
+OWN = "flags"  # heading of a function's own flags that are in no group
+PASSED_ON = "defaults_from", "given"  # of shared flags that know which of them were written, for the parser
 ARGUMENT = re.compile(r"^    (\w+): ((?:.|\n     )*)", re.MULTILINE)  # an entry of Args, with its indented lines
 
 
@@ -59,7 +61,7 @@ def command_of(function: Callable[..., Any]) -> type:
     description, _, arguments = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")
     texts = {name: with_methods(text) for name, text in ARGUMENT.findall(arguments)}
     fields: list[tuple[str, Any, Any]] = []
-    needed, groups = {}, {}
+    needed, groups, own = {}, {}, {}
     for name, parameter in parameters.items():
         if name not in shared:
             fields.append((name, hints[name], _field(parameter.default)))
@@ -70,10 +72,13 @@ def command_of(function: Callable[..., Any]) -> type:
         texts |= field_texts(kind)
         needed |= getattr(kind, "NEEDED_WITHOUT", {})
         groups |= getattr(kind, "FLAG_GROUPS", {})
-    if returned is Drawn:
+        own |= {each: getattr(kind, each) for each in PASSED_ON if hasattr(kind, each)}
+    if Drawn in (returned, *typing.get_args(returned)):
         fields.append(("plot", Path | None, dataclasses.field(default=None)))
     fields.append(("json", bool, dataclasses.field(default=False)))
-    namespace = {
+    grouped = {name for names in groups.values() for name in names}
+    groups = {OWN: tuple(name for name in parameters if name not in grouped and name not in shared)} | groups
+    namespace = own | {
         "__doc__": description.strip(),
         "FLAG_TEXTS": {"plot": FIGURE, "json": JSON} | texts,
         "FLAG_GROUPS": groups | {"output": ("plot", "json")},
@@ -95,6 +100,8 @@ def _run(command: Any, function: Callable[..., Any], shared: dict[str, type], ow
     arguments: dict[str, Any] = {name: getattr(command, name) for name in own}
     for name, kind in shared.items():
         arguments[name] = kind(**{each.name: getattr(command, each.name) for each in dataclasses.fields(kind)})
+        if hasattr(kind, "given"):
+            object.__setattr__(arguments[name], "given", command.given)
     if "drawn" in inspect.signature(function).parameters:
         arguments["drawn"] = plot is not None
     answer = function(**arguments)

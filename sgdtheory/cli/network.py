@@ -1,10 +1,9 @@
-"""The common part of the commands on networks: the flat fields of a training run as flags, and presets of them."""
+"""The flags of a training run, which commands on networks share: its flat fields, and presets of them."""
 
 import dataclasses
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from sgdtheory._common.arguments import checked_name
@@ -65,8 +64,8 @@ _Flags: Any = dataclasses.make_dataclass(
 
 
 @dataclass(frozen=True, kw_only=True)
-class NetworkCommand(_Flags):
-    """A training run by its flat fields."""
+class NetworkFlags(_Flags):
+    """The flags of a training run: its flat fields, or a preset of them."""
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "run": ("preset", "directory", "checkpoint_seconds", "widths", "steps", "seeds"),
@@ -90,18 +89,12 @@ class NetworkCommand(_Flags):
             "schedule_steps",
         ),
         "averages and evaluation": ("averages", "uniform_average", "eval_every"),
-        "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
-        "output": ("plot", "json"),
     }
     given: ClassVar[frozenset[str]] = frozenset()
     """Names of the flags that were written; the parser says so."""
 
     preset: str | None = None
-    """Size by name, whose fields the other flags change; an unknown name lists them."""
-    plot: Path | None = None
-    """Draw a figure to this .png, .pdf or .svg."""
-    json: bool = False
-    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
+    """Preset by name, whose fields the other flags change; an unknown name lists them."""
 
     @property
     def config(self) -> TrainConfig:

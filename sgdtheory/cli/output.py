@@ -57,8 +57,10 @@ def print_sheet(sheet: Sheet, as_json: bool) -> None:
         print_json(sheet.json())
     else:
         tables = [_rich(table) for table in sheet.tables]
-        if tables and sheet.title:
-            tables[0].title = sheet.title if tables[0].title is None else f"{sheet.title}; {tables[0].title}"
+        if tables and tables[0].title is None:
+            tables[0].title = sheet.title or None
+        elif sheet.title:
+            print_text(sheet.title)
         print_tables(*tables)
     for remark in kept(sheet.remarks):
         print_note(remark)

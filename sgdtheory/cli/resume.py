@@ -1,55 +1,45 @@
 """`sgdtheory resume`: go on with a run from its checkpoint, to more steps or a lower target."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated
 
 import tyro
 
+from sgdtheory.cli.distributed import DistributedFlags
+from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.output import announce_model
-from sgdtheory.cli.training_run import RunCommand
+from sgdtheory.cli.training_run import trained
 from sgdtheory.training import CHECKPOINT_SECONDS
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResumeCommand(RunCommand):
+def resume(
+    processes: DistributedFlags,
+    directory: Annotated[Path, tyro.conf.Positional],
+    max_steps: int | None = None,
+    target_loss: float | None = None,
+    entry_point: str | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> Drawn | None:
     """Go on with the run in a directory, bit for bit as if it had never stopped.
 
     With more --max-steps or a lower --target-loss it goes on beyond its end; warm-up, decay and evaluations stay those
     of its first duration.
+
+    Args:
+        directory: Of the run, as sgdtheory train --directory wrote it, or one of a store.
+        max_steps: More steps than it had.
+        target_loss: A lower loss than it had.
+        entry_point: Model of your own that the run trains, module:name. The directory names it too, but runs no code
+            by itself.
+        checkpoint_seconds: Time between checkpoints.
     """
+    from sgdtheory.training import resume
 
-    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "run": ("directory", "max_steps", "target_loss", "entry_point", "checkpoint_seconds"),
-        "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
-        "output": ("plot", "json"),
-    }
-
-    directory: Annotated[Path, tyro.conf.Positional]
-    """Of the run, as sgdtheory train --directory wrote it, or one of a store."""
-    max_steps: int | None = None
-    """More steps than it had."""
-    target_loss: float | None = None
-    """A lower loss than it had."""
-    entry_point: str | None = None
-    """Model of your own that the run trains, module:name. The directory names it too, but runs no code by itself."""
-    checkpoint_seconds: float = CHECKPOINT_SECONDS
-    """Time between checkpoints."""
-    plot: Path | None = None
-    """Draw a figure to this .png, .pdf or .svg."""
-    json: bool = False
-    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
-
-    def train(self, report: Any) -> Any:
-        """Go on."""
-        from sgdtheory.training import resume
-
-        announce_model(self.entry_point)
-        return resume(
-            self.directory,
-            entry_point=self.entry_point,
-            max_steps=self.max_steps,
-            target_loss=self.target_loss,
-            checkpoint_seconds=self.checkpoint_seconds,
-            progress=report,
-        )
+    announce_model(entry_point)
+    options = {"entry_point": entry_point, "max_steps": max_steps, "target_loss": target_loss}
+    return trained(
+        lambda report: resume(directory, **options, checkpoint_seconds=checkpoint_seconds, progress=report),
+        processes,
+        directory,
+        entry_point,
+    )

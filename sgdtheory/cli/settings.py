@@ -46,9 +46,7 @@ class ProblemFlags:
         ),
         "settings": ("batch_size", "num_steps", "learning_rate", "num_samples"),
         "algorithms": ("algorithm", "points"),
-        "options": (),
         **ALGORITHM_GROUPS,
-        "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
     }
 
     capacity: float | None = None

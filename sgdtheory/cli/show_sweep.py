@@ -1,39 +1,34 @@
-"""`sgdtheory show-sweep`: what a store of runs holds."""
+"""`sgdtheory show-sweep`: the runs that a store holds."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import tyro
 
 from sgdtheory._common.files import csv_columns, write_atomically
-from sgdtheory.cli.sweep_run import STORE, TableCommand
+from sgdtheory.cli.function_command import Answer
+from sgdtheory.cli.sweep_run import STORE, answer
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShowSweepCommand(TableCommand):
-    """Print what a store of runs holds, and run nothing."""
+def show_sweep(
+    store: Annotated[Path, tyro.conf.Positional] = STORE,
+    where: tuple[str, ...] = (),
+    csv: Path | None = None,
+    losses: Path | None = None,
+    by: tuple[str, ...] = ("width",),
+) -> Answer:
+    """Print the runs that a store holds, and train nothing.
 
-    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "runs": ("store", "where"),
-        "output": ("csv", "losses", "by", "json"),
-    }
+    Args:
+        store: Folder of the runs.
+        where: Only the runs with these fields, as width=32,64 optimizer=adam.
+        csv: Write the table of runs to this CSV file.
+        losses: Write the runs' loss curves to this CSV file, a grid of losses that `sgdtheory fit-grid` reads.
+        by: Fields that tell groups of loss curves apart; the first is the size.
+    """
+    from sgdtheory.sweep import SweepTable, conditions, loss_columns
 
-    store: Annotated[Path, tyro.conf.Positional] = STORE
-    """Folder of the runs."""
-    where: tuple[str, ...] = ()
-    """Only the runs with these fields, as width=32,64 optimizer=adam."""
-
-    losses: Path | None = None
-    """Write the runs' loss curves here, a grid of losses that `sgdtheory fit-grid` reads."""
-    by: tuple[str, ...] = ("width",)
-    """Fields that tell groups of loss curves apart; the first is the size."""
-
-    def run(self) -> None:
-        """Read the store and print."""
-        from sgdtheory.sweep import SweepTable, conditions, loss_columns
-
-        table = SweepTable.from_store(self.store).where(**conditions(self.where))
-        if self.losses:
-            write_atomically(self.losses, csv_columns(loss_columns(table, self.by)))
-        self.show(table, self.store)
+    table = SweepTable.from_store(store).where(**conditions(where))
+    if losses:
+        write_atomically(losses, csv_columns(loss_columns(table, by)))
+    return answer(table, store, csv)

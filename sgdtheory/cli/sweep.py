@@ -1,30 +1,27 @@
 """`sgdtheory sweep`: a grid of training runs into a store."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import tyro
 
-from sgdtheory.cli.sweep_run import STORE, SweepingCommand
+from sgdtheory.cli.function_command import Answer
+from sgdtheory.cli.sweep_run import STORE, SweepingFlags, answer
 from sgdtheory.sweep import read_grid
 
 
-@dataclass(frozen=True, kw_only=True)
-class SweepCommand(SweepingCommand):
-    """Train every run of a grid, in a store that keeps what is finished and resumes what is not."""
+def sweep(
+    sweeping: SweepingFlags,
+    grid: Annotated[Path, tyro.conf.Positional],
+    store: Path = STORE,
+    csv: Path | None = None,
+) -> Answer:
+    """Train every run of a grid, in a store that keeps what is finished and resumes what is not.
 
-    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "runs": ("grid", "store"),
-        "how they run": ("cluster", "jobs", "lanes", "checkpoint_seconds"),
-        "output": ("csv", "json"),
-    }
-
-    grid: Annotated[Path, tyro.conf.Positional]
-    """TOML file: [fixed] fields of a training run, [grid] lists of values, [[cases.NAME]] fields that go together."""
-    store: Path = STORE
-    """Folder of the runs."""
-
-    def run(self) -> None:
-        """Sweep and print."""
-        self.show(self.sweep(read_grid(self.grid), self.store), self.store)
+    Args:
+        grid: TOML file: [fixed] fields of a training run, [grid] lists of values, [[cases.NAME]] fields that go
+            together.
+        store: Folder of the runs.
+        csv: Write the table of runs to this CSV file.
+    """
+    return answer(sweeping.sweep(read_grid(grid), store), store, csv)

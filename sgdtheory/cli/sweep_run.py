@@ -1,50 +1,30 @@
-"""Common part of the commands on a store of runs: flags, running a sweep with a live line, and the table of runs."""
+"""What the commands on a store of runs share: flags, training with a live line, and the table of runs."""
 
 import contextlib
 import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from rich.table import Table
+from typing import Any, ClassVar
 
 from sgdtheory._common.files import write_atomically
+from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli import ctrl_c
-from sgdtheory.cli.output import announce_models, live_line, print_json, print_note, print_tables, print_text
+from sgdtheory.cli.function_command import Answer
+from sgdtheory.cli.output import announce_models, live_line, print_note
 from sgdtheory.training import CHECKPOINT_SECONDS
 
 STORE = Path("runs")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableCommand:
-    """A command that prints the table of runs."""
+class SweepingFlags:
+    """The flags of a command that trains runs into a store."""
 
-    csv: Path | None = None
-    """Write the table of runs here."""
-    json: bool = False
-    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
-
-    def show(self, table: Any, store: Path) -> None:
-        """Write and print a table of runs; the exit status is 130 if Ctrl-C came before its end."""
-        if self.csv:
-            write_atomically(self.csv, table.to_csv())
-        outcomes = Counter(result.outcome if result else "unfinished" for result in table.results)
-        if self.json:
-            print_json({"runs": table.columns(), "outcomes": outcomes, "notes": table.notes})
-        else:
-            _print(table, store, outcomes)
-        for note in table.notes:
-            print_note(note)
-        if table.interrupted:
-            print_note("interrupted; the same command goes on")
-            sys.exit(130)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepingCommand(TableCommand):
-    """A command that trains runs into a store."""
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "runs": ("grid", "store", "target_loss", "by", "where", "entry_point", "csv"),
+        "how they run": ("cluster", "jobs", "lanes", "checkpoint_seconds"),
+    }
 
     cluster: str | None = None
     """HOST:PORT of a dask scheduler, or slurm; the store has to be on a file system that its workers share."""
@@ -56,7 +36,7 @@ class SweepingCommand(TableCommand):
     """Time between checkpoints."""
 
     def sweep(self, configs: list[Any], store: Path) -> Any:
-        """The table of the configs' runs, trained where they were not."""
+        """Return the table of the configs' runs, trained where they were not."""
         from sgdtheory.sweep import cluster_executor, sweep
 
         announce_models(configs)
@@ -70,19 +50,30 @@ class SweepingCommand(TableCommand):
             return sweep(configs, store, executor=executor, progress=report, **options)
 
 
-def _print(table: Any, store: Path, outcomes: Counter[str]) -> None:
-    shown = Table(title=f"{len(table.configs)} runs in {store}")
-    shown.add_column("outcome")
-    shown.add_column("runs", justify="right")
-    for name, number in sorted(outcomes.items()):
-        shown.add_row(name, f"{number}")
-    print_tables(shown)
+def answer(table: Any, store: Path, csv: Path | None) -> Answer:
+    """Write a table of runs and return what is printed of it; the exit status is 130 if Ctrl-C came before its end."""
+    if csv:
+        write_atomically(csv, table.to_csv())
+    outcomes = Counter(result.outcome if result else "unfinished" for result in table.results)
+    names = sorted(outcomes)
+    quantities = [Quantity("outcome", "outcome", names), Quantity("number", "runs", [outcomes[name] for name in names])]
     seconds = sum(result.seconds for result in table.finished)
-    print_text(f"{seconds:.0f} s of training, runs side by side counted each")
+    legend = f"{seconds:.0f} s of training, runs side by side counted each"
+    settings = {"runs": table.columns(), "outcomes": outcomes}
+    shown = Table(quantities, legend=legend, in_json=False)
+    return Answer(
+        Sheet(f"{len(table.configs)} runs in {store}", [shown], table.notes, settings),
+        _interrupted if table.interrupted else lambda: None,
+    )
+
+
+def _interrupted() -> None:
+    print_note("interrupted; the same command goes on")
+    sys.exit(130)
 
 
 def _progress(progress: Any) -> str:
-    """Return in words how far a sweep is."""
+    """Return how far a sweep is."""
     left = progress.seconds_left
     estimate = f", about {_duration(left)} left" if left > 0 else ""
     return f"{progress.finished} of {progress.total} runs finished{estimate}"

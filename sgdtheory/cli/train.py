@@ -1,30 +1,37 @@
 """`sgdtheory train`: one network to a target loss, with a live line, checkpoints and a figure."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from sgdtheory.cli.network import NetworkCommand
+from sgdtheory.cli.distributed import DistributedFlags
+from sgdtheory.cli.function_command import Drawn
+from sgdtheory.cli.network import NetworkFlags
 from sgdtheory.cli.output import announce_model
-from sgdtheory.cli.training_run import RunCommand
+from sgdtheory.cli.training_run import trained
 from sgdtheory.training import CHECKPOINT_SECONDS
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainCommand(NetworkCommand, RunCommand):
+def train(
+    network: NetworkFlags,
+    processes: DistributedFlags,
+    directory: Path | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> Drawn | None:
     """Train a network to --target-loss or through --max-steps; print its curve, steps to the target and throughput.
 
     With --directory the run is kept there and survives being killed; sgdtheory resume goes on with it.
+
+    Args:
+        directory: Keep config, checkpoints, curve and result here; a run that is here goes on.
+        checkpoint_seconds: Time between checkpoints.
     """
+    from sgdtheory.training import train
 
-    directory: Path | None = None
-    """Keep config, checkpoints, curve and result here; a run that is here goes on."""
-    checkpoint_seconds: float = CHECKPOINT_SECONDS
-    """Time between checkpoints."""
-
-    def train(self, report: Any) -> Any:
-        """Train."""
-        from sgdtheory.training import train
-
-        announce_model(self.config.value("entry_point"))
-        return train(self.config, self.directory, checkpoint_seconds=self.checkpoint_seconds, progress=report)
+    config = network.config
+    entry_point = config.value("entry_point")
+    announce_model(entry_point)
+    return trained(
+        lambda report: train(config, directory, checkpoint_seconds=checkpoint_seconds, progress=report),
+        processes,
+        directory,
+        entry_point,
+    )

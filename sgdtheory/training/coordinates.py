@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 from scipy import stats
 
-from sgdtheory._common.sheets import Quantity, Sheet, Table, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
 from sgdtheory.training.config import ROUNDS, TrainConfig
 from sgdtheory.training.engine import State, advance, evaluation_program, init, program, stacked
@@ -166,23 +166,48 @@ class CoordinateCheck(Shown):
         return not self.failures()
 
     def sheet(self) -> Sheet:
-        """Slopes against width."""
-        rows = [
-            (layer, quantity, slope, (low, high))
-            for quantity in ("change", "own")
-            for layer, slope, low, high in zip(self.layers, *self.slopes(quantity), strict=True)
-        ]
-        layers, kinds, slopes, intervals = zip(*rows, strict=True)
-        quantities = [
-            Quantity("layer", "layer", list(layers)),
-            Quantity("quantity", "of", list(kinds)),
-            Quantity("slope", "slope in width", list(slopes), list(intervals), digits=2),
-        ]
-        title = f"activations after training at widths {', '.join(map(number, self.widths))}"
+        """Return the verdict and, for each layer, the slopes of log activation on log width, with what fails."""
+        failed = self.failures()
+        quantities = [Quantity("layer", "layer", list(self.layers))]
+        slopes = {}
+        for name in QUANTITIES:
+            found, low, high = self.slopes(name)
+            slopes[name] = {
+                layer: {"slope": slope, "interval": [least, most]}
+                for layer, slope, least, most in zip(self.layers, found, low, high, strict=True)
+            }
+            idle = np.array([(name, layer) in self.without_effect for layer in self.layers])
+            ends = np.where(idle[:, None], np.nan, np.stack([low, high], 1))
+            quantities.append(Quantity(name, name, np.where(idle, np.nan, found), ends, digits=2))
+        quantities.append(Quantity("fails", "fails", [self._fails(failed, layer) for layer in self.layers]))
+        kinds = ", ".join(self.config.value(name) for name in ("parametrization", "model", "optimizer"))
+        widths = ", ".join(f"{width}" for width in self.widths)
+        legend = "µP: slopes of change and own are 0" + ("; —: no effect" if self.without_effect else "")
+        if self.config.network.whole:
+            legend += "; all of these are of the outputs; own: what the change of this tensor alone makes of them"
+        verdict = "passes" if not failed else f"fails: {len(failed)} slopes are not within ±{self.tolerance:g}"
+        title = f"coordinate check {verdict} ({100 * self.level:g}% intervals over {self.size.shape[-1]} seeds)"
+        certain = any(each.certain for each in failed) or not failed
+        remark = "" if certain else "none of them is outside for certain: take more seeds or a lower learning rate"
+        settings = {"passes": not failed, "widths": self.widths, "steps": self.steps, "slopes": slopes}
+        settings["failures"] = [failure._asdict() for failure in failed]
         table = Table(
-            quantities, "slopes", interval=f"{self.level:.0%}", legend=f"µP: 0; passes up to {self.tolerance:g}"
+            quantities,
+            title=f"{kinds}: slopes of log activation on log width ({widths})",
+            interval=f"{self.level:.0%}",
+            legend=legend,
+            in_json=False,
         )
-        return Sheet(title, [table])
+        return Sheet(title, [table], [remark], settings)
+
+    @staticmethod
+    def _fails(failed: list[Failure], layer: str) -> str:
+        """Return which quantities of a layer fail; one that fails at a single step with its slope there."""
+        return ", ".join(
+            f"{each.quantity} at step {each.step}: {each.slope:+.2f}" if each.step else each.quantity
+            for each in failed
+            if each.layer == layer
+        )
 
 
 def coordinate_check(

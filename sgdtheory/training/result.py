@@ -7,13 +7,20 @@ import numpy as np
 
 from sgdtheory._common.arguments import checked_name
 from sgdtheory._common.files import csv_columns
-from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.sheets import Quantity, Sheet, Table, number
 from sgdtheory._common.shown import Shown
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.evaluation import steps_to_target
 from sgdtheory.training.noise import noise_scale
 
 Outcome = Literal["target", "steps", "diverged", "interrupted"]
+ENDED = {  # Outcome → in words
+    "target": "reached the target",
+    "steps": "did all its steps",
+    "diverged": "diverged",
+    "interrupted": "was interrupted",
+}
+SHOWN = 12  # points of the curve in a table
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,14 +141,25 @@ class TrainResult(Shown):
         return csv_columns(self.columns())
 
     def sheet(self) -> Sheet:
-        """Return how the run ended."""
+        """Return how the run ended, and a dozen points of its curve."""
         best, loss = self.best
-        ended = {"target": "target reached", "steps": "all steps done"}.get(self.outcome, self.outcome)
-        quantities = [
-            Quantity("outcome", "ended", ended),
-            Quantity("num_steps", "steps", self.num_steps),
-            Quantity("loss", f"loss ({best})", loss),
-            Quantity("num_weights", "weights", self.num_weights),
-            Quantity("seconds", "seconds", self.seconds, digits=3),
-        ]
-        return Sheet(f"{self.config.value('model')}, width {self.config.width}", [Table(quantities)])
+        ended = f"{ENDED[self.outcome]} at step {self.num_steps}; best loss {loss:.5g} ({best})"
+        run = f"{self.config.value('model')}, width {self.config.width}, {self.num_weights:,} weights"
+        places = np.unique(np.linspace(0, self.steps.size - 1, SHOWN).round().astype(int)) if self.steps.size else []
+        quantities = []
+        for name, column in self.columns().items():
+            average = name.removeprefix("loss_")
+            heading = f"loss, τ = {average}" if average[-1].isdigit() else name.replace("loss_", "loss, ")
+            digits = 5 if "loss" in name else 4
+            quantities.append(Quantity(name, heading.replace("_", " "), column[places], digits=digits))
+        legends = []
+        if self.config.target_loss is not None:
+            steps = ", ".join(f"{name} {number(each)}" for name, each in self.steps_to_target.items())
+            legends.append(f"steps to loss {self.config.target_loss:g}: {steps}")
+        if self.steps_per_second:
+            tokens = f", {self.tokens_per_second:.4g} tokens/s" if self.config.data.kind == "tokens" else ""
+            legends.append(f"{self.steps_per_second:.4g} steps/s{tokens}, {self.seconds:.1f} s in all")
+        hidden = "squared_gradient", "gradient_variance"
+        table = Table(quantities, legend="\n".join(legends), hidden=hidden, in_json=False)
+        settings = self.summary() | {"config": self.config.as_fields(), "curve": self.columns()}
+        return Sheet(f"{run}: {ended}", [table], settings=settings)

@@ -11,6 +11,7 @@ import time
 import pytest
 
 from sgdtheory.training import group
+from tests.cli.text import cells
 
 FIXED = """
 [fixed]
@@ -125,8 +126,9 @@ def test_a_plan(run, fails, grid, tmp_path):
     words = grid.read_text().replace("batch_size = 4\n", "") + "batch_size = [2, 4, 8]\nwidth = [8, 16]\n"
     grid.write_text(words.replace("width = 8\nbase", "base"))
     out = run("plan-sweep", grid, "--store", tmp_path / "none")
-    assert "24 runs; 960 steps at most" in out
-    assert "whether it decides cannot be said without a scatter (store must be a folder of runs" in out
+    assert (cells(out, "runs")[1], cells(out, "steps left, at most")[1]) == ("24", "960")
+    (note,) = json.loads(run("plan-sweep", grid, "--store", tmp_path / "none", "--json"))["notes"]
+    assert f"there are no pilot runs in {tmp_path / 'none'}; train some, or give --scatter 0.05" in note
     assert not (tmp_path / "none").exists()
     found = json.loads(run("plan-sweep", grid, "--store", tmp_path / "none", "--scatter", "0.01", "--json"))
     assert (found["runs"], found["finished"], found["steps"]) == (24, 0, 960)
@@ -145,7 +147,7 @@ def test_a_store_that_is_not_there(fails, tmp_path, command):
 def test_a_store_is_extended(run, fails, grid, tmp_path):
     store = tmp_path / "store"
     run("sweep", grid, "--store", store)
-    assert "target-loss must be given" in fails("extend-sweep", store)
+    assert "--target-loss must be given" in fails("extend-sweep", store)
     found = json.loads(run("extend-sweep", store, "--target-loss", "1e-9", "--json"))
     assert found["outcomes"] == {"steps": 4}
     assert found["runs"]["num_steps"] == [80] * 4
