@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sgdtheory._common.printable import one_line
+from sgdtheory._common.sheets import shared
 from sgdtheory.cli.log_optimizer import TakenOptimizer, names_in, optimizer_of_curves, taken_optimizer
 from sgdtheory.cli.output import print_tables, print_text
 
@@ -93,29 +94,9 @@ def print_logs(shown: "Preview") -> None:
             print_text(one_line(note))
 
 
-def log_notes(curves: "Sequence[LossCurve]") -> list[str]:
-    """Return what was assumed of curves, once for all that share it: for the notes of a command."""
-    return _shared(((curve.name, sentence) for curve in curves for sentence in curve.assumed), "curves")
-
-
-def left_out_notes(curves: "Sequence[LossCurve]") -> list[str]:
-    """Return what was left out of curves, for the notes of a command whose tables have no column for it."""
-    return _shared(((curve.name, curve.remark) for curve in curves if curve.remark), "curves")
-
-
 def remarks_of_logs(logs: "Sequence[TrainingLog]") -> list[str]:
     """Return what was not understood of logs, or left out of them, for the notes of a command."""
-    return _shared(((log.name, remark) for log in logs for remark in log.remarks), "logs")
-
-
-def _shared(sentences: "Iterable[tuple[str, str]]", plural: str) -> list[str]:
-    """Each sentence once, after the name of its one owner or the number of several."""
-    owners: dict[str, list[str]] = {}
-    for name, sentence in sentences:
-        owners.setdefault(sentence, []).append(name)
-    return [
-        f"{names[0] if len(names) == 1 else f'{len(names)} {plural}'}: {sentence}" for sentence, names in owners.items()
-    ]
+    return shared(((log.name, remark) for log in logs for remark in log.remarks), "logs")
 
 
 def number_or_text(value: str | None) -> str | float | None:

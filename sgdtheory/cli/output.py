@@ -16,7 +16,7 @@ from rich.text import Text
 
 from sgdtheory._common.files import json_text
 from sgdtheory._common.printable import one_line
-from sgdtheory._common.sheets import Sheet, kept, sides
+from sgdtheory._common.sheets import Sheet, sides
 from sgdtheory._common.sheets import Table as SheetTable
 from sgdtheory.cli.tables import print_table, wrapped
 
@@ -56,11 +56,12 @@ def print_sheet(sheet: Sheet, as_json: bool) -> None:
     if as_json:
         print_json(sheet.json())
     else:
-        tables = [_rich(table) for table in sheet.tables]
-        if tables and sheet.title:
-            tables[0].title = sheet.title if tables[0].title is None else f"{sheet.title}; {tables[0].title}"
-        print_tables(*tables)
-    for remark in kept(sheet.remarks):
+        if sheet.answer:
+            print_text(sheet.answer)
+        print_tables(*map(_rich, sheet.flat()))
+        if sheet.copy:
+            print(sheet.copy)
+    for remark in sheet.notes:
         print_note(remark)
 
 
