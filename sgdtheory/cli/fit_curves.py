@@ -106,7 +106,8 @@ class FitCurvesCommand(LogFlags):
             found = report.critical
             rows = zip(found.num_samples, found.batch_size, found.interval, found.loss, strict=True)
             for samples, size, ends, loss in rows:
-                critical = FittedCriticalBatchSize(float(size), *ends.tolist(), convention, report.fit.level)
+                low, high = ends.tolist()
+                critical = FittedCriticalBatchSize(float(size), low, high, convention, report.fit.level)
                 options = {"max_learning_rate": self.max_learning_rate, "critical": critical}
                 law = report.fit.steps_law(float(samples), **options)
                 name = f"{report.fit.curves[0].group} loss {loss:.4f}".strip()

@@ -1,9 +1,9 @@
 from .curves_fit import BestSchedule as BestSchedule
 from .curves_fit import CurvesFit as CurvesFit
-from .curves_report import CurvesCriticalBatchSize as CurvesCriticalBatchSize
 from .curves_report import CurvesReport as CurvesReport
 from .experience import PUBLIC as PUBLIC
 from .experience import Experience as Experience
+from .fit_sheet import CurvesCriticalBatchSize as CurvesCriticalBatchSize
 from .forecast import Forecast as Forecast
 from .forecast import forecast_loss as forecast_loss
 from .forecast import run_last as run_last

@@ -16,8 +16,8 @@ from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import Linear, Shape
 from sgdtheory.curves.best_rates import best_rates
 from sgdtheory.curves.critical_size import CriticalSize
-from sgdtheory.curves.curves_report import CurvesCriticalBatchSize, sheet_of_fit
 from sgdtheory.curves.extremes import Tangent, extremes
+from sgdtheory.curves.fit_sheet import CurvesCriticalBatchSize, sheet_of_fit
 from sgdtheory.curves.forecast import Forecast, forecast_loss, run_last
 from sgdtheory.curves.given_rates import checked_shape, rates_of
 from sgdtheory.curves.law_fit import LossPrediction, band, confidence_set
