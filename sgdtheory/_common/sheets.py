@@ -224,10 +224,10 @@ def as_text(sheet: Sheet) -> str:
 
 def _lines(sheet: Sheet) -> list[str]:
     """All but the remarks."""
-    lines = [*([printable(sheet.title)] if sheet.title else []), *_wrapped(sheet.answer)]
+    lines = [*([one_line(sheet.title)] if sheet.title else []), *_wrapped(sheet.answer)]
     for table in sheet.tables:
         if table.title:
-            lines.append(printable(table.title))
+            lines.append(one_line(table.title))
         header, rows = table.grid()
         grid = [[one_line(text) for text in row] for row in ([header] if header else []) + _both_ends(rows)]
         widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
@@ -237,7 +237,9 @@ def _lines(sheet: Sheet) -> list[str]:
             lines.append("  ".join(["", *cells]).rstrip())
         lines += _wrapped(table.legend)
     lines += printable(sheet.copy).splitlines()
-    return lines + [line for group in sheet.groups for line in _lines(group)]
+    for group in sheet.groups:
+        lines += [*([""] if lines else []), *_lines(group)]
+    return lines
 
 
 def _wrapped(sentences: str) -> list[str]:

@@ -5,17 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.markup import escape
-from rich.table import Table
-
-from sgdtheory._common.printable import one_line
 from sgdtheory._common.sheets import shared
 from sgdtheory.cli.log_optimizer import TakenOptimizer, names_in, optimizer_of_curves, taken_optimizer
-from sgdtheory.cli.output import print_tables, print_text
+from sgdtheory.cli.output import print_sheet
 
 if TYPE_CHECKING:
     from sgdtheory.curves import LossCurve
-    from sgdtheory.logs import LogPreview, Preview, TrainingLog
+    from sgdtheory.logs import TrainingLog
 
 LOG_GROUPS: dict[str, tuple[str, ...]] = {
     "columns": ("step", "learning_rate", "loss", "batch_size", "tokens", "curve", "group"),
@@ -81,17 +77,7 @@ class LogFlags:
         """What was understood of files."""
         from sgdtheory.logs import preview
 
-        print_logs(preview(paths, **self.log_options))
-
-
-def print_logs(shown: "Preview") -> None:
-    """A table a log, with its sentences below it."""
-    for number, each in enumerate(shown.logs):
-        if number:
-            print()
-        print_tables(_table(each))
-        for note in each.notes:
-            print_text(one_line(note))
+        print_sheet(preview(paths, **self.log_options).sheet(), as_json=False)
 
 
 def remarks_of_logs(logs: "Sequence[TrainingLog]") -> list[str]:
@@ -105,13 +91,3 @@ def number_or_text(value: str | None) -> str | float | None:
         return value if value is None else float(value)
     except ValueError:
         return value
-
-
-def _table(shown: "LogPreview") -> Table:
-    table = Table(title=escape(shown.title))
-    for header in ("number", "the log's name", "rows", "first", "last", "unit"):
-        table.add_column(header, justify="right" if header in ("rows", "first", "last") else "left")
-    for row in shown.rows:
-        words = row.attribute.replace("_", " ")
-        table.add_row(words, escape(row.column), f"{row.count}", f"{row.first:.6g}", f"{row.last:.6g}", row.unit)
-    return table

@@ -68,7 +68,8 @@ def print_sheet(sheet: Sheet, as_json: bool) -> None:
 def _rich(table: SheetTable) -> Table:
     """Return a table for the terminal; texts are at the left, numbers at the right."""
     header, rows = table.grid()
-    result = Table(title=table.title or None, caption=table.legend or None, show_header=bool(header))
+    words = [Text(each) if each else None for each in (table.title, table.legend)]  # no markup in the names of others
+    result = Table(title=words[0], caption=words[1], show_header=bool(header))
     for place, right in enumerate(sides(rows, len(header))):
         name = Text(header[place]) if header else ""
         result.add_column(name, justify="right" if right else "left")
