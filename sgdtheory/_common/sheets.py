@@ -7,7 +7,7 @@ table of a command, the table in a notebook and the JSON are made from this list
 import html
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,9 +23,10 @@ class Quantity(NamedTuple):
     """A quantity of a result, or of each record of a table.
 
     Attributes:
-        name: its key in JSON.
+        name: its key in JSON; empty if the sheet's settings hold it for programs in another form.
         label: its heading for readers, with the unit.
-        value: a number, text, truth value or None where it is absent; or (m,) of them, one for each record.
+        value: a number, text, truth value or None where it is absent; or (m,) of them, one for each record. A hidden
+            list may hold anything that JSON can.
         interval: ends (low, high) of its interval, or (m, 2) of them; None if it has none.
         digits: significant digits that readers see; JSON has all of them.
     """
@@ -39,7 +40,7 @@ class Quantity(NamedTuple):
     @property
     def scalar(self) -> bool:
         """Return whether the result has this quantity once, not one for each record."""
-        return np.ndim(self.value) == 0
+        return not isinstance(self.value, list | tuple) and np.ndim(self.value) == 0
 
     def values(self) -> list[Any]:
         """Return the values of all records."""
@@ -61,7 +62,6 @@ class Table:
         interval: heading of the intervals: their level.
         legend: what the headings mean, where they do not say it.
         hidden: keys of quantities that JSON has and readers do not see.
-        in_json: whether JSON has this table; false where the sheet's settings hold the same numbers in another form.
     """
 
     quantities: Sequence[Quantity]
@@ -70,7 +70,6 @@ class Table:
     interval: str = "95%"
     legend: str = ""
     hidden: Sequence[str] = ()
-    in_json: bool = True
 
     @property
     def upright(self) -> bool:
@@ -98,15 +97,21 @@ class Table:
     def json(self) -> dict[str, Any]:
         """Return the quantities for a program: with a name the records under it, else each under its own key."""
         columns: dict[str, Any] = {}
-        for each in self.quantities:
+        named = [each for each in self.quantities if each.name]
+        for each in named:
             columns[each.name] = each.value
             if each.interval is not None:
                 columns[f"{each.name}_interval"] = each.interval
         if not self.name or self.upright:
             return {self.name: columns} if self.name else columns
-        length = max(len(each.values()) for each in self.quantities)
-        lists = [list(value) if np.ndim(value) else [value] * length for value in columns.values()]
-        return {self.name: [dict(zip(columns, record, strict=True)) for record in zip(*lists, strict=True)]}
+        length = max(len(each.value) for each in self.quantities if not each.scalar)
+        found: list[dict[str, Any]] = [{} for _ in range(length)]
+        for each in named:
+            for place, record in enumerate(found):
+                record[each.name] = each.value if each.scalar else each.value[place]
+                if each.interval is not None:
+                    record[f"{each.name}_interval"] = each.interval if each.scalar else each.interval[place]
+        return {self.name: found}
 
 
 @dataclass(frozen=True)
@@ -117,25 +122,62 @@ class Sheet:
         title: what the result is.
         tables: of its quantities.
         remarks: sentences for readers, the most important first; empty ones are left out.
-        settings: what was asked, and numbers that no table has, for programs.
+        settings: what was asked, and what tables do not hold, for programs; readers see it in the title.
+        groups: sheets of the parts of this result, which JSON has as a list, and whose remarks follow those above.
+        answer: sentences above the tables, for readers: what was asked first.
+        copy: lines below the tables, for readers to copy: none of them is broken.
     """
 
     title: str
     tables: Sequence[Table]
     remarks: Sequence[str] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    groups: Sequence["Sheet"] = ()
+    answer: str = ""
+    copy: str = ""
+
+    @property
+    def notes(self) -> list[str]:
+        """Return the remarks of the sheet and its groups, each once."""
+        return kept([*self.remarks, *(remark for group in self.groups for remark in group.notes)])
 
     def json(self) -> dict[str, Any]:
         """Return everything for a program."""
+        return self._found() | {"notes": self.notes}
+
+    def _found(self) -> dict[str, Any]:
+        """Return all but the notes."""
         found = dict(self.settings)
         for table in self.tables:
-            found |= table.json() if table.in_json else {}
-        return found | {"notes": kept(self.remarks)}
+            found |= table.json()
+        return found | ({"groups": [group._found() for group in self.groups]} if self.groups else {})
+
+    def flat(self) -> list[Table]:
+        """Return the tables of the sheet and its groups; the title of a sheet is in that of its first table."""
+        own = [
+            replace(table, title="; ".join(filter(None, [title, table.title])))
+            for title, table in zip([self.title, *[""] * len(self.tables)], self.tables, strict=False)
+        ]
+        return [*own, *(table for group in self.groups for table in group.flat())]
 
 
 def kept(remarks: Iterable[str]) -> list[str]:
     """Return the remarks that say something, each once."""
     return list(dict.fromkeys(filter(None, remarks)))
+
+
+def shared(sentences: Iterable[tuple[str, str]], plural: str) -> list[str]:
+    """Return sentences about named things, each once: after the name of the one it is about, or the number of them.
+
+    >>> shared([("a", "cut at step 5"), ("b", "no warm-up"), ("c", "no warm-up")], "runs")
+    ['a: cut at step 5', '2 runs: no warm-up']
+    """
+    owners: dict[str, list[str]] = {}
+    for name, sentence in sentences:
+        if sentence:
+            owners.setdefault(sentence, []).append(name)
+    prefixes = {text: names[0] if len(names) == 1 else f"{len(names)} {plural}" for text, names in owners.items()}
+    return [f"{name}: {text}" if name else text for text, name in prefixes.items()]
 
 
 def number(value: Any, digits: int = 4) -> str:
@@ -174,10 +216,18 @@ def _ends(quantity: Quantity) -> list[str]:
 
 def as_text(sheet: Sheet) -> str:
     """Title, tables whose columns are as wide as their longest cell, and remarks."""
-    lines = [printable(sheet.title)] if sheet.title else []
+    lines = _lines(sheet)
+    for remark in sheet.notes:
+        lines += _wrapped(remark)
+    return "\n".join(lines)
+
+
+def _lines(sheet: Sheet) -> list[str]:
+    """All but the remarks."""
+    lines = [*([one_line(sheet.title)] if sheet.title else []), *_wrapped(sheet.answer)]
     for table in sheet.tables:
         if table.title:
-            lines.append(printable(table.title))
+            lines.append(one_line(table.title))
         header, rows = table.grid()
         grid = [[one_line(text) for text in row] for row in ([header] if header else []) + _both_ends(rows)]
         widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
@@ -186,9 +236,10 @@ def as_text(sheet: Sheet) -> str:
             cells = [text.rjust(w) if side else text.ljust(w) for text, w, side in zip(row, widths, right, strict=True)]
             lines.append("  ".join(["", *cells]).rstrip())
         lines += _wrapped(table.legend)
-    for remark in kept(sheet.remarks):
-        lines += _wrapped(remark)
-    return "\n".join(lines)
+    lines += printable(sheet.copy).splitlines()
+    for group in sheet.groups:
+        lines += [*([""] if lines else []), *_lines(group)]
+    return lines
 
 
 def _wrapped(sentences: str) -> list[str]:
@@ -198,7 +249,12 @@ def _wrapped(sentences: str) -> list[str]:
 
 def as_html(sheet: Sheet) -> str:
     """Tables with their titles as captions, and the remarks below them."""
-    parts = []
+    return _body(sheet) + "".join(map(_paragraph, sheet.notes))
+
+
+def _body(sheet: Sheet) -> str:
+    """All but the remarks."""
+    parts = [_paragraph(line) for line in sheet.answer.splitlines()]
     for table, title in zip(sheet.tables, [sheet.title, *[""] * len(sheet.tables)], strict=False):
         header, rows = table.grid()
         right = sides(rows, len(header))
@@ -207,9 +263,14 @@ def as_html(sheet: Sheet) -> str:
         caption = f"<caption style='text-align: left'>{captions}</caption>" if captions else ""
         head = "".join(_cell("th", *each) for each in zip(header, right, strict=True)) if header else ""
         body = "".join(f"<tr>{line}</tr>" for line in lines)
-        legend = f"<p>{html.escape(table.legend)}</p>" if table.legend else ""
+        legend = _paragraph(table.legend) if table.legend else ""
         parts.append(f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{legend}")
-    return "".join(parts) + "".join(f"<p>{html.escape(remark)}</p>" for remark in kept(sheet.remarks))
+    parts += [f"<pre>{html.escape(sheet.copy)}</pre>"] if sheet.copy else []
+    return "".join(parts + [_body(group) for group in sheet.groups])
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{html.escape(text)}</p>"
 
 
 def _both_ends(rows: list[list[str]]) -> list[list[str]]:

@@ -1,11 +1,12 @@
 """`change_batch_size`: what to do to the settings of a run when its batch size changes."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sgdtheory._common.arguments import checked_name, positive_number, share_between_0_and_1
-from sgdtheory._common.sheets import Quantity, Sheet, Table, number
+from sgdtheory._common.sheets import ABSENT, Quantity, Sheet, Table, number
 from sgdtheory._common.shown import Shown
 from sgdtheory.advice.data_needed import extra_data_row, is_sign_without_memory
 from sgdtheory.advice.evidence import Evidence, Fit, evidence
@@ -14,6 +15,17 @@ from sgdtheory.advice.lengths import decay_row, num_steps_row, warmup_row
 from sgdtheory.advice.memories import momentum_row, second_moment_row, weight_decay_row
 from sgdtheory.advice.row import AdviceRow
 from sgdtheory.advice.setup import TrainingSetup
+
+LABELS = {
+    "learning_rate": "learning rate",
+    "beta1": "β₁",
+    "beta2": "β₂",
+    "weight_decay": "weight decay",
+    "warmup_steps": "warm-up, steps",
+    "decay_steps": "decay, steps",
+    "num_steps": "steps",
+    "extra_data": "extra data",
+}
 
 
 @dataclass(frozen=True)
@@ -51,16 +63,37 @@ class BatchSizeChange(Shown):
 
     def sheet(self) -> Sheet:
         """Return the settings before and after the change, the reasons, and what is not known."""
-        names = [row.name.replace("_", " ") for row in self.rows]
-        quantities = [
-            Quantity("setting", "", names),
-            Quantity("old", "now", [row.old for row in self.rows]),
-            Quantity("new", "new", [row.new for row in self.rows], [(row.low, row.high) for row in self.rows]),
+        for_programs = [Quantity(name, "", [getattr(row, name) for row in self.rows]) for name in AdviceRow._fields]
+        for_readers = [
+            Quantity("", "setting", [LABELS[row.name] for row in self.rows]),
+            Quantity("", "now", ["" if row.name == "extra_data" else _shown(row, row.old) for row in self.rows]),
+            Quantity("", "new", [_shown(row, row.new) for row in self.rows]),
+            Quantity("", "range", [_range(row) for row in self.rows]),
         ]
-        reasons = [f"{name}: {row.reason}" for name, row in zip(names, self.rows, strict=True)]
-        title = f"{self.optimizer}: batch size {number(self.current.batch_size)} → {number(self.new_batch_size)}"
-        table = Table(quantities, "rows", interval="range")
-        return Sheet(title, [table], [*filter(None, [self.headline]), *reasons, *self.unknown])
+        reasons = [f"{LABELS[row.name]}: {row.reason} [{row.source}]" for row in self.rows]
+        legend = "\n".join([*reasons, "T…: THEORY.md; finding: FINDINGS.md"])
+        table = Table([*for_programs, *for_readers], "rows", legend=legend, hidden=AdviceRow._fields)
+        sizes = {"batch_size": self.current.batch_size, "new_batch_size": self.new_batch_size}
+        return Sheet(
+            f"{self.optimizer}: batch size {number(self.current.batch_size)} → {number(self.new_batch_size)}",
+            [table],
+            [f"not known: {each}" for each in self.unknown],
+            {"optimizer": self.optimizer, **sizes, "headline": self.headline, "unknown": self.unknown},
+            answer=self.headline,
+        )
+
+
+def _shown(row: AdviceRow, value: float | None) -> str:
+    """Return a value of a row as readers see it: a share of the data in percent, and steps without decimals."""
+    if value is None or math.isnan(value):
+        return ABSENT
+    if row.name == "extra_data":
+        return f"{value:+.1%}"
+    return f"{value:,.0f}" if row.name.endswith("steps") else number(value)
+
+
+def _range(row: AdviceRow) -> str:
+    return ABSENT if math.isnan(row.low) else f"{_shown(row, row.low)} … {_shown(row, row.high)}"
 
 
 def change_batch_size(
@@ -136,12 +169,12 @@ def _unknown(current: TrainingSetup, new: float, optimizer: str, known: Evidence
     """Return sentences on what the advice assumes without evidence."""
     family = FAMILIES[optimizer]
     found = [
-        "that the current learning rate is the best one for its batch size: the advice moves it, and keeps its error"
+        "whether the current learning rate is the best one for its batch size: the advice scales it, with its error"
     ]
     if known.remark:
         found.append(known.remark)
     if family == "sgd" and current.beta2 is not None:
-        found.append("what β₂ is: SGD has none")
+        found.append("the role of β₂: SGD has none")
     if known.critical is None:
         found.append(
             "B*: measure it (fit, fit-grid or fit-curves) and give it, critical_batch_size= (--critical-batch-size); "
@@ -155,7 +188,7 @@ def _unknown(current: TrainingSetup, new: float, optimizer: str, known: Evidence
             "which need 57% more data at B = 1 and 13% at 4"
         )
     if family != "sgd" and known.exponent is None:
-        found.append("whether your task follows theory's √B: three learning rates at the new batch size tell")
+        found.append("whether your task follows theory's √B: try three learning rates at the new batch size")
     return found
 
 

@@ -37,7 +37,7 @@ def extra_data_row(current: TrainingSetup, new: float, optimizer: str, known: Ev
     else:
         limit = new / old - 1  # where B* is small: the steps stay, and the data grow with the batch size
         found = Estimate(0.0, min(0.0, limit), max(0.0, limit))
-        reason = "none while both batch sizes are far below B*, which is not known; far beyond it the steps stay"
+        reason = "none while both batch sizes are far below B*, which is not known; far beyond B* steps stay the same"
         source = "definition of B*; T13"
     if is_sign_without_memory(current, optimizer):
         waste = noise_factor(new) / noise_factor(old)

@@ -42,21 +42,24 @@ def learning_rate_row(current: TrainingSetup, new: float, family: str, known: Ev
     elif known.critical is not None:
         factor = _around(family, current.batch_size, new, known.critical)
         reason = (
-            f"γ* over six problems in theory, from B = {_share(current.batch_size, known)} to {_share(new, known)} B* "
-            "as counted there, from vanishing batches"
+            f"the optimal learning rates of six theoretical problems at {_share(current.batch_size, known)} B* and "
+            f"{_share(new, known)} B*, where B* counts from vanishing batches"
         )
         source = f"{known.source}; best rates of theory, {LAWS[family]}"
     else:
         value = ratio ** SLOPES[family]
         low, high = factor_range(family, current.batch_size, new)
         factor = Estimate(value, min(value, low), max(value, high))
-        reason = f"γ* ∝ {LAWS[family].split(' ')[0]} while noise dominates; the range is that of theory for any B*"
+        reason = f"γ* ∝ {LAWS[family].split(' ')[0]} while noise dominates; the range holds for any B* in theory"
         source = LAWS[family].split(" ", 1)[1].strip("()")
     if family == "sgd" and ratio > 1 and (known.critical is None or new > known.critical.least):
         reason += "; beyond B* this γ may diverge"
     if known.exponent is None and family != "sgd":
         factor = _with_language_models(factor, ratio)
-        reason += ", widened to language models' B^−0.07 … B^0.73, beyond and below their best batch size"
+        reason += (
+            "; the range includes the exponents of public language-model runs, B^0.73 below their best batch size and "
+            "B^−0.07 beyond it"
+        )
         source += "; finding: step-law's grid"
     return AdviceRow("learning_rate", current.learning_rate, *factor.times(current.learning_rate), reason, source)
 

@@ -16,8 +16,8 @@ def warmup_row(current: TrainingSetup, new: float, momentum: AdviceRow | None) -
     memory = 1 / (1 - momentum.new) if momentum else 1.0
     counts = _whole(steps, min(steps, memory), max(steps, current.warmup_steps))
     reason = (
-        f"samples kept; regression needs no more than some {memory:.2g} steps (memory of the momentum): what networks "
-        "need of it is stability, which no B* tells"
+        f"the samples of the warm-up are kept; in theory about {memory:.2g} steps, the memory of the momentum, are "
+        "enough, but networks need a warm-up for stability, which is not modelled here"
     )
     source = "arXiv 1706.02677; finding: schedules"
     return AdviceRow("warmup_steps", current.warmup_steps, *counts, reason, source)
@@ -27,7 +27,7 @@ def decay_row(current: TrainingSetup, new: float, data: AdviceRow) -> AdviceRow 
     """Steps of decay, a share of the run as before."""
     if current.decay_steps is None:
         return None
-    reason = "the same share of the run: it averages out noise of the last samples, whatever the batch size"
+    reason = "the same share of the run: a decay averages out the noise of the last samples, whatever the batch size"
     return AdviceRow(
         "decay_steps", *_stretched(current.decay_steps, current, new, data), reason, "T28; finding: schedules"
     )
@@ -42,7 +42,7 @@ def num_steps_row(current: TrainingSetup, new: float, data: AdviceRow) -> Advice
             f"new_batch_size must be at most num_steps × batch_size = {current.num_steps * current.batch_size:g}, all "
             f"samples of the run in one step, got {new:g}"
         )
-    reason = "for the same loss: the same data, and what B* says is needed beyond"
+    reason = "for the same loss: the same data, and the extra data below"
     return AdviceRow("num_steps", *_stretched(current.num_steps, current, new, data), reason, data.source)
 
 

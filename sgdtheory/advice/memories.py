@@ -14,7 +14,7 @@ from sgdtheory.advice.setup import TrainingSetup
 
 SHORTEST = 0.8  # β₂: see above
 # python -m benchmarks.advice --optimizer adam: both β by half-lives, or both kept, γ tuned anew
-OPEN = "on random power laws up to B* both β kept did as well (0.1% of the risk in the median, 9% and 5% at worst)"
+OPEN = "on random power laws up to B* keeping both β did as well (0.1% of the risk in the median, 9% and 5% at worst)"
 
 
 def momentum_row(current: TrainingSetup, new: float, family: str) -> AdviceRow | None:
@@ -25,11 +25,11 @@ def momentum_row(current: TrainingSetup, new: float, family: str) -> AdviceRow |
     low, high = sorted((scaled, current.beta1))
     if family == "sgd":
         reason = (
-            "kept: while noise dominates only γ/(1 − β) counts, and momentum is what large batches need: the best "
-            "has 4 to 29 times the B* of SGD"
+            "β is kept: while noise dominates only γ/(1 − β) counts, and large batches gain from momentum: the best "
+            "one has 4 to 29 times the B* of SGD"
         )
         return AdviceRow("beta1", current.beta1, current.beta1, low, high, reason, "finding: momentum")
-    reason = f"half-life in samples kept; {OPEN}"
+    reason = f"the half-life in samples is kept; {OPEN}"
     return AdviceRow("beta1", current.beta1, scaled, low, high, reason, "T38, T39; arXiv 2205.10287; benchmarks.advice")
 
 
@@ -41,8 +41,8 @@ def second_moment_row(current: TrainingSetup, new: float, family: str) -> Advice
     low, high = sorted((scaled, current.beta2))
     new_beta = max(scaled, min(SHORTEST, current.beta2))
     reason = (
-        f"half-life in samples kept, not below {SHORTEST}: a memory of fewer than five steps would make Adam a sign "
-        f"method, which wastes data; {OPEN}"
+        f"the half-life in samples is kept, but β₂ not below {SHORTEST}: a memory of fewer than five steps would "
+        f"make Adam a sign method, which wastes data; {OPEN}"
     )
     source = "T38; finding: small_batches; arXiv 2507.07101; benchmarks.advice"
     return AdviceRow("beta2", current.beta2, new_beta, low, high, reason, source)
@@ -54,5 +54,5 @@ def weight_decay_row(current: TrainingSetup, new: float, rate: AdviceRow) -> Adv
         return None
     factors = Estimate(rate.new, rate.low, rate.high).times(1 / current.learning_rate).power(-1)
     found = factors.times(current.weight_decay * new / current.batch_size)
-    reason = "time-scale 1/(γλ) of AdamW's average kept in samples: γλ ∝ B; the range is that of γ"
+    reason = "the time-scale 1/(γλ) of AdamW's average is kept in samples, γλ ∝ B; the range is that of γ"
     return AdviceRow("weight_decay", current.weight_decay, *found, reason, "arXiv 2405.13698, 2505.13738")

@@ -2,19 +2,17 @@
 
 import csv
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import tyro
-from rich.markup import escape
-from rich.table import Table
 
-from sgdtheory.advice import AdviceRow, BatchSizeChange, change_batch_size
+from sgdtheory.advice import change_batch_size
 from sgdtheory.cli.log_flags import remarks_of_logs
 from sgdtheory.cli.log_optimizer import names_in, optimizer_named, taken_optimizer
-from sgdtheory.cli.output import print_json, print_note, print_tables, print_text
+from sgdtheory.cli.output import print_sheet
 from sgdtheory.fits import LossGrid, fit_loss_grid, read_loss_grid
 from sgdtheory.logs import TrainingLog, loss_grid, read_logs
 
@@ -30,16 +28,6 @@ SETTINGS = {  # flag → setting
     "num_steps": "num_steps",
     "critical_batch_size": "critical_batch_size",
     "reference": "reference",
-}
-WORDS = {
-    "learning_rate": "learning rate",
-    "beta1": "β₁",
-    "beta2": "β₂",
-    "weight_decay": "weight decay",
-    "warmup_steps": "warm-up, steps",
-    "decay_steps": "decay, steps",
-    "num_steps": "steps",
-    "extra_data": "extra data",
 }
 GRID = "batch_size", "samples", "learning_rate", "loss"
 
@@ -104,39 +92,27 @@ class AdviseCommand:
         change = change_batch_size(
             current, new_batch_size=self.new_batch_size, optimizer=taken.optimizer, fit=grid, level=self.level
         )
-        for note in filter(None, (said, taken.doubt)):
-            print_note(note)
-        if self.json:
-            print_json(_json(change))
-            return
-        if change.headline:
-            print_text(change.headline)
-        print_tables(_table(change))
-        print_text("\n".join(f"{WORDS[row.name]}: {row.reason} [{row.source}]" for row in change.rows))
-        print_text("T…: THEORY.md; finding: FINDINGS.md")
-        for unknown in change.unknown:
-            print_note(f"not known: {unknown}")
+        sheet = change.sheet()
+        print_sheet(replace(sheet, remarks=[*said, taken.doubt, *sheet.remarks]), self.json)
 
-    def _file(self) -> tuple[LossGrid | None, dict[str, float], str, list[str]]:
-        """A grid, or the settings of a log's first run; what to say of it; the optimizers that the logs name."""
+    def _file(self) -> tuple[LossGrid | None, dict[str, float], list[str], list[str]]:
+        """A grid, or the settings of a log's first run; remarks on them; the optimizers that the logs name."""
         if self.file is None:
-            return None, {}, "", []
+            return None, {}, [], []
         if _is_grid(self.file):
             columns: dict[str, Any] = {name: name for name in GRID}
-            return fit_loss_grid(read_loss_grid(self.file, **columns), level=self.level), {}, "", []
+            return fit_loss_grid(read_loss_grid(self.file, **columns), level=self.level), {}, [], []
         logs = read_logs(self.file)
-        remarks = "; ".join(remarks_of_logs(logs))
+        remarks = remarks_of_logs(logs)
         runs = [settings_of(log) for log in logs]
         names = names_in(log.settings for log in logs)
         if len({run["batch_size"] for run in runs if "batch_size" in run}) > 1:
-            said = f"{len(runs)} runs at several batch sizes are taken as a grid, and the settings now from flags"
-            said = "; ".join(filter(None, [said, remarks]))
-            return fit_loss_grid(loss_grid(logs), level=self.level), {}, said, names
-        name = logs[0].name or self.file.name
-        said = ", ".join(f"{WORDS.get(each, 'batch size')} {value:g}" for each, value in runs[0].items())
-        said = ", ".join(filter(None, [f"optimizer {names[0]}" if len(names) == 1 else "", said]))
-        said = f"from the log of {name}: {said or 'no settings'}"
-        return None, runs[0], "; ".join(filter(None, [said, remarks])), names
+            said = f"the ends of {len(runs)} runs at several batch sizes are used as a grid, and the settings of flags"
+            return fit_loss_grid(loss_grid(logs), level=self.level), {}, [said, *remarks], names
+        found = [f"optimizer {names[0]}"] if len(names) == 1 else []
+        found += [f"{each.replace('_', ' ')} {value:g}" for each, value in runs[0].items()]
+        said = f"from the log of {logs[0].name or self.file.name}: {', '.join(found) or 'no settings'}"
+        return None, runs[0], [said, *remarks], names
 
 
 def _is_grid(path: Path) -> bool:
@@ -160,32 +136,3 @@ def settings_of(log: TrainingLog) -> dict[str, float]:
     if rates.size:
         found["learning_rate"] = float(rates.max())
     return found
-
-
-def _table(change: BatchSizeChange) -> Table:
-    """Numbers first; the reasons stand below."""
-    title = f"{change.optimizer}: batch size {change.current.batch_size:g} → {change.new_batch_size:g}"
-    table = Table(title=escape(title))
-    table.add_column("setting")
-    for name in ("now", "new", "range"):
-        table.add_column(name, justify="right")
-    for row in change.rows:
-        table.add_row(WORDS[row.name], *_cells(row))
-    return table
-
-
-def _cells(row: AdviceRow) -> tuple[str, str, str]:
-    form = "+.1%" if row.name == "extra_data" else ",.0f" if row.name.endswith("steps") else ".4g"
-    ends = "—" if np.isnan(row.low) else f"{row.low:{form}} … {row.high:{form}}"
-    return "" if row.name == "extra_data" else f"{row.old:{form}}", f"{row.new:{form}}", ends
-
-
-def _json(change: BatchSizeChange) -> dict[str, Any]:
-    return {
-        "optimizer": change.optimizer,
-        "batch_size": change.current.batch_size,
-        "new_batch_size": change.new_batch_size,
-        "headline": change.headline,
-        "rows": [row._asdict() for row in change.rows],
-        "unknown": list(change.unknown),
-    }

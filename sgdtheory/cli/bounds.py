@@ -28,8 +28,6 @@ def bounds(regression: ProblemFlags, settings: SettingsFlags) -> Sheet:
     with np.errstate(all="ignore"):
         ratio = risk / bounded
     applies = [bool(value.applies) for value in values]
-    broken = np.empty(len(values), dtype=object)  # lists of different lengths
-    broken[:] = [list(value.reasons) for value in values]
     stated = [
         f"{SIGNS[bound.side]} {value.total:.4g}" if value.applies else f"needs {value.reasons[0]}"
         for bound, value in zip(found, values, strict=True)
@@ -39,14 +37,14 @@ def bounds(regression: ProblemFlags, settings: SettingsFlags) -> Sheet:
         Quantity("iterate", "of the", [_iterate(bound) for bound in found]),
         Quantity("risk", "exact risk", risk),
         Quantity("bound", "bound", bounded),
-        Quantity("statement", "bound on it", stated),
+        Quantity("", "bound on it", stated),
         Quantity("ratio", "ratio", ratio),
-        Quantity("tightness", "exact/bound", np.where(applies, ratio, np.nan)),
+        Quantity("", "exact/bound", np.where(applies, ratio, np.nan)),
         Quantity("standing", "constants", [bound.standing for bound in found]),
         Quantity("side", "side", [bound.side for bound in found]),
         Quantity("source", "source", [bound.source for bound in found]),
         Quantity("applies", "applies", applies),
-        Quantity("broken", "broken", broken),
+        Quantity("broken", "broken", [list(value.reasons) for value in values]),
     ]
     hidden = "bound", "ratio", "side", "source", "applies", "broken"
     return Sheet(regression.title, [Table(quantities, "bounds", hidden=hidden)], settings=settings.values)

@@ -119,13 +119,13 @@ def _noise_scales(
 def _exponents(samples: np.ndarray, predicted: dict[str, Any], slopes: dict[str, np.ndarray]) -> Table:
     """Return the table of exponents in D."""
     columns = [
-        Quantity("quantity", "", list(GROWING.values())),
-        Quantity("predicted", "Corollary 8", list(predicted.values())),
+        Quantity("", "", list(GROWING.values())),
+        Quantity("", "Corollary 8", list(predicted.values())),
     ]
     for place, (low, high) in enumerate(zip(samples, samples[1:], strict=False)):
-        columns.append(Quantity(f"slope_{place}", f"{low:g} … {high:g}", [each[place] for each in slopes.values()]))
+        columns.append(Quantity("", f"{low:g} … {high:g}", [each[place] for each in slopes.values()]))
     title = "exponents in D: Corollary 8's for D → ∞, and from each D to the next"
-    return Table(columns, title=title, in_json=False)
+    return Table(columns, title=title)
 
 
 def _slopes(samples: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -36,7 +36,7 @@ def extend_sweep(
     configs = _missing(table.where(**conditions(where)), target_loss, by)
     if not configs:
         why = "every batch size is tuned, or more of the same would not help"
-        return Answer(Sheet(f"nothing to add to {store}: {why}", []))
+        return Answer(Sheet("", [], answer=f"nothing to add to {store}: {why}"))
     return answer(sweeping.sweep(configs, store), store, csv)
 
 

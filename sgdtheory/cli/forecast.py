@@ -10,23 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 import tyro
 
+from sgdtheory._common.sheets import Sheet
 from sgdtheory.algorithms import Shape, algorithm_settings, make_algorithm
 from sgdtheory.cli.following import versions, whole_lines
-from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, left_out_notes, log_notes
-from sgdtheory.cli.output import (
-    print_json,
-    print_json_line,
-    print_note,
-    print_text,
-    require_figure_suffix,
-    write_figure,
-)
+from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags
+from sgdtheory.cli.output import print_json_line, print_note, print_sheet, require_figure_suffix, write_figure
+from sgdtheory.cli.progress import phases
 
 if TYPE_CHECKING:
     from sgdtheory.curves import Forecast, LossCurve
 
 SECONDS = 2.0  # between looks at a log that grows
-NOT_NEEDED = "batch size not known"  # the loss of a run whose batch size stays does not ask for it
 RECENT = 10  # rows that say how far apart they are
 SHAPES = "constant", "cosine", "linear", "wsd"  # whose names stand in what logs call their schedules
 
@@ -75,15 +69,26 @@ class ForecastCommand(LogFlags):
         elif self.follow:
             self._follow()
         else:
-            curves, settings = self._read()
-            found = self._forecast(curves, settings)
-            notes = [*self.taken_optimizer([settings]).notes, *log_notes(curves), *left_out_notes(curves)]
-            self._print(found, [note for note in notes if NOT_NEEDED not in note])
+            with phases("forecasting the run"):
+                curves, settings = self._read()
+                found = self._forecast(curves, settings)
+            if self.plot:
+                write_figure(found.plot(), self.plot)
+            print_sheet(self._sheet(found, curves, settings), self.json)
+
+    def _sheet(self, found: "Forecast", curves: "list[LossCurve]", settings: dict[str, Any]) -> Sheet:
+        """That of the forecast, with remarks on the optimizer and on the other curves."""
+        from sgdtheory.curves import curve_remarks
+
+        sheet = found.sheet()
+        others = [*self.taken_optimizer([settings]).notes, *curve_remarks(curves[:-1])]
+        return dataclasses.replace(sheet, remarks=[*sheet.remarks, *others])
 
     def _follow(self) -> None:
         """A line for each version of the log; what cannot be forecast yet is a note, once."""
-        said = ""
-        notes: list[str] = []
+        if not self.log.exists():
+            print_note(f"waiting for {self.log}, which does not exist yet (Ctrl-C ends)")
+        printed: set[str] = set()
         shown = None  # step of the last line
         for _ in versions(self.log, lambda: time.sleep(SECONDS)):
             try:
@@ -92,19 +97,19 @@ class ForecastCommand(LogFlags):
                     run = curves[-1]
                     print_note(f"the run has ended at step {run.step[-1]:,.0f}, loss {run.loss[-1]:.4g}")
                     return
-                taken = self.taken_optimizer([settings]).notes
                 found = self._forecast(curves, settings)
             except (ValueError, OSError) as error:
-                if str(error) != said:
-                    print_note(f"waiting: {error}")
-                said = str(error)
-                continue
-            for note in taken if taken != notes else ():
-                print_note(note)
-            notes = taken
-            if found.step != shown:
-                self._print_line(found)
-            shown = found.step
+                notes = [f"waiting: {error}"]
+            else:
+                sheet = self._sheet(found, curves, settings)
+                notes = sheet.notes
+                if found.step != shown:
+                    self._print_line(found, sheet)
+                shown = found.step
+            for note in notes:
+                if note not in printed:
+                    print_note(note)
+                printed.add(note)
 
     def _read_whole_lines(self) -> "tuple[list[LossCurve], dict[str, Any]]":
         """The log without a line that is being written."""
@@ -170,29 +175,11 @@ class ForecastCommand(LogFlags):
             return shape
         return dataclasses.replace(shape, warmup=warmup)  # pyright: ignore[reportCallIssue]
 
-    def _print(self, found: "Forecast", notes: list[str]) -> None:
+    def _print_line(self, found: "Forecast", sheet: Sheet) -> None:
         if self.plot:
             write_figure(found.plot(), self.plot)
         if self.json:
-            print_json(_json(found))
-        else:
-            print_text(found.line)
-            print_text(f"now {found.now:.4g} at step {found.step:,}, {found.step / found.num_steps:.0%} of the run")
-            for sentence in filter(None, (found.too_early and f"too early: {found.too_early}", found.remark)):
-                print_text(sentence)
-        for note in notes:
-            print_note(note)
-
-    def _print_line(self, found: "Forecast") -> None:
-        if self.plot:
-            write_figure(found.plot(), self.plot)
-        if self.json:
-            print_json_line(_json(found))
+            print_json_line(sheet.json())
         else:
             early = f"; too early: {found.too_early}" if found.too_early else ""
             print(f"step {found.step:,}: {found.line}{early}", flush=True)
-
-
-def _json(found: "Forecast") -> dict[str, Any]:
-    names = "num_steps", "loss", "band", "level", "step", "now", "scatter", "too_early", "remark"
-    return {name: getattr(found, name) for name in names} | {"path": found.path._asdict()}

@@ -5,16 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.markup import escape
-from rich.table import Table
-
-from sgdtheory._common.printable import one_line
+from sgdtheory._common.sheets import shared
 from sgdtheory.cli.log_optimizer import TakenOptimizer, names_in, optimizer_of_curves, taken_optimizer
-from sgdtheory.cli.output import print_tables, print_text
+from sgdtheory.cli.output import print_sheet
 
 if TYPE_CHECKING:
     from sgdtheory.curves import LossCurve
-    from sgdtheory.logs import LogPreview, Preview, TrainingLog
+    from sgdtheory.logs import TrainingLog
 
 LOG_GROUPS: dict[str, tuple[str, ...]] = {
     "columns": ("step", "learning_rate", "loss", "batch_size", "tokens", "curve", "group"),
@@ -80,42 +77,12 @@ class LogFlags:
         """What was understood of files."""
         from sgdtheory.logs import preview
 
-        print_logs(preview(paths, **self.log_options))
-
-
-def print_logs(shown: "Preview") -> None:
-    """A table a log, with its sentences below it."""
-    for number, each in enumerate(shown.logs):
-        if number:
-            print()
-        print_tables(_table(each))
-        for note in each.notes:
-            print_text(one_line(note))
-
-
-def log_notes(curves: "Sequence[LossCurve]") -> list[str]:
-    """Return what was assumed of curves, once for all that share it: for the notes of a command."""
-    return _shared(((curve.name, sentence) for curve in curves for sentence in curve.assumed), "curves")
-
-
-def left_out_notes(curves: "Sequence[LossCurve]") -> list[str]:
-    """Return what was left out of curves, for the notes of a command whose tables have no column for it."""
-    return _shared(((curve.name, curve.remark) for curve in curves if curve.remark), "curves")
+        print_sheet(preview(paths, **self.log_options).sheet(), as_json=False)
 
 
 def remarks_of_logs(logs: "Sequence[TrainingLog]") -> list[str]:
     """Return what was not understood of logs, or left out of them, for the notes of a command."""
-    return _shared(((log.name, remark) for log in logs for remark in log.remarks), "logs")
-
-
-def _shared(sentences: "Iterable[tuple[str, str]]", plural: str) -> list[str]:
-    """Each sentence once, after the name of its one owner or the number of several."""
-    owners: dict[str, list[str]] = {}
-    for name, sentence in sentences:
-        owners.setdefault(sentence, []).append(name)
-    return [
-        f"{names[0] if len(names) == 1 else f'{len(names)} {plural}'}: {sentence}" for sentence, names in owners.items()
-    ]
+    return shared(((log.name, remark) for log in logs for remark in log.remarks), "logs")
 
 
 def number_or_text(value: str | None) -> str | float | None:
@@ -124,13 +91,3 @@ def number_or_text(value: str | None) -> str | float | None:
         return value if value is None else float(value)
     except ValueError:
         return value
-
-
-def _table(shown: "LogPreview") -> Table:
-    table = Table(title=escape(shown.title))
-    for header in ("number", "the log's name", "rows", "first", "last", "unit"):
-        table.add_column(header, justify="right" if header in ("rows", "first", "last") else "left")
-    for row in shown.rows:
-        words = row.attribute.replace("_", " ")
-        table.add_row(words, escape(row.column), f"{row.count}", f"{row.first:.6g}", f"{row.last:.6g}", row.unit)
-    return table

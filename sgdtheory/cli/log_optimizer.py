@@ -67,14 +67,20 @@ def taken_optimizer(
     kinds = {kind(name) for name in names}
     words = " and ".join(names)
     if flag is not None:
-        doubt = f"the log says optimizer {words}, --optimizer {flag} counts" if names and kinds != {flag} else ""
+        doubt = (
+            f"the log names the optimizer {words}, but --optimizer {flag} overrides it"
+            if names and kinds != {flag}
+            else ""
+        )
         return TakenOptimizer(flag, "", doubt)
     if not names:
-        doubt = f"nothing says which optimizer it is: {default} is taken; give --optimizer if it is another"
+        doubt = f"the logs name no optimizer, so {default} is assumed; give --optimizer if it is another"
         return TakenOptimizer(default, "", doubt)
     known = kinds.pop() if len(kinds) == 1 else None
     if known is None:
-        doubt = f"the log's optimizer {words} is taken as {default}; give --optimizer if it is another"
+        doubt = (
+            f"the log's optimizer {words} is not known here and treated as {default}; give --optimizer if that is wrong"
+        )
         return TakenOptimizer(default, "", doubt)
-    as_what = "" if words == known else f", taken as {known}"
-    return TakenOptimizer(known, f"from the log: optimizer {words}{as_what}", "")
+    as_what = "" if words == known else f", treated as {known}"
+    return TakenOptimizer(known, f"optimizer, from the log: {words}{as_what}", "")

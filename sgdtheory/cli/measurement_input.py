@@ -12,7 +12,8 @@ from rich.table import Table
 
 from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.files import csv_text
-from sgdtheory.cli.log_flags import number_or_text, print_logs, remarks_of_logs
+from sgdtheory.cli.log_flags import number_or_text, remarks_of_logs
+from sgdtheory.cli.output import print_sheet
 
 if TYPE_CHECKING:
     from sgdtheory.fits import StepsMeasurement
@@ -46,7 +47,7 @@ class MeasurementFlags:
         """What was understood of logs."""
         from sgdtheory.logs import preview
 
-        print_logs(preview(paths, use=self.USE, **self._log_options))
+        print_sheet(preview(paths, use=self.USE, **self._log_options).sheet(), as_json=False)
 
     def read_runs(self, paths: Sequence[Path]) -> "tuple[list[TrainingLog], dict[str, Any]]":
         """The logs among files and in folders, and the keywords of `steps_to_target` and `loss_grid`."""

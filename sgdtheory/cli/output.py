@@ -16,7 +16,7 @@ from rich.text import Text
 
 from sgdtheory._common.files import json_text
 from sgdtheory._common.printable import one_line
-from sgdtheory._common.sheets import Sheet, kept, sides
+from sgdtheory._common.sheets import Sheet, sides
 from sgdtheory._common.sheets import Table as SheetTable
 from sgdtheory.cli.tables import print_table, wrapped
 
@@ -56,20 +56,20 @@ def print_sheet(sheet: Sheet, as_json: bool) -> None:
     if as_json:
         print_json(sheet.json())
     else:
-        tables = [_rich(table) for table in sheet.tables]
-        if tables and tables[0].title is None:
-            tables[0].title = sheet.title or None
-        elif sheet.title:
-            print_text(sheet.title)
-        print_tables(*tables)
-    for remark in kept(sheet.remarks):
+        if sheet.answer:
+            print_text(sheet.answer)
+        print_tables(*map(_rich, sheet.flat()))
+        if sheet.copy:
+            print(sheet.copy)
+    for remark in sheet.notes:
         print_note(remark)
 
 
 def _rich(table: SheetTable) -> Table:
     """Return a table for the terminal; texts are at the left, numbers at the right."""
     header, rows = table.grid()
-    result = Table(title=table.title or None, caption=table.legend or None, show_header=bool(header))
+    words = [Text(each) if each else None for each in (table.title, table.legend)]  # no markup in the names of others
+    result = Table(title=words[0], caption=words[1], show_header=bool(header))
     for place, right in enumerate(sides(rows, len(header))):
         name = Text(header[place]) if header else ""
         result.add_column(name, justify="right" if right else "left")

@@ -17,11 +17,11 @@ def parametrizations() -> Sheet:
     """Print how initial weights, learning rates and Adam's ε scale with the width in every parametrization."""
     rows = [(name, role, each.role(role)) for name, each in PARAMETRIZATIONS.items() for role in ROLES]
     quantities = [
-        Quantity("parametrization", "parametrization", [name for name, _, _ in rows]),
-        Quantity("role", "role", [role for _, role, _ in rows]),
+        Quantity("", "parametrization", [name for name, _, _ in rows]),
+        Quantity("", "role", [role for _, role, _ in rows]),
     ]
     for key, heading in HEADINGS.items():
-        quantities.append(Quantity(key, heading, [getattr(exponents, key) for _, _, exponents in rows]))
+        quantities.append(Quantity("", heading, [getattr(exponents, key) for _, _, exponents in rows]))
     scales = ", ".join(f"{name} d_head^{each.attention:g}" for name, each in PARAMETRIZATIONS.items())
     legend = (
         "sign: at Adam's rate; muon: orthogonalized steps of hidden weights, Adam's of the others\n"
@@ -32,4 +32,4 @@ def parametrizations() -> Sheet:
         for name, each in PARAMETRIZATIONS.items()
     }
     title = "exponents of r = width / base width; all factors are 1 at the base width"
-    return Sheet(title, [Table(quantities, legend=legend, in_json=False)], settings=exponents)
+    return Sheet(title, [Table(quantities, legend=legend)], settings=exponents)

@@ -87,12 +87,12 @@ def _table(paths: dict[str, RiskPath]) -> Table:
     places = {name: np.searchsorted(path.num_steps, steps) for name, path in paths.items()}
     first = next(iter(paths))
     quantities = [
-        Quantity("num_steps", "steps", [number(each, 10) for each in steps]),
-        Quantity("num_samples", "samples", [number(each, 10) for each in paths[first].num_samples[places[first]]]),
+        Quantity("", "steps", [number(each, 10) for each in steps]),
+        Quantity("", "samples", [number(each, 10) for each in paths[first].num_samples[places[first]]]),
     ]
     for name, path in paths.items():
-        quantities.append(Quantity(name, name, np.asarray(path.average.total)[places[name]], digits=5))
-    return Table(quantities, legend="excess risk of what the run returns", in_json=False)
+        quantities.append(Quantity("", name, np.asarray(path.average.total)[places[name]], digits=5))
+    return Table(quantities, legend="excess risk of what the run returns")
 
 
 def _columns(path: RiskPath) -> dict[str, Any]:

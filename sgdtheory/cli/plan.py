@@ -10,10 +10,11 @@ import tyro
 
 from sgdtheory._common.csv_rows import csv_header
 from sgdtheory.cli.fit_curves import FitCurvesCommand, longest
-from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, left_out_notes, log_notes, number_or_text
+from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, number_or_text
 from sgdtheory.cli.output import print_json, print_note, require_figure_suffix, write_figure
 from sgdtheory.cli.plan_notation import Asked, Trainer, notation
 from sgdtheory.cli.plan_output import PlanReport
+from sgdtheory.cli.progress import phases
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.fits import (
     SMALLEST,
@@ -190,25 +191,28 @@ class PlanCommand(LogFlags):
 
     def _of_logs(self) -> tuple[RunPlan, None, list[str]]:
         """The plan of the theory that is fitted to logs, as fit-curves does it."""
+        from sgdtheory.curves import curve_remarks
+
         if self._is_scheduled:
             raise ValueError("schedule needs steps to several targets of one run: write them with fit-grid --steps-csv")
         shared = "hold_out", "max_learning_rate", "weight_decay", "optimizer", *sum(LOG_GROUPS.values(), ())
         level = 0.95 if self.level is None else self.level
         command = FitCurvesCommand(logs=self.files, level=level, **{name: getattr(self, name) for name in shared})
-        groups = command.groups()
+        groups = {model.curves[0].group: model for model in command.models()}
         model = groups[self._chosen(groups)]
-        found, _ = command.fitted(model)
         samples = longest(model.curves)[0] if self.num_samples is None else self.num_samples
         convention = self._convention(None)
-        law = found.steps_law(samples, max_learning_rate=self.max_learning_rate, overhead=convention.overhead)
+        with phases("") as show:
+            found, _ = command.fitted(model, show)
+            show("steps of the theory, and B* with its interval")
+            law = found.steps_law(samples, max_learning_rate=self.max_learning_rate, overhead=convention.overhead)
         target = f"to the least loss of D = {samples:g}"
         return (
             self._plan(law, convention),
             None,
             [
                 *model.taken.notes,
-                *log_notes(model.curves),
-                *left_out_notes(model.curves),
+                *curve_remarks(model.curves),
                 *filter(None, [found.remark, law.remark]),
                 target,
             ],

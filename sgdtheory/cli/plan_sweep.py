@@ -73,14 +73,14 @@ def _verdicts(found: Plan, scatter: Scatter, margin: float) -> Table:
     """Return the table of the scatter and of the probabilities of the sweep's verdicts."""
     assert found.verdicts is not None
     quantities = [
-        Quantity("seeds", "scatter of one seed's log steps", scatter.seeds, digits=3),
-        Quantity("rest", "scatter that more seeds do not average away", scatter.rest, digits=3),
-        Quantity("between", "scatter of log B* between widths", scatter.between, digits=3),
-        Quantity("balance", "b/a of the law a + b/B", scatter.balance, digits=3),
-        *(Quantity(name, f"verdict {name}", f"{value:.0%}") for name, value in found.verdicts._asdict().items()),
+        Quantity("", "scatter of one seed's log steps", scatter.seeds, digits=3),
+        Quantity("", "scatter that more seeds do not average away", scatter.rest, digits=3),
+        Quantity("", "scatter of log B* between widths", scatter.between, digits=3),
+        Quantity("", "b/a of the law a + b/B", scatter.balance, digits=3),
+        *(Quantity("", f"verdict {name}", f"{value:.0%}") for name, value in found.verdicts._asdict().items()),
     ]
     title = f"if B* does not move: probability of each verdict (|slope| < {margin:g}, by the law)"
-    return Table(quantities, title=title, legend=f"scatter {scatter.source}", in_json=False)
+    return Table(quantities, title=title, legend=f"scatter {scatter.source}")
 
 
 def _design(design: Design | None) -> str:

@@ -55,14 +55,13 @@ def _losses(best: OptimalSchedule, named: dict[str, NamedSchedule]) -> Table:
     """Return the table of schedules with a name, the least loss first."""
     nearest = next(name for name, each in named.items() if each.algorithm.average == LastIterate())
     quantities = [
-        Quantity("schedule", "schedule", list(named)),
-        Quantity("learning_rate", "peak γ", [each.learning_rate for each in named.values()]),
-        Quantity("risk", "excess risk", [each.risk for each in named.values()], digits=5),
-        Quantity("loss", "over the least", [1 + each.loss for each in named.values()], digits=5),
+        Quantity("", "schedule", list(named)),
+        Quantity("", "peak γ", [each.learning_rate for each in named.values()]),
+        Quantity("", "excess risk", [each.risk for each in named.values()], digits=5),
+        Quantity("", "over the least", [1 + each.loss for each in named.values()], digits=5),
     ]
     return Table(
         quantities,
         title=f"schedules with a name, peak γ tuned, B = {best.num_samples / best.num_steps:g}",
         legend=f"nearest: {nearest}, {named[nearest].loss:.1%} above the least risk of a last iterate",
-        in_json=False,
     )

@@ -56,11 +56,11 @@ def answer(table: Any, store: Path, csv: Path | None) -> Answer:
         write_atomically(csv, table.to_csv())
     outcomes = Counter(result.outcome if result else "unfinished" for result in table.results)
     names = sorted(outcomes)
-    quantities = [Quantity("outcome", "outcome", names), Quantity("number", "runs", [outcomes[name] for name in names])]
+    quantities = [Quantity("", "outcome", names), Quantity("", "runs", [outcomes[name] for name in names])]
     seconds = sum(result.seconds for result in table.finished)
     legend = f"{seconds:.0f} s of training, runs side by side counted each"
     settings = {"runs": table.columns(), "outcomes": outcomes}
-    shown = Table(quantities, legend=legend, in_json=False)
+    shown = Table(quantities, legend=legend)
     return Answer(
         Sheet(f"{len(table.configs)} runs in {store}", [shown], table.notes, settings),
         _interrupted if table.interrupted else lambda: None,

@@ -1,8 +1,9 @@
 from .curves_fit import BestSchedule as BestSchedule
-from .curves_fit import CurvesCriticalBatchSize as CurvesCriticalBatchSize
 from .curves_fit import CurvesFit as CurvesFit
+from .curves_report import CurvesReport as CurvesReport
 from .experience import PUBLIC as PUBLIC
 from .experience import Experience as Experience
+from .fit_sheet import CurvesCriticalBatchSize as CurvesCriticalBatchSize
 from .forecast import Forecast as Forecast
 from .forecast import forecast_loss as forecast_loss
 from .forecast import run_last as run_last
@@ -15,6 +16,7 @@ from .laws.multi_power import MultiPowerLaw as MultiPowerLaw
 from .laws.power_of_sum import PowerOfSum as PowerOfSum
 from .laws.theory import TheoryLaw as TheoryLaw
 from .loss_curve import LossCurve as LossCurve
+from .loss_curve import curve_remarks as curve_remarks
 from .loss_curve import example_loss_curves as example_loss_curves
 from .loss_curve import read_loss_curves as read_loss_curves
 from .panels import jumps as jumps

@@ -1,6 +1,7 @@
 """Results of a fit to loss curves: the theory's numbers, predictions, the critical batch size and schedules."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -10,12 +11,13 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1
 from sgdtheory._common.interval import Interval
-from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.sheets import Sheet
 from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import Linear, Shape
 from sgdtheory.curves.best_rates import best_rates
 from sgdtheory.curves.critical_size import CriticalSize
-from sgdtheory.curves.extremes import extremes
+from sgdtheory.curves.extremes import Tangent, extremes
+from sgdtheory.curves.fit_sheet import CurvesCriticalBatchSize, sheet_of_fit
 from sgdtheory.curves.forecast import Forecast, forecast_loss, run_last
 from sgdtheory.curves.given_rates import checked_shape, rates_of
 from sgdtheory.curves.law_fit import LossPrediction, band, confidence_set
@@ -37,26 +39,6 @@ FEWEST_STEPS = 100  # of a run whose learning rates are sought
 STABLE = 1.99  # of γλ_1; from 2 on SGD diverges
 NO_SLOPE = 1e-9  # what rounding makes of a derivative that is 0
 COARSE = 0.02  # of a coordinate, for derivatives of what is interpolated
-
-
-class CurvesCriticalBatchSize(NamedTuple):
-    """B* of fitted curves at K data sizes; arrays (K,).
-
-    Attributes:
-        num_samples: D.
-        batch_size: B*, not rounded, in the unit of the batch size of the curves, or in batches of theirs.
-        interval: (K, 2) of it, 0 and inf where the curves do not tell an end; up to inf where B* is D/8 or more.
-        loss: R_opt(D) + L0, the least loss with D samples.
-        max_learning_rate: the largest that was allowed, of SGD below the edge γλ_1 = 2.
-        remark: where B* is a lower bound: runs of fewer than eight steps are not looked at; empty if nowhere.
-    """
-
-    num_samples: np.ndarray
-    batch_size: np.ndarray
-    interval: np.ndarray
-    loss: np.ndarray
-    max_learning_rate: float
-    remark: str
 
 
 class BestSchedule(NamedTuple):
@@ -225,6 +207,7 @@ class CurvesFit(Shown):
         schedule: Shape = Linear(),  # noqa: B008 (frozen)
         max_learning_rate: float | None = None,
         overhead: float = 0.2,
+        progress: Callable[[str], None] | None = None,
     ) -> CurvesCriticalBatchSize:
         """B* of the fitted theory: the largest batch size that needs (1 + ω) D samples for the least loss of D.
 
@@ -236,6 +219,7 @@ class CurvesFit(Shown):
             schedule: shape of the learning rate.
             max_learning_rate: by default the largest of the curves: nothing is extrapolated.
             overhead: ω.
+            progress: is called, in a few words, with what is computed.
 
         Returns:
             CurvesCriticalBatchSize.
@@ -247,6 +231,8 @@ class CurvesFit(Shown):
 
         within = confidence_set(self.fitted, self.data, self.level)
         sizes = [self._critical_size(each, shape, top, extra) for each in samples.tolist()]
+        show = progress or (lambda text: None)
+        show(f"B* of {samples.size} data size{'s' * (samples.size > 1)}")
         tables = [each.table(self.fitted.coordinates) for each in sizes]
         pairs = [table.critical_batch_size(each, extra) for table, each in zip(tables, samples.tolist(), strict=True)]
         size, risk = np.array(pairs).T
@@ -257,10 +243,12 @@ class CurvesFit(Shown):
                 interval[k, 0] = self._least_batch(within, sizes[k])
             else:
                 tangent = partial(sizes[k].tangent, table=tables[k])
+                tangent = _counted(tangent, show, f"interval of B*, data size {k + 1} of {samples.size}")
                 ends = np.array(extremes(within, tangent)) - tangent(self.fitted.coordinates).value
                 interval[k] = size[k] * np.exp(ends)  # relative: a table interpolates, these ends do not
         loss = risk + self.irreducible_loss.value
-        return CurvesCriticalBatchSize(samples, size, interval, loss, top, at_least(samples[bounded]))
+        convention = extra, self.level, self.knows_batch_size
+        return CurvesCriticalBatchSize(samples, size, interval, loss, top, at_least(samples[bounded]), *convention)
 
     def _least_batch(self, within: AbstractConfidenceSet, size: CriticalSize) -> float:
         """The low end of a B* beyond the largest batch size that is looked at.
@@ -376,23 +364,20 @@ class CurvesFit(Shown):
         heading = title or f"{method} on a power law, {exponents}: off by {self.scatter:.2%} where it was fitted"
         return curves_figure(every, [self.predict_curve(each).loss for each in every], len(self.curves), heading)
 
-    def sheet(self) -> Sheet:
-        """Its numbers with their intervals."""
-        noise = "noise σ², loss" if self.knows_batch_size else "noise σ²/B, loss"
-        labels = {
-            "capacity": "capacity a",
-            "source": "source b",
-            "signal": "signal A, loss",
-            "noise": noise,
-            "step_size": "step size γλ_1",
-            "irreducible_loss": "irreducible loss L0",
-            **({} if self.growth is None else {"growth": "growth g"}),
-        }
-        found = {name: getattr(self, name) for name in labels}
-        quantities = [Quantity(name, labels[name], each.value, each.interval) for name, each in found.items()]
-        error = f"off by {self.scatter:.2%} (standard deviation of log loss)"
-        table = Table(quantities, "parameters", interval=f"{self.level:.0%}", legend=error)
-        return Sheet("the theory's numbers of these loss curves", [table], [self.remark])
+    def sheet(self, others: Sequence[LossCurve] = ()) -> Sheet:
+        """Return its numbers with their intervals, and how far off it is on each curve; others were held out of it."""
+        return sheet_of_fit(self, others)
+
+
+def _counted(tangent: Callable[..., Tangent], progress: Callable[[str], None], text: str) -> Callable[..., Tangent]:
+    """Return the function, which counts its evaluations for progress."""
+    count = itertools.count(1)
+
+    def counted(*arguments: Any) -> Tangent:
+        progress(f"{text}, evaluation {next(count)}")
+        return tangent(*arguments)
+
+    return counted
 
 
 def _dense(last: float) -> np.ndarray:

@@ -1,7 +1,7 @@
 """`forecast_loss`: where a run under way will end, with a band, from its first rows and what other runs say."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -9,22 +9,26 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from sgdtheory._common.arguments import checked_name, positive_number, real_array, share_between_0_and_1, whole_number
+from sgdtheory._common.sheets import Sheet
+from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import Constant, Shape
 from sgdtheory.curves.experience import PUBLIC, Experience, Prior, prior_of
 from sgdtheory.curves.law_fit import POOR, LossPrediction, checked_curves
 from sgdtheory.curves.laws.theory import TheoryLaw
-from sgdtheory.curves.loss_curve import LossCurve
+from sgdtheory.curves.loss_curve import LossCurve, curve_remarks
 from sgdtheory.curves.posterior import Posterior, posterior
 from sgdtheory.curves.run_under_way import Rows, after_warmup, rows_of
 
 LATEST = 3  # cells whose mean loss is that of a run
 TENTH = 0.1  # of the fall so far: what is ahead is no more, and the run nearly done
 OTHERS_WORD = 0.5  # of the deviation before the run: above it a number is more other runs' word than this one's
+NOT_NEEDED = "batch size not known"  # The loss of a run with a constant batch size does not depend on it.
+FINALS = 0.0, 0.01, 0.05, 0.1, 0.2, 0.5  # Common last learning rates of a decay, as parts of the peak.
 OFF = 0.05  # of a learning rate: a log that differs by more follows another schedule
 
 
 @dataclass(frozen=True, eq=False)
-class Forecast:
+class Forecast(Shown):
     """Where a run under way will end.
 
     Attributes:
@@ -55,18 +59,21 @@ class Forecast:
 
     @property
     def line(self) -> str:
-        """The number first: of its band, and when."""
+        """The answer in one line: the final loss, its band, and when."""
         low, high = self.band
         return f"final loss {self.loss:.4g} ({low:.4g} … {high:.4g}) at step {self.num_steps:,}, {self.level:.0%}"
 
-    def __str__(self) -> str:
-        """All there is to say, a line each."""
+    def sheet(self) -> Sheet:
+        """Return the final loss and its band, how far the run is, and what limits the forecast."""
         lines = [
             self.line,
             f"now {self.now:.4g} at step {self.step:,}, {self.step / self.num_steps:.0%} of the run",
         ]
         lines += [f"too early: {self.too_early}"] if self.too_early else []
-        return "\n".join(lines + ([self.remark] if self.remark else []))
+        names = "num_steps", "loss", "band", "level", "step", "now", "scatter", "too_early", "remark"
+        settings = {name: getattr(self, name) for name in names} | {"path": self.path._asdict()}
+        remarks = [each for each in curve_remarks([self.run]) if NOT_NEEDED not in each]
+        return Sheet("", [], [self.remark, *remarks], settings, answer="\n".join(lines))
 
     def plot(self, *, title: str = "") -> Any:
         """The run, what is ahead and its band; a matplotlib Figure."""
@@ -163,12 +170,26 @@ def planned_rates(
         changing = run.learning_rate.size > 1 and run.learning_rate[-1] != run.learning_rate[-2]
         what = "; it is changing: give a schedule" if changing else ""
         return np.full(count, run.learning_rate[-1]), [f"the learning rate is taken to stay at its last value{what}"]
-    factors = (schedule or Constant()).factors(np.arange(count), count)
-    if learning_rate is None:
-        peak = _peak(after_warmup(run), factors)
-    else:
-        peak = positive_number("learning_rate", float(real_array("learning_rate", learning_rate)))
-    return peak * factors, _differences(run, peak * factors)
+    given = None if learning_rate is None else float(real_array("learning_rate", learning_rate))
+    rates = _rates(run, count, given, schedule or Constant())
+    differences = _differences(run, rates)
+    return rates, [f"{each}; {_remedy(run, count, given, schedule)}" for each in differences]
+
+
+def _rates(run: LossCurve, count: int, peak: float | None, schedule: Shape) -> np.ndarray:
+    """(n,) learning rates of a schedule, whose peak is that of the log unless it is given."""
+    factors = schedule.factors(np.arange(count), count)
+    top = _peak(after_warmup(run), factors) if peak is None else positive_number("learning_rate", peak)
+    return top * factors
+
+
+def _remedy(run: LossCurve, count: int, peak: float | None, schedule: Shape | None) -> str:
+    """What to do about a schedule that the log does not follow: another last learning rate, if that explains it."""
+    for final in FINALS if hasattr(schedule, "final") else ():
+        other: Any = replace(schedule, final=final)  # pyright: ignore[reportArgumentType]
+        if not _differences(run, _rates(run, count, peak, other)):
+            return f"final={final:g} in the schedule would agree"
+    return "give the schedule that the run follows"
 
 
 def _peak(run: LossCurve, factors: np.ndarray) -> float:
@@ -247,7 +268,7 @@ def _remarks(rows: Rows, found: Posterior, prior: Prior) -> list[str]:
     if found.scatter > POOR:
         remarks.append(f"the theory does not fit: rows are off by {found.scatter:.2g} of their loss")
     if not found.used.all():
-        remarks.append(f"{(~found.used).sum()} of {found.used.size} groups of rows are spikes, and were not fitted")
+        remarks.append(f"{(~found.used).sum()} of {found.used.size} groups of rows are spikes, which were not fitted")
     place = rows.law.names.index("floor")
     before = np.sqrt(np.linalg.inv(prior.matrix.T @ prior.matrix)[place, place])
     if np.sqrt(found.covariance[place, place]) > OTHERS_WORD * before:

@@ -118,10 +118,10 @@ def fit_law(
     share = share_between_0_and_1("level", level)
     found, data = fit_to(curves, law, progress)
     numbers, unknown = intervals(found, data, share)
-    nothing = "the law leaves as much of these losses as they scatter about it: its numbers are not known"
+    nothing = "the residuals of the law are as large as the changes of these losses: its numbers are not known"
     remarks = general_remarks(found) if found.told.any() else [nothing]
     if unknown and found.told.any():
-        remarks.append(f"not identified by these curves: {', '.join(unknown)}")
+        remarks.append(f"the curves do not determine {', '.join(unknown)}")
     return LawFit(law, numbers, found.scale, "; ".join(remarks), curves, share, found, data)
 
 
@@ -189,13 +189,13 @@ def told(found: RobustFit, log_loss: np.ndarray) -> str:
         return ""
     if spread(log_loss) > GROSS * found.scale and found.freedom < found.coordinates.size:
         return (
-            "these curves tell too little: the loss falls, but what the law leaves of it drifts so slowly that the "
+            "these curves determine too little: the loss falls, but the residuals of the law drift so slowly that the "
             "rows count as fewer than the law's numbers; numbers, predictions and B* are not known; give a longer run, "
-            "or runs of other schedules with it"
+            "or runs with other schedules beside it"
         )
     return (
-        "these curves tell nothing: their losses change no more than they scatter, and numbers, predictions and "
-        "B* are not known; give curves along which the loss falls"
+        "these curves determine nothing: their losses change no more than they scatter, and numbers, predictions "
+        "and B* are not known; give curves along which the loss falls"
     )
 
 
@@ -208,7 +208,7 @@ def general_remarks(found: RobustFit, law: str = "law") -> list[str]:
             "look at the plot, and leave out what is not SGD on one model and one kind of data"
         )
     if not found.used.all():
-        remarks.append(f"{(~found.used).sum()} of {found.used.size} rows are spikes, and were not fitted")
+        remarks.append(f"{(~found.used).sum()} of {found.used.size} rows are spikes, which were not fitted")
     return remarks
 
 

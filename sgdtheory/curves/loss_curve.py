@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_name, real_array, single_number
 from sgdtheory._common.csv_rows import csv_rows
+from sgdtheory._common.sheets import shared
 
 FEWEST_ROWS = 5
 EXAMPLE = Path(str(resources.files("sgdtheory.curves") / "data"))
@@ -142,6 +143,11 @@ def _finite_part(steps: np.ndarray, losses: np.ndarray) -> tuple[int, str]:
     first = bad[0]
     value = "not finite" if np.isinf(losses[first]) else f"{losses[first]:g}"  # inf is a log's nan too
     return int(first), f"cut at step {steps[first]:g}, where the loss is {value}"
+
+
+def curve_remarks(curves: Sequence[LossCurve]) -> list[str]:
+    """Return what was assumed of curves and left out of them, once for all curves that share it."""
+    return shared(((curve.name, each) for curve in curves for each in (*curve.assumed, curve.remark)), "curves")
 
 
 def read_loss_curves(

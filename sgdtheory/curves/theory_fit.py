@@ -104,11 +104,15 @@ def _remark(curves: tuple[LossCurve, ...], unknown: tuple[str, ...], found: Robu
     remarks = general_remarks(found, "theory")
     sizes = {float(size) for curve in curves if curve.batch_size is not None for size in np.unique(curve.batch_size)}
     if curves[0].batch_size is None:
-        remarks.append("batch sizes are not known: noise is σ²/B, and batch sizes count in batches of these runs")
+        remarks.append(
+            "batch sizes are not known: the noise is that of a batch, σ²/B, and B* counts in batches of these runs"
+        )
     elif len(sizes) == 1:
-        remarks.append("one batch size: that noise falls like 1/B is the theory's word, not measured")
+        remarks.append("all runs used one batch size, so the 1/B scaling of the noise is assumed, not tested")
     if all(np.ptp(curve.learning_rate) == 0 for curve in curves):
-        remarks.append("learning rates are constant: noise and slow learning are told apart by their course alone")
+        remarks.append("learning rates are constant: only the shape of the curves separates noise from slow learning")
     if unknown:
-        remarks.append(f"not identified by these curves: {', '.join(unknown)}; predictions take what is, their product")
+        remarks.append(
+            f"the curves do not determine {', '.join(unknown)}; predictions need only combinations that are determined"
+        )
     return "; ".join(remarks)

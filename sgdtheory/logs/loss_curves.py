@@ -256,11 +256,15 @@ def ask_for_batch_size(log: TrainingLog) -> str:
     """What is missing of it, and how to give it."""
     known = {key: log.settings[key] for key in ("micro_batch", "accumulation", "world_size") if key in log.settings}
     if known:
-        words = {"micro_batch": "micro batch", "accumulation": "accumulated batches", "world_size": "processes"}
-        has = ", ".join(f"{words[key]} {value:g}" for key, value in known.items())
+        words = {
+            "micro_batch": "micro batch",
+            "accumulation": "number of accumulated batches",
+            "world_size": "number of processes",
+        }
+        has = " and ".join(f"{words[key]} ({value:g})" for key, value in known.items())
         lacks = " and ".join(words[key] for key in words if key not in known)
-        part = f"batch size not known: the log has {has}, not {lacks}"
-        return f"{part}; give it, of all devices, batch_size= (--batch-size)"
+        part = f"batch size not known: the log has the {has}, but not the {lacks}"
+        return f"{part}; give the total over all devices, batch_size= (--batch-size)"
     if log.has("batch_tokens"):
         return (
             "batch size not known: the log has it in tokens; give sequence_length= (--sequence-length) or batch_size="

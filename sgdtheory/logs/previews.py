@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from sgdtheory._common.printable import one_line
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.loss_curves import loss_curve, losses_of
 from sgdtheory.logs.reading import read_logs
@@ -40,7 +42,7 @@ class Understood(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class LogPreview:
+class LogPreview(Shown):
     """What was understood of one log.
 
     Attributes:
@@ -72,26 +74,35 @@ class LogPreview:
             found.append("not used: " + _some(self.log.unused))
         return [*found, *self.sentences]
 
-    def __str__(self) -> str:
-        """A few lines of text."""
-        lines = [self.title]
-        for row in self.rows:
-            ends = f"{row.first:.6g} … {row.last:.6g}"
-            lines.append(f"  {row.attribute:16} {row.column:24} {row.count:8} rows  {ends:24} {row.unit}".rstrip())
-        return "\n".join(map(one_line, [*lines, *(f"  {note}" for note in self.notes)]))
+    def sheet(self) -> Sheet:
+        """Return a row for each number that the log holds, and the sentences below them."""
+        columns = list(zip(*self.rows, strict=True))
+        words = [name.replace("_", " ") for name in columns[0]]
+        quantities = [
+            Quantity("number", "number", words),
+            Quantity("column", "the log's name", list(columns[1])),
+            Quantity("rows", "rows", list(columns[2])),
+            Quantity("first", "first", list(columns[3]), digits=6),
+            Quantity("last", "last", list(columns[4]), digits=6),
+            Quantity("unit", "unit", list(columns[5])),
+        ]
+        legend = "\n".join(map(one_line, self.notes))
+        return Sheet(self.title, [Table(quantities, "numbers", legend=legend)], settings={"sentences": self.notes})
 
 
 @dataclass(frozen=True, eq=False)
-class Preview:
+class Preview(Shown):
     """What was understood of each log; prints as text."""
 
     logs: tuple[LogPreview, ...]
 
-    def __str__(self) -> str:
-        """One log below the other."""
-        return "\n\n".join(map(str, self.logs))
+    def sheet(self) -> Sheet:
+        """Return the sheet of each log."""
+        return Sheet("", [], groups=[each.sheet() for each in self.logs])
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        """Return the tables: there is nothing else to see of a preview."""
+        return str(self)
 
 
 def preview(

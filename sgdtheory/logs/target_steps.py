@@ -133,9 +133,7 @@ def steps_to_target(
         else:
             remarks.append(f"{name or 'the runs'}: {len(best)} batch sizes reach loss {target:g}, {FEWEST} are needed")
     if not measurements:
-        raise ValueError(
-            f"target_loss {target:g} is not reached at {FEWEST} batch sizes or more: {_ends_of(named, which)}"
-        )
+        raise ValueError(_too_few(target, runs, named, which))
     return StepsToTarget(tuple(measurements), tuple(runs), target, tuple(remarks))
 
 
@@ -229,6 +227,20 @@ def _on_decays(name: str, runs: Sequence[RunEnd]) -> Iterator[str]:
         rates = f"{high[1]} reaches the loss at {high[0]:.0%} of its largest learning rate, {low[1]} at {low[0]:.0%}"
         advice = "give runs that all end at the target, or a grid of losses (loss_grid, fit-grid)"
         yield f"{name or 'the runs'}: {rates}: steps before a decay and at its end do not compare; {advice}"
+
+
+def _too_few(target: float, runs: Sequence[RunEnd], logs: Sequence[TrainingLog], which: str) -> str:
+    """Why too few batch sizes have steps to the target, and what to do."""
+    if not runs or not all(np.isnan(run.crossing.step) for run in runs):
+        return f"target_loss {target:g} is not reached at {FEWEST} batch sizes or more: {_ends_of(logs, which)}"
+    names = {run.name for run in runs}
+    starts = [[values[0] for values in losses_of(log, which)] for log in logs if log.name in names]
+    kind, instead = ("evaluation", "use --loss train, or ") if which == "eval" else ("row", "")
+    latest, lowest = (pick(values) for pick, values in zip((max, min), zip(*starts, strict=True), strict=True))
+    return (
+        f"target_loss {target:g}: all {len(runs)} runs are already below it at their first {kind} (step "
+        f"{latest:g} or before); {instead}give a target below {lowest:.4g}"
+    )
 
 
 def _ends_of(logs: Sequence[TrainingLog], which: str) -> str:

@@ -168,7 +168,7 @@ class CoordinateCheck(Shown):
     def sheet(self) -> Sheet:
         """Return the verdict and, for each layer, the slopes of log activation on log width, with what fails."""
         failed = self.failures()
-        quantities = [Quantity("layer", "layer", list(self.layers))]
+        quantities = [Quantity("", "layer", list(self.layers))]
         slopes = {}
         for name in QUANTITIES:
             found, low, high = self.slopes(name)
@@ -178,27 +178,22 @@ class CoordinateCheck(Shown):
             }
             idle = np.array([(name, layer) in self.without_effect for layer in self.layers])
             ends = np.where(idle[:, None], np.nan, np.stack([low, high], 1))
-            quantities.append(Quantity(name, name, np.where(idle, np.nan, found), ends, digits=2))
-        quantities.append(Quantity("fails", "fails", [self._fails(failed, layer) for layer in self.layers]))
+            quantities.append(Quantity("", name, np.where(idle, np.nan, found), ends, digits=2))
+        quantities.append(Quantity("", "fails", [self._fails(failed, layer) for layer in self.layers]))
         kinds = ", ".join(self.config.value(name) for name in ("parametrization", "model", "optimizer"))
         widths = ", ".join(f"{width}" for width in self.widths)
         legend = "µP: slopes of change and own are 0" + ("; —: no effect" if self.without_effect else "")
         if self.config.network.whole:
             legend += "; all of these are of the outputs; own: what the change of this tensor alone makes of them"
         verdict = "passes" if not failed else f"fails: {len(failed)} slopes are not within ±{self.tolerance:g}"
-        title = f"coordinate check {verdict} ({100 * self.level:g}% intervals over {self.size.shape[-1]} seeds)"
+        answer = f"coordinate check {verdict} ({100 * self.level:g}% intervals over {self.size.shape[-1]} seeds)"
         certain = any(each.certain for each in failed) or not failed
         remark = "" if certain else "none of them is outside for certain: take more seeds or a lower learning rate"
         settings = {"passes": not failed, "widths": self.widths, "steps": self.steps, "slopes": slopes}
         settings["failures"] = [failure._asdict() for failure in failed]
-        table = Table(
-            quantities,
-            title=f"{kinds}: slopes of log activation on log width ({widths})",
-            interval=f"{self.level:.0%}",
-            legend=legend,
-            in_json=False,
-        )
-        return Sheet(title, [table], [remark], settings)
+        title = f"{kinds}: slopes of log activation on log width ({widths})"
+        table = Table(quantities, interval=f"{self.level:.0%}", legend=legend)
+        return Sheet(title, [table], [remark], settings, answer=answer)
 
     @staticmethod
     def _fails(failed: list[Failure], layer: str) -> str:

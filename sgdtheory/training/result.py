@@ -148,10 +148,12 @@ class TrainResult(Shown):
         places = np.unique(np.linspace(0, self.steps.size - 1, SHOWN).round().astype(int)) if self.steps.size else []
         quantities = []
         for name, column in self.columns().items():
+            if "gradient" in name:
+                continue
             average = name.removeprefix("loss_")
             heading = f"loss, τ = {average}" if average[-1].isdigit() else name.replace("loss_", "loss, ")
             digits = 5 if "loss" in name else 4
-            quantities.append(Quantity(name, heading.replace("_", " "), column[places], digits=digits))
+            quantities.append(Quantity("", heading.replace("_", " "), column[places], digits=digits))
         legends = []
         if self.config.target_loss is not None:
             steps = ", ".join(f"{name} {number(each)}" for name, each in self.steps_to_target.items())
@@ -159,7 +161,6 @@ class TrainResult(Shown):
         if self.steps_per_second:
             tokens = f", {self.tokens_per_second:.4g} tokens/s" if self.config.data.kind == "tokens" else ""
             legends.append(f"{self.steps_per_second:.4g} steps/s{tokens}, {self.seconds:.1f} s in all")
-        hidden = "squared_gradient", "gradient_variance"
-        table = Table(quantities, legend="\n".join(legends), hidden=hidden, in_json=False)
+        table = Table(quantities, legend="\n".join(legends))
         settings = self.summary() | {"config": self.config.as_fields(), "curve": self.columns()}
         return Sheet(f"{run}: {ended}", [table], settings=settings)

@@ -70,12 +70,12 @@ def test_the_optimizer_is_the_one_that_the_log_names_unless_a_flag_says_another(
     assert strict_json(run(*flags, "--json"))["optimizer"] == "muon"
     assert strict_json(run(*flags, "--optimizer", "sgd", "--json"))["rows"][0]["new"] == pytest.approx(0.04)
     main([str(flag) for flag in (*flags, "--optimizer", "sgd")])
-    assert "the log says optimizer muon, --optimizer sgd counts" in capsys.readouterr().err
+    assert "the log names the optimizer muon, but --optimizer sgd overrides it" in capsys.readouterr().err
     path.write_text(path.read_text().replace("muon", "shampoo"))
     main([str(flag) for flag in flags])
     out, err = capsys.readouterr()
     assert "adam: batch size 64 → 256" in [line.strip() for line in out.splitlines()]
-    assert "the log's optimizer shampoo is taken as adam" in err
+    assert "the log's optimizer shampoo is not known here and treated as adam" in err
 
 
 @pytest.mark.parametrize(

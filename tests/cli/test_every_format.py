@@ -9,7 +9,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory import curves
 from sgdtheory._common.interval import Interval
-from sgdtheory.curves.curves_fit import CurvesCriticalBatchSize
+from sgdtheory.curves import CurvesCriticalBatchSize
 from tests.cli.text import strict_json
 from tests.logs.text_writers import PRINTINGS, Run
 from tests.logs.writers import FILES, write_tensorboard_csvs, write_wandb_charts
@@ -74,6 +74,7 @@ class MadeUp:
     remark = ""
     not_identified = ()
     level = 0.95
+    sheet = curves.CurvesFit.sheet
 
     def __init__(self, given):
         self.curves = tuple(given)

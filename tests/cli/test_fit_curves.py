@@ -2,15 +2,18 @@
 
 import json
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 import sgdtheory as st
 from sgdtheory._common.interval import Interval
-from sgdtheory.cli.fit_curves import NUMBERS, FitCurvesCommand, Report, _errors_table
-from sgdtheory.curves.curves_fit import CurvesCriticalBatchSize
+from sgdtheory.cli.fit_curves import FitCurvesCommand
+from sgdtheory.curves import CurvesCriticalBatchSize
 from tests.curves.theory_curves import SHAPES, curve
+
+NUMBERS = "capacity", "source", "signal", "noise", "step_size", "irreducible_loss", "growth"
 
 
 @pytest.fixture(scope="module")
@@ -43,40 +46,50 @@ def test_curves_in_files(run, files):
     assert planned.startswith("Batch size ")
 
 
-class Half:
-    """A fit that predicts half of every loss."""
+class MadeUp:
+    """A fit that predicts half of every loss, and leaves ends of intervals open."""
+
+    ends: ClassVar = {"capacity": (1.2, 1.5), "noise": (3.3, np.inf), "signal": (0.0, np.inf), "step_size": (0.0, 0.25)}
+    scatter, level, knows_batch_size, remark = 0.0, 0.95, True, "look at the plot"
+    not_identified = "noise", "signal", "step_size"
+    sheet = st.curves.CurvesFit.sheet
+
+    def __init__(self, *curves):
+        self.curves = curves
+        for name in NUMBERS:
+            ends = self.ends.get(name, (1.0, 2.0))
+            setattr(self, name, Interval(ends[0] + 0.1, ends))
 
     def predict_curve(self, curve):
         return SimpleNamespace(loss=curve.loss / 2)
 
 
-def test_where_a_curve_was_cut_stands_in_its_row():
+@pytest.fixture
+def report():
     steps = np.arange(10.0, 70, 10)
-    cut = st.LossCurve(steps, 0.1, [5, 4, 3.5, 3.2, np.nan, 3], name="run7")
-    flat = st.LossCurve(steps, 0.1, np.full(6, 4.0), name="flat")
-    table = _errors_table("curves fitted", Half(), [cut, flat])  # pyright: ignore[reportArgumentType]
-    rows = list(zip(*(column.cells for column in table.columns), strict=True))
-    assert rows[0][:5] == ("run7", "4", "40", "3.2000", "1.6000")
-    assert rows[0][6:] == ("50.00%", "cut at step 50, where the loss is nan")
-    assert rows[1][5:] == ("nan", "50.00%", "")
-
-
-def test_an_interval_that_is_open_at_one_end_shows_the_other():
-    """And one that is open at both shows so; the remark names them."""
-    ends = {"capacity": (1.2, 1.5), "noise": (3.3, np.inf), "signal": (0.0, np.inf), "step_size": (0.0, 0.25)}
-    numbers = {name: Interval(ends.get(name, (1.0, 2.0))[0] + 0.1, ends.get(name, (1.0, 2.0))) for name in NUMBERS}
-    nothing = {
-        "curves": (),
-        "scatter": 0.0,
-        "knows_batch_size": True,
-        "not_identified": ("noise", "signal", "step_size"),
-    }
+    cut = st.LossCurve(steps, 0.1, [5, 4, 3.5, 3.2, np.nan, 3], name="run7", group="small")
+    flat = st.LossCurve(steps, 0.1, np.full(6, 4.0), name="flat", group="small")
     critical = CurvesCriticalBatchSize(*np.array([[1e3], [8.0]]), np.array([[3.0, np.inf]]), np.array([2.0]), 0.1, "")
-    report = Report("", SimpleNamespace(**numbers, **nothing), [], critical)  # pyright: ignore[reportArgumentType]
-    first, _, last = FitCurvesCommand()._tables(report)
-    shown = dict(zip(NUMBERS, first.columns[3].cells, strict=True))
-    assert [shown[name] for name in ends] == ["1.2 … 1.5", "3.3 … ∞", "0 … ∞", "0 … 0.25"]
-    assert list(last.columns[2].cells) == ["3 … ∞"]
+    return st.curves.CurvesReport(MadeUp(cut), critical, (flat,))  # pyright: ignore[reportArgumentType]
+
+
+def test_errors_of_curves_and_where_one_was_cut(report):
+    numbers, fitted, held_out, _ = (table.grid()[1] for table in report.sheet().tables)
+    assert fitted == [["run7", "4", "40", "3.2", "1.6", *fitted[0][5:6], "50.00%"]]
+    assert held_out[0][5:] == ["—", "50.00%"]
+    assert len(numbers) == len(NUMBERS)
+    found = report.sheet().json()
+    assert found["cut"] == {"run7": "cut at step 50, where the loss is nan"}
+    assert found["notes"] == ["small: look at the plot", "small: run7: cut at step 50, where the loss is nan"]
+    assert found["held_out"][0]["largest_error"] == 0.5
+
+
+def test_an_interval_that_is_open_at_one_end_shows_the_other(report):
+    """And one that is open at both shows so; the remark names them."""
+    first, *_, last = report.sheet().tables
+    shown = dict(zip(NUMBERS, (row[2] for row in first.grid()[1]), strict=True))
+    assert [shown[name] for name in MadeUp.ends] == ["1.2 … 1.5", "3.3 … ∞", "0 … ∞", "0 … 0.25"]
+    assert last.grid() == (["D", "B*, γ ≤ 0.1", "95%", "least loss"], [["1,000", "8", "3 … ∞", "2"]])
 
 
 @pytest.mark.slow
@@ -103,6 +116,6 @@ def test_the_optimizer_is_handed_on(monkeypatch):
     seen = []
     monkeypatch.setattr("sgdtheory.curves.fit_loss_curves", lambda curves, **options: seen.append(options))
     for command in (FitCurvesCommand(), FitCurvesCommand(optimizer="adam")):
-        (curves,) = command.groups().values()
-        command.fitted(curves)
+        (model,) = command.models()
+        command.fitted(model, lambda text: None)  # noqa: ARG005
     assert [each["optimizer"] for each in seen] == ["sgd", "adam"]

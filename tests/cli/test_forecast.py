@@ -166,8 +166,10 @@ def test_following_waits_for_a_log(tmp_path, growing, capsys):
     assert json.loads(line)["step"] == expected().step
     notes = err.splitlines()
     assert all(note.startswith("sgdtheory: note: ") for note in notes)
-    assert len(notes) == len(set(notes)) == 4
-    assert "waiting: " in notes[0]
+    assert len(notes) == len(set(notes))
+    assert "soon.csv, which does not exist yet" in notes[0]
+    assert "waiting: " in notes[1]
+    assert "the run has ended" in notes[-1]
 
 
 def test_a_line_that_is_being_written_is_left_out(tmp_path):

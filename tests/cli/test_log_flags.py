@@ -5,7 +5,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.cli.fit_curves import FitCurvesCommand
-from sgdtheory.cli.log_flags import LogFlags, log_notes
+from sgdtheory.cli.log_flags import LogFlags
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_what_was_assumed_is_said_once():
         st.LossCurve(np.arange(1, 7), 0.1, np.ones(6), name=name, assumed=said)
         for name, said in (("a", ["x", "y"]), ("b", ["y"]), ("c", []))
     ]
-    assert log_notes(curves) == ["a: x", "2 curves: y"]
+    assert st.curves.curve_remarks(curves) == ["a: x", "2 curves: y"]
 
 
 def test_bad_logs_are_refused_with_a_sentence(fails, log, tmp_path):

@@ -11,7 +11,7 @@ from tests.cli.test_every_format import MadeUp, run_of
 from tests.logs.text_writers import PRINTINGS
 
 SETTINGS = {"megatron": "  optimizer {} {}\n", "maxtext": "Config param opt_type: {}{}\n"}
-NOTHING = "nothing says which optimizer it is: sgd is taken; give --optimizer if it is another"
+NOTHING = "the logs name no optimizer, so sgd is assumed; give --optimizer if it is another"
 
 
 def log_of(folder, name, optimizer):
@@ -54,8 +54,8 @@ COMMANDS = {
 @pytest.mark.parametrize(
     ("log", "name", "flag", "taken", "said"),
     [
-        ("megatron", "adam", None, "adam", "from the log: optimizer adam"),
-        ("maxtext", "adamw", "sgd", "sgd", "the log says optimizer adamw, --optimizer sgd counts"),
+        ("megatron", "adam", None, "adam", "optimizer, from the log: adam"),
+        ("maxtext", "adamw", "sgd", "sgd", "the log names the optimizer adamw, but --optimizer sgd overrides it"),
         ("maxtext", None, None, "sgd", NOTHING),
     ],
 )
@@ -72,11 +72,17 @@ def test_a_flag_then_the_log_then_sgd(asked, capsys, tmp_path, command, log, nam
 @pytest.mark.parametrize(
     ("name", "flag", "taken", "said", "doubt"),
     [
-        ("adam_pax", None, "adam", "from the log: optimizer adam_pax, taken as adam", ""),
-        ("sgd", None, "sgd", "from the log: optimizer sgd", ""),
-        ("muon", None, "adam", "from the log: optimizer muon, taken as adam", ""),
-        ("shampoo", None, "sgd", "", "the log's optimizer shampoo is taken as sgd; give --optimizer if it is another"),
-        ("shampoo", "adam", "adam", "", "the log says optimizer shampoo, --optimizer adam counts"),
+        ("adam_pax", None, "adam", "optimizer, from the log: adam_pax, treated as adam", ""),
+        ("sgd", None, "sgd", "optimizer, from the log: sgd", ""),
+        ("muon", None, "adam", "optimizer, from the log: muon, treated as adam", ""),
+        (
+            "shampoo",
+            None,
+            "sgd",
+            "",
+            "the log's optimizer shampoo is not known here and treated as sgd; give --optimizer if that is wrong",
+        ),
+        ("shampoo", "adam", "adam", "", "the log names the optimizer shampoo, but --optimizer adam overrides it"),
         ("adamw", "adam", "adam", "", ""),
         ("", "adam", "adam", "", ""),
     ],
@@ -97,7 +103,7 @@ def test_several_logs():
     settings = {"optimizer": "adamw_torch"}, {}, {"optimizer": "adamw_torch_fused"}
     taken = taken_optimizer(None, names_in(settings), "sgd", optimizer_of_curves)
     assert taken.optimizer == "adam"
-    assert taken.notes == ["from the log: optimizer adamw_torch and adamw_torch_fused, taken as adam"]
+    assert taken.notes == ["optimizer, from the log: adamw_torch and adamw_torch_fused, treated as adam"]
     mixed = taken_optimizer(None, names_in([*settings, {"optimizer": "SGD"}]), "sgd", optimizer_of_curves)
     assert mixed.optimizer == "sgd"
-    assert "SGD and adamw_torch and adamw_torch_fused is taken as sgd" in mixed.doubt
+    assert "SGD and adamw_torch and adamw_torch_fused is not known here and treated as sgd" in mixed.doubt

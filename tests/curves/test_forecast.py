@@ -149,7 +149,7 @@ def test_spikes_change_little(run, halfway):
     loss[[20, 50]] *= 1.5
     found = forecast_loss(first(run, 80, loss=loss), num_steps=STEPS, schedule=COSINE, weight_decay=0.1)
     assert found.loss == pytest.approx(halfway.loss, rel=5e-3)
-    assert re.search(r"\d+ of \d+ groups of rows are spikes, and were not fitted", found.remark)
+    assert re.search(r"\d+ of \d+ groups of rows are spikes, which were not fitted", found.remark)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", slow("sgd")])
@@ -187,7 +187,17 @@ def test_rates_of_a_schedule_have_the_peak_of_the_run():
     assert remarks == []
     rates, remarks = planned_rates(short(np.ones_like), 1000, 2.0, None)
     assert (rates == 2.0).all()
-    assert remarks == ["at step 200 the log has learning rate 1, the schedule 2: they do not agree"]
+    assert remarks == [
+        "at step 200 the log has learning rate 1, the schedule 2: they do not agree; give the "
+        "schedule that the run follows"
+    ]
+
+
+def test_the_last_rate_of_the_log_is_offered():
+    """Where the log decays to a tenth, and the schedule to 0."""
+    follows = short(lambda t: 2e-3 * st.Cosine(final=0.1).factors(t, 220))
+    _, (remark,) = planned_rates(follows, 220, None, st.Cosine())
+    assert remark.endswith("they do not agree; final=0.1 in the schedule would agree")
 
 
 def test_the_peak_is_that_after_the_warm_up():

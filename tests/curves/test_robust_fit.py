@@ -241,7 +241,7 @@ def test_a_constant_curve_tells_nothing(scatter):
     found = st.fit_loss_curves(st.LossCurve(rows, 0.1, loss))
     assert set(found.not_identified) == {"irreducible_loss", *NAMES} - {"floor"}
     assert found.capacity.interval == (1.0, np.inf)
-    assert found.remark.startswith("these curves tell nothing")
+    assert found.remark.startswith("these curves determine nothing")
     assert found.critical_batch_size(3000).interval.tolist() == [[0.0, np.inf]]
     band = found.predict(0.05, num_steps=1000)
     assert band.low[-1] < 1e-100

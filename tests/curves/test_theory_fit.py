@@ -244,7 +244,7 @@ def test_intervals_are_students_in_logs(found_at_once):
 def test_what_is_said_of_a_fit(found_at_once):
     poor = "the theory does not fit: half of the rows are off by 0.04 or more of their loss; look at the plot, and "
     poor += "leave out what is not SGD on one model and one kind of data"
-    spikes, unknown = "rows are spikes, and were not fitted", "not identified by these curves: noise; predictions take"
+    spikes, unknown = "rows are spikes, which were not fitted", "the curves do not determine noise; predictions need"
     no_sizes, one_size, constant = "batch sizes are not known", "one batch size", "learning rates are constant"
     for curves, said in (
         ([short()], [no_sizes]),
@@ -266,7 +266,10 @@ def test_what_is_said_of_a_fit_that_is_fine():
     data = observed([short(size=np.arange(1, 19))], TheoryLaw())
     every = np.ones(18, dtype=bool)
     coordinates = np.zeros(6), 1e-4 * np.eye(6)
-    nothing, little = "these curves tell nothing: their losses", "these curves tell too little: the loss falls, but"
+    nothing, little = (
+        "these curves determine nothing: their losses",
+        "these curves determine too little: the loss falls, but",
+    )
     for told, scale, freedom, said in (
         (True, 0.049, 9.0, ""),
         (True, 0.049, 1.0, ""),

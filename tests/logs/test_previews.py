@@ -17,7 +17,7 @@ def test_a_whole_log():
     assert one.gaps == ()
     text = str(shown).splitlines()
     assert text[0] == "data: Hugging Face trainer state, 6 rows"
-    assert text[2].split() == ["loss", "loss", "6", "rows", "5", "…", "3.33333", "training"]
+    assert text[3].split() == ["loss", "loss", "6", "5", "3.33333", "training"]
 
 
 def test_gaps_and_what_is_missing(tmp_path):

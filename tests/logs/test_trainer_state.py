@@ -118,8 +118,8 @@ def test_what_is_missing_is_asked_for(tmp_path):
     (curve,) = st.read_training_log(write_trainer_state(tmp_path / "trainer_state.json", RUN))
     assert curve.batch_size is None
     assert (
-        "batch size not known: the log has micro batch 8, not accumulated batches and processes; give it, of all "
-        "devices, batch_size= (--batch-size)" in curve.assumed
+        "batch size not known: the log has the micro batch (8), but not the number of accumulated batches and number "
+        "of processes; give the total over all devices, batch_size= (--batch-size)" in curve.assumed
     )
 
 
