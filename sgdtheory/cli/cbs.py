@@ -1,5 +1,6 @@
 """`sgdtheory cbs`: the critical batch size of a power law, beside Corollary 8 and other measures of a batch size."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ def cbs(
     risk_factor: float = 2.0,
     *,
     drawn: bool,
+    progress: Callable[[str], None],
 ) -> Drawn:
     """Critical batch size of power-law regression with the learning rate tuned, at one or several data sizes.
 
@@ -51,6 +53,7 @@ def cbs(
         risk_factor=risk_factor,
         algorithm=algorithm.with_risk,
         curve=drawn,
+        progress=progress,
     )
     sheet = found.sheet()
     (table,) = sheet.tables

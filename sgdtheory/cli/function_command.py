@@ -6,8 +6,8 @@
         return Drawn(found.sheet(), draw=lambda: plotting.critical_batch_size(found))
 
 A parameter whose type is a dataclass stands for the flags of its fields, which commands share; the function gets an
-instance of it. Every command has --json, and one that returns a Drawn has --plot. A parameter `drawn` is no flag: it
-is whether a figure was asked for.
+instance of it. Every command has --json, and one that returns a Drawn has --plot. Two parameters
+are no flags: `drawn`, whether a figure was asked for, and `progress`, a function that shows what is being done.
 """
 
 import dataclasses
@@ -23,9 +23,11 @@ from typing import Any
 from sgdtheory._common.sheets import Sheet
 from sgdtheory.cli.flags import field_texts, with_methods
 from sgdtheory.cli.output import print_sheet, require_figure_suffix, write_figure
+from sgdtheory.cli.progress import phases
 
 FIGURE = "Draw a figure to this .png, .pdf or .svg."
 JSON = 'Print JSON; null stands for what is absent, "inf" for what is infinite.'
+NO_FLAGS = "drawn", "progress"
 OWN = "flags"  # heading of a function's own flags that are in no group
 PASSED_ON = "defaults_from", "given"  # of shared flags that know which of them were written, for the parser
 ARGUMENT = re.compile(r"^    (\w+): ((?:.|\n     )*)", re.MULTILINE)  # an entry of Args, with its indented lines
@@ -56,7 +58,7 @@ def command_of(function: Callable[..., Any]) -> type:
     """Return the dataclass of a function's flags, whose `run` calls the function and prints what it returns."""
     hints = typing.get_type_hints(function, include_extras=True)
     returned = hints.pop("return")
-    parameters = {name: each for name, each in inspect.signature(function).parameters.items() if name != "drawn"}
+    parameters = {name: each for name, each in inspect.signature(function).parameters.items() if name not in NO_FLAGS}
     shared = {name: hints[name] for name in parameters if dataclasses.is_dataclass(hints[name])}
     description, _, arguments = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")
     texts = {name: with_methods(text) for name, text in ARGUMENT.findall(arguments)}
@@ -102,9 +104,14 @@ def _run(command: Any, function: Callable[..., Any], shared: dict[str, type], ow
         arguments[name] = kind(**{each.name: getattr(command, each.name) for each in dataclasses.fields(kind)})
         if hasattr(kind, "given"):
             object.__setattr__(arguments[name], "given", command.given)
-    if "drawn" in inspect.signature(function).parameters:
+    parameters = inspect.signature(function).parameters
+    if "drawn" in parameters:
         arguments["drawn"] = plot is not None
-    answer = function(**arguments)
+    if "progress" in parameters:
+        with phases(function.__name__.replace("_", "-")) as show:
+            answer = function(**arguments, progress=show)
+    else:
+        answer = function(**arguments)
     if answer is None:  # another process prints
         return
     answer = answer if isinstance(answer, Answer) else Answer(answer)

@@ -1,5 +1,6 @@
 """`sgdtheory schedule`: the best learning rates and batch sizes, and what schedules with a name lose."""
 
+from collections.abc import Callable
 from typing import Any
 
 from sgdtheory._common.sheets import Quantity, Sheet, Table
@@ -16,6 +17,8 @@ def schedule(
     num_samples: float,
     batch_size: float | None = None,
     num_steps: int | None = None,
+    *,
+    progress: Callable[[str], None],
 ) -> Drawn:
     """Find the schedule that leaves the last iterate of SGD, signs or Adam the least risk on power-law regression.
 
@@ -28,9 +31,11 @@ def schedule(
         batch_size: Batch size B of all steps.
         num_steps: Number of steps n, without a batch size: batch sizes B_t that add up to D are found too.
     """
+    progress("looking for the best schedule")
     best = optimal_schedule(
         regression.problem, num_samples=num_samples, batch_size=batch_size, num_steps=num_steps, method=method.made
     )
+    progress("tuning schedules with a name")
     named = named_schedules(regression.problem, best)
     used = "" if method.made == SGD() else algorithm_text(Algorithm(method.made))
     title = f"{regression.title}{used and f'; {used}'}"

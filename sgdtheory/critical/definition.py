@@ -1,5 +1,6 @@
 """The critical batch size by its definition: the exact risk with the learning rate tuned, and whole steps counted."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, cast, overload
 
@@ -23,6 +24,7 @@ from sgdtheory.critical.useful_batches import steps_to, useful_batch_sizes
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
 from sgdtheory.risk import as_one_pass, checked_for_risk
 
+Progress = Callable[[str], None] | None
 EQUIVALENT_POINTS = 10  # of the curve of a method that is not linear
 FALLS = 0.9  # times a B* of fewer samples, or less: a fall that is remarked upon
 
@@ -120,6 +122,7 @@ def critical_batch_size(
     risk_factor: float = 2.0,
     curve: bool = True,
     algorithm: Algorithm = ...,
+    progress: Progress = ...,
 ) -> CriticalBatchSize[float]: ...
 @overload
 def critical_batch_size(
@@ -130,6 +133,7 @@ def critical_batch_size(
     risk_factor: float = 2.0,
     curve: bool = True,
     algorithm: Algorithm = ...,
+    progress: Progress = ...,
 ) -> CriticalBatchSize[np.ndarray]: ...
 def critical_batch_size(
     problem: AbstractProblem,
@@ -139,6 +143,7 @@ def critical_batch_size(
     risk_factor: float = 2.0,
     curve: bool = True,
     algorithm: Algorithm = Algorithm(),  # noqa: B008 (frozen)
+    progress: Progress = None,
 ) -> CriticalBatchSize:
     """Critical batch size of averaged mini-batch SGD, or of any algorithm, learning rate tuned (THEORY.md T12).
 
@@ -163,6 +168,7 @@ def critical_batch_size(
         algorithm: what is run; by default averaged SGD with constant learning rate and batch size. Where the batch size
             varies, B is its mean over the run, not rounded in between. Of LocalSGD B and B* are one worker's: K B*
             samples in a step, K H B* in a round, of D seen by all workers.
+        progress: called with how far the search is, in words, as it goes on: `print` for example.
 
     Returns:
         CriticalBatchSize, with arrays of the shape of `num_samples`.
@@ -189,14 +195,21 @@ def critical_batch_size(
     tuned = TunedRisk(problem, algorithm) if linear and not isinstance(problem, FiniteSampleProblem) else None
     risk_factor = checked_risk_factor(risk_factor)
 
-    def solved(size: float) -> CriticalBatchSize:
+    def report(text: str) -> None:
+        if progress:
+            progress(text)
+
+    def solved(size: float, number: int) -> CriticalBatchSize:
         asked = size, overhead, risk_factor, bool(curve)
+        begin = f"D = {size:g}" + (f", {number} of {samples.size}" if samples.size > 1 else "")
+        report(begin)
         if tuned is None:  # its searches begin where others have ended: by itself, each D has one answer
             return _solve_equivalent(TunedEquivalent(problem, algorithm), *asked)
         each = size / tuned.workers
-        return of_all_workers(_solve(LeastRisk(tuned), each, *asked[1:]), tuned.workers)
+        least_risk = LeastRisk(tuned, lambda count: report(f"{begin}: γ is tuned for {count} B and n"))
+        return of_all_workers(_solve(least_risk, each, *asked[1:]), tuned.workers)
 
-    found = [solved(float(value)) for value in samples.flat]
+    found = [solved(float(value), number) for number, value in enumerate(samples.flat, 1)]
     if samples.ndim == 0:
         return found[0]
     names = [entry.name for entry in fields(CriticalBatchSize) if entry.type is Values]

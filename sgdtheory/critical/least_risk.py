@@ -1,5 +1,7 @@
 """The least risk as the searches for one data size ask for it: answers are remembered, and where the risk was low."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from sgdtheory.critical.rate_search import HOPELESS, Tuned
@@ -20,10 +22,12 @@ class LeastRisk:
 
     Args:
         tuned: the least risk of any B and n.
+        report: called with the number of pairs of B and n that are tuned, whenever it has grown.
     """
 
-    def __init__(self, tuned: TunedRisk) -> None:
+    def __init__(self, tuned: TunedRisk, report: Callable[[int], None] = lambda count: None) -> None:
         self.tuned = tuned
+        self.report = report
         self.index: dict[tuple[float, float], int] = {}
         self.logs = np.empty((2, 0))  # of B and n
         self.goals = np.empty(0)
@@ -40,6 +44,7 @@ class LeastRisk:
             self.logs = np.hstack([self.logs, np.log([batch[new], steps[new]])])
             self.goals = np.append(self.goals, np.full(found.rate.size, goal))
             self.found = Tuned(*np.hstack([self.found, found]))
+            self.report(self.goals.size)
         indices = [self.index[key] for key in keys]
         return Tuned(*(column[indices] for column in self.found))
 

@@ -1,5 +1,6 @@
 """`assert_bound`: a bound as a property, whose counterexample is one that a person can check by hand."""
 
+import itertools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -39,6 +40,7 @@ def assert_bound(
     settings: Any = None,
     max_examples: int = 600,
     seed: int = 0,
+    progress: Callable[[str], None] | None = None,
 ) -> None:
     """Assert `lower ≤ exact/bound ≤ upper` at random settings; else fail with the simplest counterexample.
 
@@ -72,6 +74,7 @@ def assert_bound(
         max_examples: problems that are tried, with up to 343 B, n and γ each; of a strategy that `st.testing.settings`
             did not make, settings.
         seed: of the search: the same one tries the same settings.
+        progress: called with how far the search is, in words, at each problem: it takes some ten seconds.
 
     Raises:
         AssertionError: the bound does not hold.
@@ -83,7 +86,13 @@ def assert_bound(
     asking = _Asking(bound, quantity, run)
     strategy = strategies.in_grids(settings if settings is not None else strategies.settings())
 
+    tried = itertools.count(1)
+
     def holds(setting: Setting) -> None:
+        number = next(tried)
+        if progress:
+            shrinks = number > max_examples  # Hypothesis looks for a simpler counterexample
+            progress("making the counterexample simpler" if shrinks else f"problem {number} of {max_examples}")
         found = asking.extremes(setting)
         if found is None:
             return

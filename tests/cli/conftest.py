@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from sgdtheory import cli
+from sgdtheory.cli import progress
 from tests.cli.once import answer_once
 from tests.cli.text import BATCHES
 
@@ -15,6 +16,12 @@ def answers():
 @pytest.fixture(autouse=True)
 def _once(monkeypatch, answers):
     answer_once(monkeypatch, answers)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """No sign of life on a slow machine, which would be one note more."""
+    monkeypatch.setattr(progress, "FIRST", 600.0)
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory import cli
+from sgdtheory.cli import progress
 from sgdtheory.cli.commands import BRIEF, COMMANDS, GROUPS, MOVED, command_class
 from sgdtheory.cli.completion import SHELLS
 from sgdtheory.cli.help import overview
@@ -223,3 +224,15 @@ def test_json_tells_what_is_infinite_from_what_is_absent(capsys, show):
     found = json.loads(capsys.readouterr().out)
     assert found == {"a": ["inf", "-inf", None, None], "b": [2, 0.5], "c": 1e300, "d": True}
     assert [type(each) for each in (*found["b"], found["c"], found["d"])] == [int, float, float, bool]
+
+
+def test_a_slow_search_shows_how_far_it_is(capsys, monkeypatch):
+    """Where there is no terminal in notes, from a moment on; a library call tells whoever asks."""
+    monkeypatch.setattr(progress, "FIRST", 1e-3)
+    monkeypatch.setattr(progress, "LONGEST", 1e-3)
+    cli.main(["cbs", "--capacity", "2", "--source", "3", "--num-samples", "1234", "12345"])
+    lines = capsys.readouterr().err.splitlines()
+    assert any(re.search(r"note: \d+ s: D = 1234, 1 of 2: γ is tuned for \d+ B and n$", line) for line in lines)
+    said = []
+    st.testing.assert_bound(st.bounds.bach_moulines_2013, max_examples=20, progress=said.append)
+    assert said[-1] == "problem 20 of 20"
