@@ -64,7 +64,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             main="capacity source num_samples noise_variance overhead method schedule average plot json",
         ),
         "explore": Entry(
-            "explore.ExploreCommand",
+            "explore.explore",
             "all of this on a page with sliders",
             "explore --port 5006",
         ),

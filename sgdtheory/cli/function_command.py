@@ -6,7 +6,7 @@
         return Drawn(found.sheet(), draw=lambda: plotting.critical_batch_size(found))
 
 A parameter whose type is a dataclass stands for the flags of its fields, which commands share; the function gets an
-instance of it. Every command has --json, and one that returns a Drawn has --plot. Two parameters
+instance of it. A command that returns something has --json, and one that returns a Drawn has --plot. Two parameters
 are no flags: `drawn`, whether a figure was asked for, and `progress`, a function that shows what is being done.
 """
 
@@ -77,7 +77,8 @@ def command_of(function: Callable[..., Any]) -> type:
         own |= {each: getattr(kind, each) for each in PASSED_ON if hasattr(kind, each)}
     if Drawn in (returned, *typing.get_args(returned)):
         fields.append(("plot", Path | None, dataclasses.field(default=None)))
-    fields.append(("json", bool, dataclasses.field(default=False)))
+    if returned is not type(None):
+        fields.append(("json", bool, dataclasses.field(default=False)))
     grouped = {name for names in groups.values() for name in names}
     groups = {OWN: tuple(name for name in parameters if name not in grouped and name not in shared)} | groups
     namespace = own | {
@@ -112,7 +113,7 @@ def _run(command: Any, function: Callable[..., Any], shared: dict[str, type], ow
             answer = function(**arguments, progress=show)
     else:
         answer = function(**arguments)
-    if answer is None:  # another process prints
+    if answer is None:  # another process prints, or the function itself has printed
         return
     answer = answer if isinstance(answer, Answer) else Answer(answer)
     if plot and isinstance(answer, Drawn):

@@ -108,15 +108,19 @@ def interval_text(ends: tuple[float, float]) -> str:
 
 
 def require_figure_suffix(path: Path | None) -> None:
-    """A path for a figure, if there is one, ends in a format that figures are written in, and is no folder.
+    """Check the path of a figure, if there is one: its format, and that it needs one new folder at most.
 
     Raises:
-        ValueError: it does not.
+        ValueError: the path ends in no format of figures, is a folder, or is far from any folder that exists.
     """
     if path and path.suffix.lower() not in SUFFIXES:
         raise ValueError(f"plot must end in .png, .pdf or .svg, got {path}")
     if path and path.is_dir():
         raise ValueError(f"plot must name a file, got the folder {path}; name a file in it")
+    if path and not path.absolute().parent.parent.is_dir():
+        raise ValueError(
+            f"plot must lie in a folder that exists, or in a new one in it, got {path}; make {path.parent}"
+        )
 
 
 def write_figure(figure: Any, path: Path) -> None:

@@ -94,6 +94,7 @@ def test_cbs_plot(run, tmp_path):
         ([100, "--plot", "figure.jpg"], "plot must end in .png, .pdf or .svg, got figure.jpg"),
         ([20, "--plot", "/dev/null/figure.png"], "/dev/null"),
         ([20, "--plot", "folder.png"], "plot must name a file, got the folder"),
+        ([20, "--plot", "new/one/figure.png"], "plot must lie in a folder that exists, or in a new one in it"),
     ],
 )
 def test_bad_cbs(fails, arguments, message, tmp_path, monkeypatch):

@@ -1,0 +1,81 @@
+"""A command is one function: flags from its signature and docstring, its sheet and its figure."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import pytest
+import tyro
+from matplotlib.figure import Figure
+
+from sgdtheory import cli
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory.cli import commands
+from sgdtheory.cli.flags import flags_of
+from sgdtheory.cli.function_command import Drawn, command_of
+from tests.cli.text import strict_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleFlags:
+    """Flags that commands share."""
+
+    FLAG_GROUPS: ClassVar = {"scale": ("unit",)}
+    NEEDED_WITHOUT: ClassVar = {"--name": ("--unit",)}
+
+    unit: float | None = None
+    """Unit of the result."""
+    name: str = ""
+    """Name of the scale."""
+
+
+def scaled(
+    scale: ScaleFlags, place: Annotated[Path, tyro.conf.Positional], num_steps: int = 3, *, drawn: bool
+) -> Drawn:
+    """Multiply steps by a unit.
+
+    A second paragraph.
+
+    Args:
+        place: File that nobody
+            reads.
+        num_steps: Number of steps; None: three.
+    """
+    if num_steps < 1:
+        raise ValueError(f"num_steps must be at least 1, got {num_steps}")
+    table = Table([Quantity("steps", "steps", num_steps * (scale.unit or 1.0)), Quantity("drawn", "drawn", drawn)])
+    return Drawn(Sheet(place.name, [table], ["a remark"]), draw=Figure)
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch):
+    entry = commands.Entry("scaled.scaled", "multiply", "scaled x", main="num_steps json")
+    monkeypatch.setitem(commands.COMMANDS, "scaled", entry)
+    monkeypatch.setitem(sys.modules, "sgdtheory.cli.scaled", sys.modules[__name__])
+
+
+def test_flags_are_the_parameters_and_those_of_shared_dataclasses():
+    flags = {flag.name: flag for flag in flags_of(command_of(scaled), {})}
+    assert set(flags) == {"place", "num_steps", "unit", "name", "plot", "json"}
+    assert (flags["place"].required, flags["place"].text) == (True, "File that nobody reads.")
+    assert (flags["num_steps"].value, flags["num_steps"].default) == ("INT", "3")
+    assert flags["unit"].group == "scale"
+    assert command_of(scaled).__doc__ == "Multiply steps by a unit.\n\nA second paragraph."
+
+
+def test_it_is_called_and_what_it_returns_is_printed(run, fails, tmp_path, capsys):
+    assert strict_json(run("scaled", "file", "--unit", 2.5, "--num-steps", "1e1", "--json")) == {
+        "steps": 25,
+        "drawn": False,
+        "notes": ["a remark"],
+    }
+    figure = tmp_path / "figure.png"
+    assert "yes" in run("scaled", "file", "--unit", 2, "--plot", figure)
+    assert figure.stat().st_size > 100
+    assert "scaled needs --unit too" in fails("scaled", "file")
+    assert "--num-steps must be at least 1, got 0" in fails("scaled", "file", "--name", "x", "--num-steps", 0)
+    cli.main(["scaled", "--help"])
+    assert "--num-steps INT" in (out := capsys.readouterr().out)
+    assert "A second paragraph" not in out
+    assert "sgdtheory scaled --help-all: 3 more flags." in out
