@@ -27,6 +27,7 @@ PAGES = {  # in the repository → on the site
 }
 FIGURES = "experiments/recorded"
 INDEX = "FINDINGS.md"
+FONT = "sgdtheory/explore/static/math.woff2"  # formulas of the tutorials, and of the explorer
 WINGS = (
     "problems",
     "algorithms",
@@ -92,6 +93,8 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(File.generated(config, name, content=(ROOT / source).read_text(encoding="utf-8")))
     for path in sorted((ROOT / FIGURES).glob("*.png")):
         files.append(File.generated(config, f"figures/{path.name}", abs_src_path=str(path)))
+    font = ROOT / FONT
+    files.append(File.generated(config, font.name, abs_src_path=str(font)))
     for wing in WINGS:
         files.append(File.generated(config, f"api/{wing}.md", content=reference_page(wing)))
     return files
