@@ -52,6 +52,7 @@ EXPERIMENTS = "<!-- table of experiments, at build -->"
 MORE = re.compile(r"<!-- more of (\w+), at build -->\n")
 FINDING = re.compile(r"^- \[(?P<title>[^]]+)\]\(docs/(?P<page>findings/\w+\.md)\)", re.M)
 POWER = re.compile(r"(?<=\w)\^(?P<power>−?\d+(?:\.\d+)?|\(−?\d[\d.]* ± [\d.]+\))|`[^`]*`")
+PICTURE = re.compile(r'<picture>.*?<img alt="(?P<text>[^"]*)" src="(?P<target>[^"]*)"></picture>', re.S)
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -106,6 +107,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     if name.startswith("api/"):
         return markdown
     sources = {site: source for source, site in PAGES.items()}
+    markdown = PICTURE.sub(r"![\g<text>](\g<target>)", markdown)  # the site's style has dark figures by itself
     markdown = turned_links(markdown, sources.get(name, f"docs/{name}"), name)
     for place, lines in ((HELP, help_of_commands), (EXPERIMENTS, table_of_experiments)):
         if place in markdown:

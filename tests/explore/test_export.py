@@ -187,7 +187,7 @@ def test_layout(open_page, width, scheme):
     if width == 390:
         slider = page.locator("#slider-overhead")
         slider.scroll_into_view_if_needed()
-        for box in (shown[0].locator("svg").bounding_box(), slider.bounding_box()):
+        for box in (shown[0].locator(".chart svg").bounding_box(), slider.bounding_box()):
             assert 0 <= box["y"] < box["y"] + box["height"] <= height
         page.locator("[data-panel=growth]").click()
         assert page.locator("#panel-growth svg").is_visible()

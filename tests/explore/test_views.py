@@ -43,7 +43,7 @@ def test_long_numbers_of_a_lecture_are_on_the_screen(visit, width, height):
     page.page.keyboard.press("l")
     for key in "12345":
         page.page.keyboard.press(key)
-        page.page.wait_for_function("Bokeh.documents[0].get_model_by_name('figure-risk').height !== 310")
+        page.page.wait_for_function("Bokeh.documents[0].get_model_by_name('figure-risk').height !== 280")
         page.page.wait_for_function(f"document.getElementById('numbers').getBoundingClientRect().bottom <= {height}")
     numbers = page.page.locator("#numbers").bounding_box()
     for cell in page.page.locator("#numbers dd").all():
