@@ -26,7 +26,7 @@ def repository() -> str | None:
 
 def absolute(readme: str, address: str, tag: str) -> str:
     """Return the README with its relative links and pictures made absolute: a package index has none of these files."""
-    readme = re.sub(r"(!\[[^\]]*\]\()(?!\w+:)", rf"\1{address}/raw/{tag}/", readme)
+    readme = re.sub(r"(!\[[^\]]*\]\(|\bsrc(?:set)?=\")(?!\w+:)", rf"\1{address}/raw/{tag}/", readme)
     return re.sub(r"((?<!!)\[[^\]]*\]\()(?!\w+:|#)", rf"\1{address}/blob/{tag}/", readme)
 
 

@@ -39,7 +39,8 @@ def test_a_release_leads_to_its_repository(metadata):
         kind = "raw" if before.endswith(".png") else "blob"
         assert after == (before if ":" in before else f"{home}/{kind}/v{PROJECT['version']}/{before}")
     assert core.readme_content_type == "text/markdown"
-    assert core.readme.count(f"]({home}/raw/") >= 2
+    assert core.readme.count(f"{home}/raw/") >= 3  # pictures, one of them light and dark
+    assert not re.search(r'src(set)?="(?!https)', core.readme)
 
 
 def test_a_build_elsewhere_keeps_the_readme(metadata):

@@ -27,6 +27,7 @@ PAGES = {  # in the repository → on the site
 }
 FIGURES = "experiments/recorded"
 INDEX = "FINDINGS.md"
+FONT = "sgdtheory/explore/static/math.woff2"  # formulas of the tutorials, and of the explorer
 WINGS = (
     "problems",
     "algorithms",
@@ -51,6 +52,7 @@ EXPERIMENTS = "<!-- table of experiments, at build -->"
 MORE = re.compile(r"<!-- more of (\w+), at build -->\n")
 FINDING = re.compile(r"^- \[(?P<title>[^]]+)\]\(docs/(?P<page>findings/\w+\.md)\)", re.M)
 POWER = re.compile(r"(?<=\w)\^(?P<power>−?\d+(?:\.\d+)?|\(−?\d[\d.]* ± [\d.]+\))|`[^`]*`")
+PICTURE = re.compile(r'<picture>.*?<img alt="(?P<text>[^"]*)" src="(?P<target>[^"]*)"></picture>', re.S)
 LINK = re.compile(r"(?P<picture>!?)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -92,6 +94,8 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(File.generated(config, name, content=(ROOT / source).read_text(encoding="utf-8")))
     for path in sorted((ROOT / FIGURES).glob("*.png")):
         files.append(File.generated(config, f"figures/{path.name}", abs_src_path=str(path)))
+    font = ROOT / FONT
+    files.append(File.generated(config, font.name, abs_src_path=str(font)))
     for wing in WINGS:
         files.append(File.generated(config, f"api/{wing}.md", content=reference_page(wing)))
     return files
@@ -103,6 +107,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     if name.startswith("api/"):
         return markdown
     sources = {site: source for source, site in PAGES.items()}
+    markdown = PICTURE.sub(r"![\g<text>](\g<target>)", markdown)  # the site's style has dark figures by itself
     markdown = turned_links(markdown, sources.get(name, f"docs/{name}"), name)
     for place, lines in ((HELP, help_of_commands), (EXPERIMENTS, table_of_experiments)):
         if place in markdown:

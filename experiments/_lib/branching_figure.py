@@ -1,4 +1,4 @@
-"""The picture of `branching`: three critical batch sizes against training samples, one panel a problem."""
+"""The figure of `branching`: B* by its definition and by branching a run, against training samples."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -9,24 +9,14 @@ from matplotlib.figure import Figure
 
 from experiments._lib.branching_measures import ALONG, BRANCHED, Row, curve, slope_of
 from experiments._lib.panels import panels
-from sgdtheory.plotting.style import BLACK, BLUE, GRAY, SKY, VERMILLION, legend, log_axes
+from sgdtheory.plotting.style import BLACK, BLUE, VERMILLION, legend, log_axes
 
 LOOKS: dict[str, dict[str, Any]] = {
     "definition": {"color": BLACK, "marker": "s"},
     "branching": {"color": BLUE, "marker": "o"},
-    "fixed": {"color": SKY, "marker": "P"},
-    "noise": {"color": VERMILLION, "marker": "^"},
-    "averaged": {"color": GRAY, "marker": "D"},
-    "balance": {"color": GRAY, "marker": "v"},
+    "fixed": {"color": VERMILLION, "marker": "P"},
 }
-WORDS = {
-    "definition": "$B^*$ by definition",
-    "branching": "branching",
-    "fixed": "branching, fixed catch-up",
-    "noise": "noise scale",
-    "averaged": "$B^*$, averaged SGD",
-    "balance": "$b/a$",
-}
+WORDS = {"definition": "$B^*$ by definition", "branching": "branching", "fixed": "branching, fixed catch-up"}
 
 
 class Config(Protocol):
@@ -64,22 +54,26 @@ class Config(Protocol):
 
 
 def branching_figure(config: Config, rows: Sequence[Row]) -> Figure:
-    """Definition, branching and noise scale of every problem: along one run, and at each D's best γ."""
+    """Draw B* by definition, and branching as it is done and with what it would need to grow like B*.
+
+    Regression needs the best γ of each D, networks with Adam a fixed catch-up. All other measures are in the table.
+    """
     places = [(f"a = {a:g}, b = {b:g}", config.theory_rate, config.theory_tolerances[0]) for a, b in config.problems]
     places += [(name, 2.0 ** rates[0], config.tolerances[name][0]) for name, rates in config.log2_rates.items()]
     figure, axes = panels(len(places), width=4.3, height=4.3)
     figure.suptitle(
-        "What branching and the gradient noise scale tell of $B^*$ depends on the run's learning rate and catch-up\n"
-        f"filled, solid: along one run at one γ; open, dashed: at the best γ of each D; {config.level:.0%} intervals",
+        "Branching a run does not measure $B^*$: its result depends on the run's learning rate and on the catch-up\n"
+        f"({config.level:.0%} intervals)",
         fontsize=10,
     )
     for axis, (name, rate, tolerance) in zip(axes, places, strict=True):
-        kind = "exact, regression" if name.startswith("a =") else "network"
+        exact = name.startswith("a =")
+        kind = "exact, regression" if exact else "network"
         axis.set_title(f"{name} ({kind}), $\\epsilon$ = {tolerance:.3g}")
         for measure in LOOKS:
             _draw(axis, rows, name, measure, tolerance, rate)
-            if measure in ("branching", "noise"):
-                _draw(axis, rows, name, measure, tolerance, None)
+        if exact:
+            _draw(axis, rows, name, "branching", tolerance, None)
         axis.set(xlabel="training samples $D$", ylabel="batch size (samples)")
         log_axes(axis)
         legend(axis, corners=("upper left", "lower right"))
@@ -97,7 +91,7 @@ def _draw(axis: Axes, rows: Sequence[Row], name: str, measure: str, tolerance: f
         samples = samples * 1.06  # beside those along one run
     slope, look = slope_of(own), LOOKS[measure]
     power = f" $\\propto D^{{{slope.exponent:.2f}}}$" if slope else ""
-    where = "" if measure not in ("branching", "noise") else ", best γ" if open_ else ", one run"
+    where = "" if measure != "branching" else ", best γ of each $D$" if open_ else ", one run"
     top = np.where(np.isfinite(high), high, 2 * sizes)  # open ends: up to twice the value
     ends = np.maximum([sizes - np.nan_to_num(low, nan=1.0), top - sizes], 0.0)
     settings: dict[str, Any] = {"mfc": "none"} if open_ else {}

@@ -1,21 +1,25 @@
 """Draw the recorded figures again from the recorded tables, without training: `python -m experiments --redraw`."""
 
 import csv
+import io
 import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, cast
 
+import matplotlib.image
 import numpy as np
 from matplotlib.figure import Figure
 
 from experiments._lib.network_sweeps import Task
 from experiments._lib.registry import EXPERIMENTS
-from sgdtheory._common.files import csv_number
+from sgdtheory._common.files import csv_number, write_atomically
 from sgdtheory.plotting.style import save
 
 FOLDER = Path(__file__).parents[1] / "recorded"
+DARK = {"why.png": FOLDER.parents[1] / "docs" / "pictures" / "why_dark.png"}  # the README shows both
+INVERTED = 0.9  # White becomes a dark grey: contrast stays above 10, and the ground is near that of dark pages.
 TABLES = (
     *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum", "delay", "local_sgd"),
     *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size"),
@@ -103,8 +107,21 @@ def redraw(output: Path | None) -> list[Path]:
     """Write every figure of the recorded tables to a folder; without one those that are recorded, in their place."""
     drawn = figures()
     if output is None:
-        return [path for file, name in SHOWN.items() for path in save(drawn[name], FOLDER / file)]
+        written = [path for file, name in SHOWN.items() for path in save(drawn[name], FOLDER / file)]
+        return written + [write_dark(FOLDER / file, target) for file, target in DARK.items()]
     return [path for name, figure in drawn.items() for path in save(figure, output / f"{name}.png")]
+
+
+def write_dark(source: Path, target: Path) -> Path:
+    """Write a figure for a dark page: lightness inverted, hues kept, as the site's style does with all figures."""
+    pixels = matplotlib.image.imread(source)[..., :3]
+    inverted = INVERTED + (1 - 2 * INVERTED) * pixels
+    # The matrix of `hue-rotate(180deg)` in the CSS filter specification, which keeps luminance.
+    luminance = np.array([0.213, 0.715, 0.072])
+    turned = np.clip(inverted @ (2 * np.outer(luminance, np.ones(3)) - np.eye(3)), 0.0, 1.0)
+    buffer = io.BytesIO()
+    matplotlib.image.imsave(buffer, turned, format="png")
+    return write_atomically(target, buffer.getvalue())
 
 
 def figures(folder: Path = FOLDER) -> dict[str, Figure]:

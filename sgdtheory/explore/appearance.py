@@ -1,4 +1,4 @@
-"""Colours of figures on light and on dark ground, and how numbers are written."""
+"""Colours of figures on a light and on a dark page, and how numbers are written."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from sgdtheory.plotting.style import BLUE, ORANGE, SKY, VERMILLION
 
 
 class Palette(NamedTuple):
-    """Colours of a figure: of the two algorithms (Okabe and Ito's), of text and axes, of grid lines."""
+    """Colours of the two algorithms (Okabe and Ito's), of text and axes, of grid lines; `page.css` has the same."""
 
     slots: tuple[str, str]
     ink: str
@@ -23,7 +23,7 @@ LINE_WIDTHS = {"normal": 2.0, "large": 3.5}
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number for a reader: 0.00123, 228, 1.02 × 10⁶.
+    """Return a number for a reader: 0.00123, 228, 1.02 × 10⁶; `static/numbers.js` does the same.
 
     >>> number(1.0e6), number(228.0), number(0.0012345), number(1.45e-7)
     ('10⁶', '228', '0.00123', '1.45 × 10⁻⁷')

@@ -1,4 +1,4 @@
-"""The widgets: sliders of the numbers, and for each algorithm what it is made of, with the settings of that."""
+"""The widgets: sliders of the numbers, and for each algorithm lists of its parts with their settings."""
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
 # Bokeh's properties take more types than they declare.
@@ -27,6 +27,7 @@ from sgdtheory.algorithms import (
     parameters,
     settings_of_kind,
 )
+from sgdtheory.explore import layout
 from sgdtheory.explore.appearance import number
 from sgdtheory.explore.state import NUMBERS, SLOTS, WITHOUT, Number, State
 
@@ -44,24 +45,24 @@ option { background-color: var(--field); color: var(--ink); }
 .noUi-target { background: var(--line); border-color: var(--line); }
 .noUi-handle:focus-visible, .bk-input:focus-visible, .bk-btn:focus-visible, input:focus-visible {
   outline: 3px solid var(--accent); }
-"""
+:host(.label-x) { text-align: center; }
+""" + layout.part("texts.css")
 NOTHING = "(none)"
-# What is in force in the place of a number that none of the algorithms has: the other way to say γ.
+# What a slider of γ says that no algorithm uses: the other slider sets it.
 ELSEWHERE = {"learning_rate": "set below, as a multiple of the best", "rate_factor": "set above"}
-UNITS = {"learning_rate": " in units of the weights", "rate_factor": " (1/λ)"}  # of the γ that is in force there
-
+UNITS = {"learning_rate": " in units of the weights", "rate_factor": " (1/λ)"}  # of the γ in force there
 PARTS = {
     "method": "method",
-    "schedule": "learning rate",
-    "batch_schedule": "batch size",
-    "average": "average",
+    "schedule": "schedule of the learning rate",
+    "batch_schedule": "schedule of the batch size",
+    "average": "averaging of the iterates",
 }
 
 
 class NumberSlider:
-    """A slider of a number of the state; with a checkbox where it may be without a value.
+    """A slider of a number of the state, with a checkbox where the number may be left out.
 
-    One that is not in force is grey, and says what is: the checkbox is set, or no algorithm has such a number.
+    The slider is grey, and says which value is used, while the checkbox is set or no algorithm has such a number.
     """
 
     def __init__(self, name: str, number: Number, changed: Changed, without: str = "") -> None:
@@ -69,7 +70,7 @@ class NumberSlider:
         self.quiet = False
         self.meant = True
         self.now = ""
-        # Kept, as another one would have Bokeh look through all models at each move.
+        # A new formatter at each move would have Bokeh look through all models.
         told = WITHOUT.get(name, ""), ELSEWHERE.get(name, "")
         self.formats = [_format(number), *(CustomJSTickFormatter(code=f"return '{words}'") for words in told)]
         self.slider = Slider(
@@ -101,20 +102,20 @@ class NumberSlider:
         self.changed(self.name, int(value) if value is not None and self.number.digits == 0 else value)
 
     def _say(self, without: bool) -> None:
-        """A slider that is not in force has no number."""
+        """Write the value, or what is used in its place."""
         kind = 2 if not self.meant else int(without)
         self.slider.update(disabled=kind > 0, format=self.formats[kind])
         now = f", now {self.now}" if kind and self.now else ""
-        # Bokeh writes the number anew when the title changes, and not when its format does: spaces of no width.
+        # Bokeh writes the number again when the title changes, but not when its format does: hence spaces of no width.
         self.slider.title = self.number.label + now + "\u200b" * kind
 
     @property
     def without(self) -> bool:
-        """Whether it is to be without a value."""
+        """Whether the number is left out."""
         return self.box is not None and bool(self.box.active)
 
     def offer(self, meant: bool) -> None:
-        """Be in force, or not where no algorithm has such a number."""
+        """Be active, or grey where no algorithm has such a number."""
         if meant != self.meant:
             self.meant = meant
             if self.box:
@@ -122,7 +123,7 @@ class NumberSlider:
             self._say(self.without)
 
     def tell(self, rates: Sequence[float]) -> None:
-        """Say the γ that are in force while the slider is not, and stand at the first; none: they are not known."""
+        """Say which γ are used while the slider is grey, and move to the first; an empty list if they are not known."""
         now = " and ".join(dict.fromkeys(number(each) for each in rates))
         now += UNITS[self.name] if now and not self.meant else ""
         if now == self.now:
@@ -137,7 +138,7 @@ class NumberSlider:
             self.quiet = False
 
     def show(self, value: float | None, otherwise: float) -> None:
-        """Stand at a value; where there is none, at what would be otherwise."""
+        """Move to a value, or to another one where it is left out."""
         self.quiet = True
         place = self.number.place(otherwise if value is None else value)
         self.slider.update(value=min(max(place, self.number.low), self.number.high))
@@ -148,29 +149,20 @@ class NumberSlider:
 
 
 def _format(number: Number) -> CustomJSTickFormatter:
-    """How the slider writes its value: as the page does."""
+    """Return a formatter that writes the slider's value as the page writes numbers."""
     value = f"Math.pow({number.base}, tick)" if number.base else "tick"
-    if number.digits == 0:
-        value = f"Math.round({value})"
-    code = f"""
-        const v = {value}, s = Number(v.toPrecision(3));
-        if (s === 0 || (s >= 1e-3 && s < 1e5)) return String({"v" if number.digits == 0 else "s"});
-        const [mantissa, exponent] = s.toExponential().split("e");
-        const raised = String(Number(exponent)).replace(/./g, (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]);
-        return (mantissa === "1" ? "" : mantissa + " × ") + "10" + raised;
-    """
-    return CustomJSTickFormatter(code=code)
+    return CustomJSTickFormatter(code=f"return written({f'Math.round({value})' if number.digits == 0 else value});")
 
 
 Setting = Slider | TextInput | Select  # a number, a text, or one of several words
 
 
 class AlgorithmControls:
-    """What an algorithm is made of, and a widget for each number and word that its parts have."""
+    """Lists of the parts of an algorithm, and a widget for each setting of these."""
 
     def __init__(self, slot: str, changed: Changed) -> None:
         self.slot, self.changed, self.quiet = slot, changed, False
-        self.of_all: dict[str, Any] = {}  # what an algorithm has beside its parts: a link may say it, no widget does
+        self.of_all: dict[str, Any] = {}  # Settings beside those of the parts: a link may have them, no widget does.
         self.selects = {}
         for part, label in PARTS.items():
             names = list(KINDS[part])
@@ -190,7 +182,7 @@ class AlgorithmControls:
         }
 
     def show(self, text: str) -> None:
-        """Stand at an algorithm in words."""
+        """Show an algorithm that is given in words."""
         self.quiet = True
         given = algorithm_settings(text) if text else {"method": NOTHING}
         self.of_all = {name: value for name, value in given.items() if name in parameters(Algorithm)}
@@ -200,7 +192,7 @@ class AlgorithmControls:
         self.quiet = False
 
     def _lay_out(self, given: dict[str, Any]) -> None:
-        """The widgets of the kinds that are chosen, at what is given or where they stand at first."""
+        """Make the widgets of the chosen parts, at the given values or their defaults."""
         children: list[UIElement] = [self.selects["method"]]
         self.settings = {}
         if self.selects["method"].value != NOTHING:
@@ -210,7 +202,7 @@ class AlgorithmControls:
         self.column.children = children
 
     def _settings_of(self, part: str, kind: Any, given: dict[str, Any]) -> list[Setting]:
-        """The widgets of one kind; a number without a slider has none."""
+        """Return the widgets of one part; a number without a slider has none."""
         found = {}
         of_batch = part == "batch_schedule"
         for name, field in settings_of_kind(part, kind).items():
@@ -225,7 +217,7 @@ class AlgorithmControls:
         return list(found.values())
 
     def _text(self, name: str, value: str) -> TextInput:
-        field = TextInput(title="stages, share:value", value=value, **self._dress(name))
+        field = TextInput(title="stages, as share:value", value=value, **self._dress(name))
         field.on_change("value", lambda attr, old, new: self._set())
         return field
 
@@ -251,7 +243,7 @@ class AlgorithmControls:
         return slider
 
     def _chosen(self) -> None:
-        """A part has been chosen: its settings come, others go; those that stay keep their values."""
+        """Show the settings of a part that has been chosen; those that stay keep their values."""
         if self.quiet:
             return
         self._lay_out({name: widget.value for name, widget in self.settings.items()})
@@ -277,7 +269,7 @@ class Controls:
     """All widgets of the sidebar.
 
     Args:
-        changed: is called with the name of a part of the state and its new value, or the error that there is none.
+        changed: called with the name of a part of the state and its new value, or the error if it has none.
     """
 
     def __init__(self, changed: Changed) -> None:
@@ -288,23 +280,23 @@ class Controls:
         self.algorithms = {slot: AlgorithmControls(slot, changed) for slot in SLOTS}
 
     def column(self, *names: str) -> Column:
-        """Sliders of these numbers, one below the other."""
+        """Return the sliders of these numbers, one below the other."""
         widgets = [widget for name in names for widget in self.numbers[name].widgets]
         return Column(*widgets, sizing_mode="stretch_width")
 
     def offer(self, state: State) -> None:
-        """Grey the slider of γ that no algorithm takes."""
+        """Grey the slider of γ that no algorithm uses."""
         linear = [algorithm.linear for algorithm in state.algorithms]
         self.numbers["learning_rate"].offer(any(linear))
         self.numbers["rate_factor"].offer(not all(linear))
 
     def tell_rates(self, rates: Sequence[float]) -> None:
-        """Say the γ in force, those that are known, beside each slider that is not."""
+        """Say beside each grey slider which γ are used, as far as they are known."""
         for name in ELSEWHERE:
             self.numbers[name].tell(rates)
 
     def show(self, state: State) -> None:
-        """Stand at a state."""
+        """Move all widgets to a state."""
         otherwise = {"num_features": 64.0, "learning_rate": 0.1}
         for name, slider in self.numbers.items():
             slider.show(getattr(state, name), otherwise.get(name, 1.0))

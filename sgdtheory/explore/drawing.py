@@ -1,14 +1,13 @@
-"""Drawings: Bokeh figures in which panels show their answers, each algorithm in a colour of its own."""
+"""Drawings: Bokeh figures in which panels show their answers, each algorithm in its own colour."""
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
 # Bokeh's properties take more types than they declare.
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from bokeh.models import (
-    Column,
     ColumnDataSource,
     CustomJSTicker,
     CustomJSTickFormatter,
@@ -22,266 +21,241 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from sgdtheory.explore.appearance import FONT_SIZES, HEIGHTS, LIGHT, LINE_WIDTHS, Palette
+from sgdtheory.explore.appearance import FONT_SIZES, HEIGHTS, LINE_WIDTHS, Palette
 from sgdtheory.explore.controls import STYLE
-from sgdtheory.explore.legends import Entry, legend, title
-from sgdtheory.explore.spec import Answer, PanelSpec
-from sgdtheory.explore.state import SLOTS
+from sgdtheory.explore.formulas import plain, typeset
+from sgdtheory.explore.legends import caption, legend, title
+from sgdtheory.explore.spec import INK, Answer, Glyph, PanelSpec
 
-BELOW, ABOVE = 30.0, 2.0  # how far the y axis goes beyond the least and the largest total
-STAR_SIZE = 16
-PALE = 0.3  # opacity of a mark of the position of a slider before
-# Ticks of a logarithmic axis: powers of ten, at most eight; within two decades multiples of them, that do not collide.
-TICKS = """
-    const ends = [cb_data.range.start, cb_data.range.end], low = Math.min(...ends), high = Math.max(...ends);
-    const first = Math.floor(Math.log10(low)), last = Math.ceil(Math.log10(high)), decades = Math.log10(high / low);
-    const every = decades > 2 ? Math.ceil(decades / 7) : 1, ticks = [];
-    const multiples = decades > 2 ? [1] : decades > 1 ? [1, 3] : [1, 2, 5];
-    for (let power = Math.ceil(first / every) * every; power <= last; power += every)
-        for (const multiple of multiples) ticks.push(Number(`${multiple}e${power}`));
-    const inside = ticks.filter((tick) => tick >= low * 0.999 && tick <= high * 1.001);
-    if (inside.length > 1 || !(high > low)) return inside;
-    const rough = (high - low) / 5, unit = 10 ** Math.floor(Math.log10(rough));
-    const step = unit * [1, 2, 2.5, 5, 10].find((each) => each * unit >= rough), even = [];
-    for (let count = Math.ceil(low / step); count * step <= high; count++) even.push(count * step);
-    return even;
-"""
-WORDS = """
-    const power = (value) => "10" + String(value).replace(/./g, (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]);
-    const whole = (value) => Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9;
-    if (ticks.every(whole) && ticks.length > 2) return power(Math.round(Math.log10(tick)));
-    if (tick >= 1e-3 && tick < 1e5) return String(Number(tick.toPrecision(4)));
-    const [mantissa, exponent] = tick.toExponential().split("e");
-    const front = Number(Number(mantissa).toPrecision(4));
-    return (front === 1 ? "" : front + " × ") + power(Number(exponent));
-"""
+ABOVE = 2.0  # how far the y axis goes beyond the largest measured value, as a factor
+PALE = 0.3  # opacity of a mark that was computed for the previous position of a slider
+# `static/numbers.js` has the functions, for both pages.
+TICKS = "return ticksOf(cb_data.range.start, cb_data.range.end);"
+WORDS = "return written(tick, 4);"
 
 
 class Drawing:
-    """A figure on logarithmic axes, with one set of glyphs for each algorithm.
+    """A figure with the glyphs of a panel, for each algorithm its own.
 
     Attributes:
         spec: of the panel.
         figure: Bokeh's.
-        layout: its title, the figure and its legend, one below the other.
-        sources: by the name of what they draw and the algorithm's place.
-        said: the words of the title.
+        caption: the title that states the result.
+        key: the legend.
+        parts: labels and figure, one below the other.
+        sources: glyph's name and algorithm's place → its points.
+        said: the words of the caption.
     """
 
     def __init__(self, spec: PanelSpec, above: "Drawing | None" = None) -> None:
         self.spec = spec
-        x, y = spec.labels
-        self.labels = x or "samples D", y
-        axes = dict(spec.axes) | ({"x_range": above.figure.x_range} if above else {})
-        kinds = {"x_axis_type": "log", "y_axis_type": "log"} | axes
         self.figure: Any = figure(
             name=f"figure-{spec.name}",
             height=spec.height,
             sizing_mode="stretch_width",
-            x_axis_label=x,
-            y_axis_label=y,
-            tools="pan,box_zoom,wheel_zoom,reset",
-            toolbar_location="right",
+            x_axis_type="log",
+            y_axis_type="linear" if spec.linear else "log",
+            tools="" if spec.beneath else "pan,box_zoom,wheel_zoom,reset",
+            toolbar_location=None if spec.beneath else "right",
             toolbar_inner=True,
             background_fill_color=None,
             border_fill_color=None,
             outline_line_color=None,
             min_border_right=20,
-            **kinds,
+            x_range=above.figure.x_range if above else Range1d(1.0, 1e6),
+            y_range=Range1d(*spec.y_range or (1e-4, 1.0)),
         )
-        for axis, kind in ((self.figure.xaxis, "x_axis_type"), (self.figure.yaxis, "y_axis_type")):
-            if kinds[kind] == "log":
-                axis[0].update(ticker=CustomJSTicker(major_code=TICKS), formatter=CustomJSTickFormatter(code=WORDS))
-        for grid, axis in ((self.figure.xgrid, self.figure.xaxis), (self.figure.ygrid, self.figure.yaxis)):
-            grid[0].ticker = axis[0].ticker
-        self.figure.toolbar.update(logo=None, autohide=True)
-        self.figure.toolbar.active_drag = self.figure.toolbar.active_scroll = None
-        if "x_range" not in axes:
-            self.figure.x_range = Range1d(1.0, 1e6)
-        self.figure.y_range = Range1d(1e-4, 1.0)
-        self.sources: dict[tuple[str, int], ColumnDataSource] = {}
-        self.glyphs: list[tuple[Any, int, float]] = []  # glyph or span, slot (−1: ink), line width over the usual
+        self._make_axes()
         how: Any = {"stylesheets": [STYLE], "sizing_mode": "stretch_width", "margin": 0}
         self.caption = Div(text="", css_classes=["caption"], **how)
         self.key = Div(text="", css_classes=["key"], **how)
-        self.layout = Column(self.caption, self.figure, self.key, sizing_mode="stretch_width")
+        x, y = (
+            [Div(text=typeset(label), css_classes=[f"label-{axis}"], **how)] if label else []
+            for axis, label in zip("xy", spec.labels, strict=True)
+        )
+        self.parts = [*y, self.figure, *x]
         self.said, self.pale = "", False
-        self.legend: list[Entry] = []
-        self.spans: dict[tuple[str, int], Span] = {}
         self.names: Sequence[str] = ()
-        self.palette = LIGHT
-        self.faded: dict[int, list[Any]] = {}  # slot → glyphs of marks `titled_by`
-        self.ends: dict[tuple[str, int], tuple[float, float]] = {}  # (axis, slot) → what is to be seen
-        spec.draw(self)
+        self.sources: dict[tuple[str, int], ColumnDataSource] = {}
+        self.glyphs: dict[tuple[str, int], Any] = {}
+        for glyph in spec.glyphs:
+            for slot in glyph.slots:
+                self.glyphs[glyph.name, slot] = self._make(glyph, slot)
 
     # ------------------------------------------------------------------ making
 
-    def source(self, name: str, slot: int) -> ColumnDataSource:
-        """What `name` draws for an algorithm."""
-        return self.sources.setdefault((name, slot), ColumnDataSource(data={"x": [], "y": []}))
+    def _make_axes(self) -> None:
+        """Choose ticks, and grids at them."""
+        x, y = self.figure.xaxis[0], self.figure.yaxis[0]
+        x.update(ticker=CustomJSTicker(major_code=TICKS), formatter=CustomJSTickFormatter(code=WORDS))
+        if self.spec.linear:
+            y.ticker.desired_num_ticks = 3
+        elif self.spec.y_ticks:
+            y.update(ticker=FixedTicker(ticks=self.spec.y_ticks), formatter=NumeralTickFormatter(format="0[.]0"))
+        else:
+            y.update(ticker=CustomJSTicker(major_code=TICKS), formatter=CustomJSTickFormatter(code=WORDS))
+        self.figure.xgrid[0].ticker, self.figure.ygrid[0].ticker = x.ticker, y.ticker
+        self.figure.toolbar.update(logo=None, autohide=True, active_drag=None, active_scroll=None)
 
-    def line(self, name: str, slot: int, dash: str = "solid", width: float = 1.0, hover: bool = False) -> Any:
-        """A line; with `hover` it says its numbers."""
-        glyph = self.figure.line("x", "y", source=self.source(name, slot), line_dash=dash)
-        self.glyphs.append((glyph.glyph, slot, width))
-        if hover:
-            said = [(label, f"@{key}{{0.0000e}}") for label, key in zip(self.labels, "xy", strict=True)]
-            self.figure.add_tools(HoverTool(renderers=[glyph], tooltips=said, mode="mouse"))
-        return glyph
-
-    def marks(self, name: str, slot: int, marker: str = "star", size: int = STAR_SIZE) -> Any:
-        """Points."""
-        glyph = self.figure.scatter("x", "y", source=self.source(name, slot), marker=marker, size=size)
-        if name == self.spec.titled_by:
-            self.faded[slot] = [glyph.glyph]
-        self.glyphs.append((glyph.glyph, slot, 0.5))
-        return glyph
-
-    def span(self, name: str, slot: int, dimension: str, dash: str) -> None:
-        """A line across the panel, hidden until it has a place; an algorithm's own goes with it."""
-        span = Span(location=1.0, dimension=dimension, line_dash=dash, visible=False)
-        self.figure.add_layout(span)
-        self.spans[name, slot] = span
-        self.glyphs.append((span, slot, 0.7))
-
-    def bars(self, name: str, slot: int) -> None:
-        """Error bars."""
-        source = self.sources[name, slot] = ColumnDataSource(data={"x": [], "low": [], "high": []})
-        bar = Whisker(base="x", lower="low", upper="high", source=source)
-        bar.upper_head.size = bar.lower_head.size = 5  # pyright: ignore[reportOptionalMemberAccess]
-        self.figure.add_layout(bar)
-        self.glyphs.append((bar, slot, 0.6))
-
-    def mark_y_axis(self, ticks: Sequence[float]) -> None:
-        """Mark the y axis at these numbers alone."""
-        self.figure.yaxis[0].update(ticker=FixedTicker(ticks=ticks), formatter=NumeralTickFormatter(format="0[.]0"))
-        self.figure.ygrid[0].ticker = self.figure.yaxis[0].ticker
-
-    def add_legend(self, *others: Entry, dash: str = "solid", mark: str = "") -> None:
-        """Beneath the panel: an entry an algorithm, then these."""
-        self.legend = [*(Entry("", slot, dash, mark) for slot in range(len(SLOTS))), *others]
-
-    @property
-    def entries(self) -> list[Entry]:
-        """Those of the legend that have something to name."""
-        return [entry for entry in self.legend if not entry.of or self.has(entry.of)]
+    def _make(self, glyph: Glyph, slot: int) -> Any:
+        """Add one glyph to the figure, without points."""
+        if glyph.across:
+            dimension = "width" if glyph.kind == "level" else "height"
+            span = Span(location=1.0, dimension=dimension, line_dash=glyph.dash, visible=False)
+            self.figure.add_layout(span)
+            return span
+        columns = ("x", "y", "top") if glyph.kind == "bars" else ("x", "y")
+        source = self.sources[glyph.name, slot] = ColumnDataSource(data={column: [] for column in columns})
+        if glyph.kind == "bars":
+            bars = Whisker(base="x", lower="y", upper="top", source=source)
+            bars.upper_head.size = bars.lower_head.size = 5  # pyright: ignore[reportOptionalMemberAccess]
+            self.figure.add_layout(bars)
+            return bars
+        if glyph.kind == "line":
+            made = self.figure.line("x", "y", source=source, line_dash=glyph.dash)
+        else:
+            made = self.figure.scatter("x", "y", source=source, marker=glyph.kind, size=glyph.size)
+        if glyph.hover:
+            labels = (plain(label or "samples D") for label in self.spec.labels)
+            said = [(label, f"@{key}{{0.0000e}}") for label, key in zip(labels, "xy", strict=True)]
+            self.figure.add_tools(HoverTool(renderers=[made], tooltips=said, mode="mouse"))
+        return made.glyph
 
     # ------------------------------------------------------------------ showing
 
-    def put(self, name: str, slot: int, x: Any, y: Any) -> None:
-        """Draw these points: those that a logarithmic axis has a place for."""
-        x, y = np.atleast_1d(np.asarray(x, dtype=float)), np.atleast_1d(np.asarray(y, dtype=float))
-        kept = np.isfinite(x) & np.isfinite(y) & (x > 0) & (y > 0)
-        source = self.source(name, slot)
-        if kept.any() or len(source.data["x"]):
-            source.data = {"x": x[kept], "y": y[kept]}
-
-    def put_bars(self, name: str, slot: int, x: Any, low: Any, high: Any) -> None:
-        """Draw these error bars."""
-        self.sources[name, slot].data = {"x": x, "low": low, "high": high}
-
-    def place_span(self, name: str, slot: int, location: float) -> None:
-        """Draw a line across the panel here; none at 0."""
-        self.spans[name, slot].update(location=location or 1.0, visible=location > 0)
+    def source(self, name: str, slot: int) -> ColumnDataSource:
+        """Return the points of a glyph of an algorithm."""
+        return self.sources[name, slot]
 
     def has(self, name: str) -> bool:
-        """Whether anything of this name is drawn, of any algorithm."""
+        """Return whether a glyph has points, of any algorithm."""
         return any(len(source.data["x"]) for (other, _), source in self.sources.items() if other == name)
 
-    def fit(self, slot: int, x: Any, totals: Any = None, below: float = BELOW) -> None:
-        """Have the axes show these of each algorithm, and little below: a bias of 1e-20 is nothing to look at."""
-        for axis, values in (("x", x), ("y", totals)):
-            if values is None:
-                continue
-            values = np.asarray(values, dtype=float)
-            values = values[np.isfinite(values) & (values > 0)]
-            if values.size:
-                self.ends[axis, slot] = float(values.min()), float(values.max())
-            low, high = zip(*(ends for (name, _), ends in self.ends.items() if name == axis), strict=True)
-            if axis == "x":
-                margin = (max(high) / min(low)) ** 0.04
-                self.set_range("x", min(low) / margin, max(high) * margin)
-            else:  # at quarters of decades: the axis stays where it is while a slider moves a little
-                ends = np.log10([min(low) / below, max(high) * ABOVE])
-                self.set_range("y", 10 ** (np.floor(4 * ends[0]) / 4), 10 ** (np.ceil(4 * ends[1]) / 4))
-
-    def fit_from_0(self, slot: int, values: Any) -> None:
-        """Have the y axis show these of each algorithm, from 0 on."""
-        self.ends["y", slot] = 0.0, float(values.max())
-        self.set_range("y", 0.0, 1.1 * max(high for _, high in self.ends.values()))
-
-    def set_range(self, axis: str, start: float, end: float) -> None:
-        """Show this range of an axis; the reset tool comes back to it."""
-        getattr(self.figure, f"{axis}_range").update(start=start, end=end, reset_start=start, reset_end=end)
+    @property
+    def entries(self) -> list[Glyph]:
+        """The glyphs that the legend names."""
+        named = [glyph for glyph in self.spec.glyphs if glyph.words is not None]
+        return [glyph for glyph in named if not glyph.optional or self.has(glyph.name)]
 
     def show(self, slot: int, answer: Answer) -> None:
         """Draw what was computed for an algorithm."""
-        self.spec.show(self, slot, answer)
+        for glyph in self.spec.glyphs:
+            place = glyph.place(slot)
+            if glyph.answer == answer.panel and place is not None:
+                self._put(glyph, place, answer)
+        self._fit()
+        if any(glyph.optional for glyph in self.spec.glyphs):
+            self.name(self.names)
+        if slot == 0 and answer.panel == self.spec.told_by:
+            self.tell(caption(self.spec.captions, answer.marks))
 
-    def clear(self, slot: int, names: Sequence[str] = ()) -> None:
-        """Draw nothing of an algorithm, or not what has these names; with the first goes what is in ink."""
-        slots = (slot, -1) if slot == 0 else (slot,)
-        for (name, other), source in self.sources.items():
-            named = not names or name in names or other < 0
-            if other in slots and len(source.data["x"]) and named:
+    def _put(self, glyph: Glyph, place: int, answer: Answer) -> None:
+        """Draw the points of a glyph that logarithmic axes can show."""
+        known: Mapping[str, Any] = answer.marks if glyph.single or glyph.across else answer.columns
+
+        def values(name: str | float) -> np.ndarray:
+            return np.atleast_1d(np.asarray(known.get(name, np.nan) if isinstance(name, str) else name, dtype=float))
+
+        if glyph.across:
+            (location,) = values(glyph.y if glyph.kind == "level" else glyph.x)
+            shown = bool(location > 0)
+            self.glyphs[glyph.name, place].update(location=location if shown else 1.0, visible=shown)
+            return
+        names = {"x": glyph.x, "y": glyph.y} | ({"top": glyph.top} if glyph.top else {})
+        columns = dict(zip(names, np.broadcast_arrays(*map(values, names.values())), strict=True))
+        kept = np.all([np.isfinite(each) & (each > 0) for each in columns.values()], axis=0)
+        source = self.sources[glyph.name, place]
+        if kept.any() or len(source.data["x"]):
+            source.data = {name: column[kept] for name, column in columns.items()}
+
+    def _fit(self) -> None:
+        """Have the axes show all measured points of both algorithms."""
+        measured = {glyph.name for glyph in self.spec.glyphs if glyph.measured}
+        drawn = [source.data for (name, _), source in self.sources.items() if name in measured]
+        drawn = [{axis: np.asarray(data[axis], dtype=float) for axis in "xy"} for data in drawn if len(data["x"])]
+        if not drawn:
+            return
+        x = np.concatenate([data["x"] for data in drawn])
+        y = np.concatenate([np.minimum(data["y"], data["y"][0] if self.spec.capped else np.inf) for data in drawn])
+        if not self.spec.beneath:
+            margin = (x.max() / x.min()) ** 0.04
+            self._set_range("x", x.min() / margin, x.max() * margin)
+        if self.spec.linear:
+            self._set_range("y", 0.0, 1.1 * y.max())
+        elif not self.spec.y_range:  # At quarters of decades, the axis does not move while a slider moves a little.
+            low, high = np.log10([y.min() / self.spec.below, y.max() * ABOVE])
+            self._set_range("y", 10 ** (np.floor(4 * low) / 4), 10 ** (np.ceil(4 * high) / 4))
+
+    def _set_range(self, axis: str, start: float, end: float) -> None:
+        """Show this range of an axis; the reset tool comes back to it."""
+        getattr(self.figure, f"{axis}_range").update(start=start, end=end, reset_start=start, reset_end=end)
+
+    def clear(self, slot: int, answer: str = "") -> None:
+        """Take away what is drawn for an algorithm: the points of one answer, or all."""
+        for glyph in self.spec.glyphs:
+            place = glyph.place(slot)
+            if place is None or answer not in ("", glyph.answer):
+                continue
+            if glyph.across:
+                self.glyphs[glyph.name, place].visible = False
+            elif len(self.sources[glyph.name, place].data["x"]):
+                source = self.sources[glyph.name, place]
                 source.data = {column: [] for column in source.data}
-        if not names or self.spec.measured_by in names:
-            self.ends = {key: ends for key, ends in self.ends.items() if key[1] != slot}
-        for (_, other), span in self.spans.items():
-            if other == slot:
-                span.visible = False
-        if slot == 0 and (not names or self.spec.titled_by in names):
+        if slot == 0 and answer in ("", self.spec.told_by):
             self.tell("")
 
     def name(self, names: Sequence[str]) -> None:
-        """Name the algorithms in the legend; none where nothing is shown."""
+        """Name the algorithms in the legend, which is empty where nothing is shown."""
         self.names = names
-        text = legend(self.entries, names, self.palette) if names else ""
+        text = legend(self.entries, names) if names else ""
         if self.key.text != text:
             self.key.text = text
 
     def tell(self, words: str) -> None:
-        """Have this title."""
+        """Set the caption."""
         self.said = words
         text = title(words, self.pale)
         if self.caption.text != text:
             self.caption.text = text
 
     def fade(self, slot: int, pale: bool) -> None:
-        """Pale the marks of an algorithm, and the title of the first: they are of the position of a slider before."""
-        for glyph in self.faded.get(slot, ()):
-            glyph.update(line_alpha=PALE if pale else 1.0, fill_alpha=PALE if pale else 1.0)
+        """Make the marks of an algorithm, and the caption of the first, pale: they belong to an earlier position."""
+        opacity = PALE if pale else 1.0
+        for glyph in self.marks(slot):
+            glyph.update(line_alpha=opacity, fill_alpha=opacity)
         if slot == 0:
             self.pale = pale
             self.tell(self.said)
 
+    def marks(self, slot: int) -> Iterator[Any]:
+        """Yield the points of an algorithm that belong to the answer of the caption."""
+        for glyph in self.spec.glyphs:
+            if glyph.kind in ("star", "circle") and glyph.answer == self.spec.told_by:
+                yield self.glyphs[glyph.name, slot]
+
     def dress(self, palette: Palette, text: str) -> None:
-        """Take colours and sizes."""
-        for glyph, slot, width in self.glyphs:
-            color = palette.ink if slot < 0 else palette.slots[slot]
-            glyph.update(line_color=color, line_width=LINE_WIDTHS[text] * width)
-            if hasattr(glyph, "fill_color"):
-                glyph.update(fill_color=color)
-        self.palette, size = palette, FONT_SIZES[text]
-        self.name(self.names)
+        """Set colours and sizes."""
+        for glyph in self.spec.glyphs:
+            for slot in glyph.slots:
+                drawn, color = self.glyphs[glyph.name, slot], palette.ink if slot == INK else palette.slots[slot]
+                drawn.update(line_color=color, line_width=LINE_WIDTHS[text] * glyph.width)
+                if hasattr(drawn, "fill_color"):
+                    drawn.update(fill_color=color)
         self.figure.height = round(self.spec.height * HEIGHTS[text])
         for axis in (*self.figure.xaxis, *self.figure.yaxis):
             axis.update(
-                axis_label_text_color=palette.ink,
                 major_label_text_color=palette.ink,
                 axis_line_color=palette.ink,
                 major_tick_line_color=palette.ink,
                 minor_tick_line_color=None,
-                axis_label_text_font_size=size,
-                major_label_text_font_size=size,
-                axis_label_text_font_style="normal",
+                major_label_text_font_size=FONT_SIZES[text],
             )
         for grid in (*self.figure.xgrid, *self.figure.ygrid):
             grid.grid_line_color = palette.grid
 
 
 def make_drawings(specs: Mapping[str, PanelSpec]) -> dict[str, Drawing]:
-    """One a panel, those beneath others with the x axis of these."""
+    """Make a drawing for each panel; one beneath another has the x axis of this one."""
     made: dict[str, Drawing] = {}
     for name, spec in specs.items():
         made[name] = Drawing(spec, made[spec.beneath] if spec.beneath else None)

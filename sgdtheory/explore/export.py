@@ -1,4 +1,4 @@
-"""The explorer as one file: the exact risk of averaged SGD and its B*, computed by the browser that opens the page."""
+"""The explorer as one file: the browser that opens it computes the exact risk of averaged SGD and its B*."""
 
 import html
 import json
@@ -11,15 +11,18 @@ import numpy as np
 from sgdtheory._common.files import write_atomically
 from sgdtheory._common.version import version
 from sgdtheory.critical import critical_batch_size, optimal_learning_rate
-from sgdtheory.explore.formulas import formula, typeset
-from sgdtheory.explore.layout import LAW, part, tabs
-from sgdtheory.explore.legends import raised
+from sgdtheory.explore.formulas import typeset
+from sgdtheory.explore.layout import LAW, heading, part, style, tabs
+from sgdtheory.explore.legends import DASHES, MARKS, legend
+from sgdtheory.explore.panels.path import UNSTABLE
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import SPECS, TITLES
-from sgdtheory.explore.state import NUMBERS, WITHOUT, State
+from sgdtheory.explore.spec import INK
+from sgdtheory.explore.state import NUMBERS, SENTENCES, WITHOUT, State
+from sgdtheory.explore.texts import READINGS
 from sgdtheory.risk import excess_risk
 
-COMPUTED = "theory.js", "search.js", "worker.js"  # what the worker's thread runs
+COMPUTED = "theory.js", "search.js", "worker.js"  # run by the thread that computes
 CONTROLS = (
     "capacity",
     "source",
@@ -31,26 +34,15 @@ CONTROLS = (
     "overhead",
 )
 BOXES = {"num_features": "all features ($M → ∞$)", "learning_rate": "the best $γ$"}
-READINGS = {
-    "path-total": "risk $Δ$",
-    "path-bias": "bias",
-    "path-variance": "variance",
-    "path-steps": "steps $n$",
-    "path-rate": "learning rate $γ$",
-    "path-edge": "stability edge",
-    "critical-batch": "$B^*$",
-    "critical-steps": "steps at $B^*$",
-    "critical-least": "$R_{opt}(D)$",
-    "critical-bestBatch": "$B$ of $R_{opt}$",
-}
-CHECKED = 24  # random settings by which a page says how accurate it is
+NOT_COMPUTED = "iterate", "simulated", "errors", "theorem7", "smallest_batch_size"  # glyphs and numbers of the server
+CHECKED = 24  # random settings at which a page measures its accuracy
 
 
 def export_page(path: str | Path, *, checked: int = CHECKED, progress: Callable[[int], None] | None = None) -> Path:
-    """Write the page: one HTML file that needs neither a server nor Python nor a network.
+    """Write the explorer as one HTML file that needs neither a server nor Python nor a network.
 
-    It has averaged SGD on power laws: sliders of a, b, σ², M, D, B, γ and ω, panels of R(D, B), B*, its growth, loss
-    curves and γ. It computes them itself, and shows how far from Python it is at `checked` random settings.
+    It is about averaged SGD on power laws, with sliders of a, b, σ², M, D, B, γ and ω and all panels. The browser
+    computes them, and shows how far its numbers are from those of Python at `checked` random settings.
 
     Args:
         path: of the file; its folder is made.
@@ -115,13 +107,15 @@ def reference(state: State) -> dict[str, Any]:
 
 
 def page_text(references: list[dict[str, Any]]) -> str:
-    """The HTML of the page."""
-    filled = {name: part(name) for name in ("page.css", "view.css", "chart.js", "view.js", "page.js")}
+    """Return the HTML of the page."""
+    filled = {name: part(name) for name in ("numbers.js", "chart.js", "view.js", "page.js")}
     filled |= {
+        "style": style(),
         "worker": "\n".join(part(name) for name in COMPUTED),
         "tabs": tabs(),
         "sections": "\n".join(_section(name) for name in TITLES),
         "law": LAW,
+        "licence": part("math-font-licence.txt"),
         "version": html.escape(version()),
         "sheet": json.dumps(_sheet(references), ensure_ascii=False).replace("</", "<\\/"),
     }
@@ -132,50 +126,70 @@ def page_text(references: list[dict[str, Any]]) -> str:
 
 
 def _sheet(references: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the page takes from the library: names, ranges, words, presets."""
-    start = State()
+    """Return what the page takes from the library: names, ranges, texts, presets."""
+    start = {name: getattr(State(), name) for name in CONTROLS}
     numbers = {}
     for name in CONTROLS:
-        number = NUMBERS[name]
-        numbers[name] = number._asdict() | {
-            "words": typeset(number.words),
-            "none": WITHOUT.get(name, ""),
-            "without": typeset(BOXES.get(name, "")),
-        }
-    plain = State(**{name: getattr(start, name) for name in CONTROLS})
+        texts = {"words": NUMBERS[name].words, "without": BOXES.get(name, "")}
+        numbers[name] = NUMBERS[name]._asdict() | {key: typeset(words) for key, words in texts.items()}
+        numbers[name] |= {"none": WITHOUT.get(name, ""), "ends": [f"{end:g}" for end in NUMBERS[name].ends]}
     presets = [
         {
             "name": each.name,
-            "sentence": raised(each.sentence),
+            "sentence": typeset(each.sentence),
             "state": {name: getattr(each.state, name) for name in CONTROLS},
         }
         for each in PRESETS
-        if (each.state.first, each.state.second) == (plain.first, plain.second)
+        if (each.state.first, each.state.second) == (State().first, State().second)
     ]
     return {
         "numbers": numbers,
-        "start": {name: getattr(start, name) for name in CONTROLS},
+        "start": start,
         "presets": presets,
-        "readings": {name: typeset(words) for name, words in READINGS.items()},
-        "panels": TITLES,
-        "labels": {name: (SPECS[name].labels[0] or "samples D", SPECS[name].labels[1]) for name in TITLES},
+        "readings": [(*key, typeset(words)) for key, words in READINGS.items() if key[1] not in NOT_COMPUTED],
+        "panels": {name: _panel(name) for name in TITLES},
+        "sentences": SENTENCES | {"unstable": UNSTABLE},
         "references": references,
     }
 
 
+SHARED = "kind", "answer", "x", "y", "single", "width", "measured", "hover"  # what `chart.js` reads of a glyph
+
+
+def _panel(name: str) -> dict[str, Any]:
+    """Return what a panel draws and says, for `chart.js` and `page.js`."""
+    spec = SPECS[name]
+    glyphs = [
+        {
+            **{key: getattr(glyph, key) for key in SHARED},
+            "dash": DASHES[glyph.dash],
+            "mark": MARKS.get(glyph.kind, ""),
+            "ink": glyph.first == INK,
+        }
+        for glyph in spec.glyphs
+        if glyph.name not in NOT_COMPUTED
+    ]
+    return {
+        "title": TITLES[name],
+        "captions": [typeset(each) for each in spec.captions],
+        "toldBy": spec.told_by,
+        "answers": sorted({glyph["answer"] for glyph in glyphs}),
+        "glyphs": glyphs,
+        "below": spec.below,
+        "capped": spec.capped,
+        "yRange": spec.y_range,
+        "yTicks": spec.y_ticks,
+    }
+
+
 def _section(name: str) -> str:
-    """A panel, empty."""
+    """Return a panel without its figure."""
+    spec = SPECS[name]
+    x, y = (typeset(label) for label in (spec.labels[0] or "samples $D$", spec.labels[1]))
+    key = legend([glyph for glyph in spec.glyphs if glyph.name not in NOT_COMPUTED], ("averaged SGD",))
     return f"""<section id="panel-{name}" aria-label="{html.escape(TITLES[name])}">
-    <h2><span>{html.escape(TITLES[name])}</span> {formula(SPECS[name].formula) if SPECS[name].formula else ""}</h2>
+    {heading(name)}
     <div class="caption"></div>
-    <div class="figure"><div class="chart"></div><div class="computing" role="status">computing …</div></div>
-    <div class="key">{KEYS.get(name, "")}</div>
+    <div class="label-y">{y}</div><div class="chart"></div><div class="label-x">{x}</div>
+    <div class="key">{key}</div>
   </section>"""
-
-
-KEYS = {
-    "risk": "— risk, – – bias, ··· variance; ★ " + formula("R_{opt}(D)") + ", the least",
-    "samples": "★ " + formula("B^*") + ", the largest within the dotted line",
-    "growth": "– – Corollary 8's slope, through the last",
-    "rate": "— risk, – – bias, ··· variance; ● the γ of the loss curve; dotted: the stability edge",
-}

@@ -1,16 +1,19 @@
-"""Formulas as MathML, which browsers set themselves: nothing is fetched, and nothing has to be loaded for it."""
+"""Labels and sentences with formulas between dollar signs, as MathML, and with numbers that are filled in later."""
 
 import html
 import re
+from collections.abc import Mapping
 
 OPERATORS = "min", "max"
 WORDS = *OPERATORS, "opt"  # set upright, as one
 RAISED = str.maketrans("−abθ0123456789", "⁻ᵃᵇᶿ⁰¹²³⁴⁵⁶⁷⁸⁹")
-TOKEN = re.compile(r"[{}_^]|\d+(?:\.\d+)?|[A-Za-z]+|\S")
+LOWERED = str.maketrans("iopt", "ᵢₒₚₜ")
+PLACEHOLDER = re.compile(r"\[(\w+)(%?)\]")  # the name of a number, which is written as a percentage with %
+TOKEN = re.compile(r"\[\w+\]|[{}_^]|\d+(?:\.\d+)?|[A-Za-z]+|\S")
 
 
 def formula(text: str) -> str:
-    """MathML of a line in which `_` is an index, `^` an exponent, braces hold together, `min` and the like are words.
+    """Return MathML of a line in which `_` begins an index, `^` an exponent, and braces group.
 
     >>> formula("λ_i = i^{−a}")
     '<math><msub><mi>λ</mi><mi>i</mi></msub><mo>=</mo><msup><mi>i</mi><mrow><mo>−</mo><mi>a</mi></mrow></msup></math>'
@@ -26,12 +29,12 @@ def formula(text: str) -> str:
 
 
 def _letters(token: str) -> list[str]:
-    """A word, or the letters of what is none: each is a quantity."""
+    """Return a word as it is, and other letters one by one: each is a quantity."""
     return list(token) if token.isascii() and token.isalpha() and token not in WORDS else [token]
 
 
 def _row(tokens: list[str]) -> str:
-    """All up to the brace that ends it; takes them from the list."""
+    """Return MathML of the tokens up to the brace that ends the row, and remove them from the list."""
     made: list[str] = []
     while tokens and tokens[0] != "}":
         token = tokens.pop(0)
@@ -48,7 +51,7 @@ def _row(tokens: list[str]) -> str:
 
 
 def _atom(token: str, tokens: list[str]) -> str:
-    """One letter, number, sign or group."""
+    """Return MathML of one letter, number, sign, group or placeholder."""
     if token == "{":
         row = _row(tokens)
         if not tokens:
@@ -61,24 +64,37 @@ def _atom(token: str, tokens: list[str]) -> str:
         return f'<mi mathvariant="normal">{token}</mi>'
     if token.isalpha():
         return f"<mi>{token}</mi>"
-    return f"<mn>{token}</mn>" if token[0].isdigit() else f"<mo>{html.escape(token)}</mo>"
+    if token[0].isdigit() or len(token) > 1:
+        return f"<mn>{token}</mn>"
+    # Brackets would grow to the height of the whole line, an index beneath "min" included.
+    return f'<mo stretchy="false">{token}</mo>' if token in "()" else f"<mo>{html.escape(token)}</mo>"
 
 
 def plain(label: str) -> str:
-    """The same label as text, for widgets that take no more.
+    """Return a label as text, for widgets and attributes that take no markup.
 
-    >>> plain("$a$, capacity exponent: $λ_i = i^{−a}$")
-    'a, capacity exponent: λᵢ = i⁻ᵃ'
+    >>> plain("$a$, capacity exponent: $λ_i = i^{−a}$"), plain("data needed for $R_{opt}(D)$")
+    ('a, capacity exponent: λᵢ = i⁻ᵃ', 'data needed for Rₒₚₜ(D)')
     """
     raised = re.sub(r"\^\{([^}]*)\}", lambda found: found[1].translate(RAISED), label)
-    return re.sub(r"[${}]", "", raised.replace("_i", "ᵢ").replace("^*", "*"))
+    lowered = re.sub(r"_\{?(i|opt)\}?", lambda found: found[1].translate(LOWERED), raised)
+    return re.sub(r"[${}]", "", lowered.replace("^*", "*"))
 
 
 def typeset(label: str) -> str:
-    """HTML of a label in words: what stands between dollar signs is a formula.
+    """Return HTML of a label: what stands between dollar signs is a formula.
 
-    >>> typeset("$a$, exponent")
-    '<math><mi>a</mi></math>, exponent'
+    >>> typeset("$a$, exponent of [name]")
+    '<math><mi>a</mi></math>, exponent of [name]'
     """
     parts = label.split("$")
     return "".join(formula(part) if place % 2 else html.escape(part) for place, part in enumerate(parts))
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with the values of its placeholders; `page.js` does the same.
+
+    >>> filled("B* = [batch_size] for [overhead%] more data", {"batch_size": "228", "overhead%": "20%"})
+    'B* = 228 for 20% more data'
+    """
+    return PLACEHOLDER.sub(lambda found: values[found[0][1:-1]], text)

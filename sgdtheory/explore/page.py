@@ -1,4 +1,4 @@
-"""One visitor's page: controls change its state, workers compute it, panels show what they tell."""
+"""One visitor's page: controls change its state, workers compute it, panels show the answers."""
 
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
 # Bokeh's properties take more types than they declare.
@@ -16,8 +16,8 @@ from bokeh.models import Button, Column, Div, Select
 from sgdtheory.explore.appearance import DARK, LIGHT, Palette
 from sgdtheory.explore.controls import STYLE, Controls
 from sgdtheory.explore.drawing import make_drawings
+from sgdtheory.explore.formulas import typeset
 from sgdtheory.explore.ledger import Ledger, Subject
-from sgdtheory.explore.legends import raised
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import JOBS, SHOWN_IN, SPECS
 from sgdtheory.explore.signals import awaited, signals
@@ -28,9 +28,8 @@ from sgdtheory.explore.worker import Message
 from sgdtheory.explore.workers import GRACE, Workers
 
 COMPUTED = [name for name, job in JOBS.items() if job.depends_on is not None]  # as the state changes, in this order
-ANSWERED = {name: job.answer for name, job in JOBS.items() if job.answer}  # whose answers marks and titles tell
-TOGETHER = 10  # ms in which moves of sliders are gathered
-TELL_WAITING = 0.7  # seconds of computing after which the page says what it waits for
+TOGETHER = 10  # Milliseconds in which moves of sliders are gathered.
+TELL_WAITING = 0.7  # Seconds of computing after which the page says what it waits for.
 NO_PRESET = "(choose one)"
 PAGES = itertools.count()
 
@@ -105,10 +104,10 @@ class Page:
             self.document.add_root(root)
 
     def _layout(self, name: str) -> Column:
-        """A panel with those beneath it, its legend last."""
-        beneath = [self.panels[other].figure for other, spec in SPECS.items() if spec.beneath == name]
+        """Return a panel with those beneath it, its legend last."""
+        beneath = [part for other, spec in SPECS.items() if spec.beneath == name for part in self.panels[other].parts]
         panel = self.panels[name]
-        return Column(panel.caption, panel.figure, *beneath, panel.key, sizing_mode="stretch_width")
+        return Column(panel.caption, *panel.parts, *beneath, panel.key, sizing_mode="stretch_width")
 
     # ------------------------------------------------------------------ what the visitor does
 
@@ -209,8 +208,7 @@ class Page:
         arguments = self.state.bare, slot
         number = self.workers.submit(lane, self.key, subject, computation, arguments, hear, grace)
         self.ledger.begun(subject, number)
-        if computation in ANSWERED:
-            self._fade(ANSWERED[computation], slot, True)
+        self._fade(JOBS[computation].answer, slot, True)
 
     def _fade(self, answer: str, slot: int, pale: bool) -> None:
         """Draw an answer pale if it was computed for another state than the controls have."""
@@ -236,11 +234,10 @@ class Page:
 
     def _clear(self, subject: Subject) -> None:
         """Take away what a computation has shown."""
-        computation, slot = subject
-        for name, spec in SPECS.items():
-            if computation in spec.filled_by:
-                self.panels[name].clear(slot, spec.filled_by[computation])
-        if self.marks.pop((ANSWERED.get(computation, computation), slot), None):
+        answer, slot = JOBS[subject[0]].answer, subject[1]
+        for name in SHOWN_IN[answer]:
+            self.panels[name].clear(slot, answer)
+        if self.marks.pop((answer, slot), None):
             self.tell_readings()
 
     def _drop_simulation(self) -> None:
@@ -256,7 +253,7 @@ class Page:
                 each.pop(subject, None)
         if begun:
             for slot in range(len(SLOTS)):
-                self.panels["path"].clear(slot, ("simulated", "errors"))
+                self.panels["path"].clear(slot, "simulated")
             self.panels["path"].name(self.panels["path"].names)
             self.share.text = ""
 
@@ -306,8 +303,7 @@ class Page:
         answer = message.content
         if self.refusal or not self.ledger.admits(subject, message.number):
             return
-        if answer.panel in ANSWERED.values():
-            self._fade(answer.panel, subject[1], message.number != self.ledger.newest[subject])
+        self._fade(answer.panel, subject[1], message.number != self.ledger.newest[subject])
         self.show(subject, answer)
 
     def _refused(self, subject: Subject, message: Message) -> None:
@@ -340,7 +336,7 @@ class Page:
     def tell_readings(self) -> None:
         """Show the numbers of the setting, one row for each algorithm."""
         names = () if self.refusal else self.state.names
-        text = readings(names, self.marks, self.pale, self.palette, self.before) if self.marks else ""
+        text = readings(names, self.marks, self.pale, self.before) if self.marks else ""
         if self.readings.text != text:
             self.readings.text = text
         self.controls.tell_rates(rates(self.state, {} if self.refusal else self.marks, self.pale))
@@ -370,7 +366,7 @@ class Page:
         """The sentence of the preset that is shown, if one is."""
         here = [each for each in PRESETS if each.state.looking_like(self.state) == self.state]
         self.presets.value = here[0].name if here else NO_PRESET
-        self.sentence.update(text=raised(here[0].sentence) if here else "", visible=bool(here))
+        self.sentence.update(text=typeset(here[0].sentence) if here else "", visible=bool(here))
 
     def dress(self) -> None:
         """Colours and text size of all."""
@@ -378,7 +374,6 @@ class Page:
         self.tell_look()
         for panel in self.panels.values():
             panel.dress(self.palette, self.state.text)
-        self.tell_readings()
 
     @property
     def palette(self) -> Palette:

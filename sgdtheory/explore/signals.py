@@ -8,7 +8,7 @@ from typing import Any
 from bokeh.models import CustomJS, TextInput, Toggle
 
 from sgdtheory.explore.ledger import Ledger
-from sgdtheory.explore.registry import SPECS
+from sgdtheory.explore.registry import JOBS, SHOWN_IN, SPECS
 
 TOLD = {"link": "state", "look": "look", "awaited": "awaited"}  # model → function of the browser's `explorer`
 
@@ -23,17 +23,17 @@ def signals() -> dict[str, Any]:
 
 
 def awaited(ledger: Ledger) -> str:
-    """Panels of which nothing new has come, `panel:stale` where what they draw is of another state.
+    """Return the panels that wait for a new answer, `panel:stale` where an older one is drawn, or `panel:empty`.
 
-    "" where all is known. A panel is known by the one that it stands beneath.
+    It is "" where all is known. A panel beneath another one goes by the name of the upper one.
     """
     found: dict[str, str] = {}
     for subject in ledger.running:
-        if not ledger.is_awaited(subject):
+        job = JOBS[subject[0]]
+        if job.depends_on is None or not ledger.is_awaited(subject):
             continue
-        for spec in SPECS.values():
-            if subject[0] in spec.filled_by:
-                name = spec.beneath or spec.name
-                if ledger.is_older(subject) or name not in found:
-                    found[name] = "stale" if ledger.is_older(subject) else "empty"
+        for panel in SHOWN_IN[job.answer]:
+            name = SPECS[panel].beneath or panel
+            if ledger.is_older(subject) or name not in found:
+                found[name] = "stale" if ledger.is_older(subject) else "empty"
     return " ".join(f"{name}:{found[name]}" for name in sorted(found))

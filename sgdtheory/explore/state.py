@@ -1,4 +1,4 @@
-"""What the page shows: a problem, a setting, one or two algorithms. A link's query says all of it."""
+"""The state of the page: a problem, a setting, one or two algorithms. The query of a link holds all of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from sgdtheory.algorithms import DEFAULT, Algorithm, Muon, algorithm_settings, algorithm_text, make_algorithm
-from sgdtheory.explore.formulas import plain
+from sgdtheory.explore.formulas import filled, plain
 from sgdtheory.problems import AbstractProblem, PowerLaw
 from sgdtheory.risk import checked_for_risk
 
@@ -19,10 +19,10 @@ class Number(NamedTuple):
 
     Attributes:
         query: its name in a link.
-        words: what it is, with its unit; formulas stand between dollar signs.
-        low, high, step: of the slider, of the logarithm where `base` is not 0.
+        words: its name and unit, with formulas between dollar signs.
+        low, high, step: of the slider, which moves the logarithm of the number where `base` is not 0.
         base: of that logarithm.
-        digits: significant ones of what the slider gives; 0: a whole number.
+        digits: number of significant digits of the slider's values; 0: whole numbers.
     """
 
     query: str
@@ -59,13 +59,21 @@ NUMBERS = {
     "noise_variance": Number("noise", "$σ²$, label noise (units of $y²$)", -4.0, 3.0, 0.05, 10.0, 3),
     "precondition": Number("theta", "$θ$, preconditioner $H^{−θ}$ (0: none)", 0.0, 0.9, 0.05),
     "num_samples": Number("D", "$D$, data (samples)", 2.0, 12.0, 0.05, 10.0, 3),
-    "num_features": Number("M", "$M$, features of the model", 1.0, 14.0, 0.25, 2.0, 0),
+    "num_features": Number("M", "$M$, number of features", 1.0, 14.0, 0.25, 2.0, 0),
     "batch_size": Number("B", "$B$, batch size (samples)", 0.0, 24.0, 0.25, 2.0, 0),
     "learning_rate": Number("rate", "$γ$, learning rate ($1/λ$)", -5.0, 1.0, 0.02, 10.0, 3),
-    "overhead": Number("overhead", "$ω$, extra data that defines $B^*$", 0.05, 1.0, 0.05),
-    "rate_factor": Number("factor", "$γ$ of sign, adam, …, over the best", -2.0, 2.0, 0.02, 10.0, 3),
+    "overhead": Number("overhead", "$ω$, extra data allowed at $B^*$", 0.05, 1.0, 0.05),
+    "rate_factor": Number("factor", "$γ$ of signSGD, Adam, …, relative to the best", -2.0, 2.0, 0.02, 10.0, 3),
 }
-WITHOUT = {"num_features": "all", "learning_rate": "best"}  # what a link says for None
+WITHOUT = {"num_features": "all", "learning_rate": "best"}  # The word of a link, and of a slider, for None.
+# The exported page uses these sentences too.
+SENTENCES = {
+    "number": "[name] must be a number from [low] to [high][also], got [text]",
+    "kept": "[error]; it is [value] now",
+    "unknown": "[text] is not part of a link to this page; remove it",
+    "capacity": "a = [value], but the sum of λ_i = i^−a is finite only for a > 1: move a up",
+    "source": "b = [value], but the initial risk, the sum of i^−b, is finite only for b > 1: move b up",
+}
 SLOTS = "first", "second"
 OF_ONE_OUTPUT = " with one output, where it is normalized SGD; sgdtheory simulate --outputs M has more"
 COLOURS = "system", "light", "dark"
@@ -106,15 +114,15 @@ class State:
     rate_factor: float = 1.0
 
     def quick(self, slot: int) -> bool:
-        """Whether all that is computed of this algorithm takes a fraction of a second: averaged SGD."""
+        """Return whether all computations for this algorithm take a fraction of a second: it is averaged SGD."""
         return self.algorithms[slot] == DEFAULT
 
     def is_dark(self, system: bool) -> bool:
-        """Whether the ground is, where the system's is dark or not."""
+        """Return whether the page is dark, on a system that is or is not."""
         return self.colours == "dark" or (self.colours == "system" and system)
 
     def has_risk(self, slot: int) -> bool:
-        """Whether there is more of this algorithm than simulations: not what takes minutes with some 100 directions."""
+        """Return whether the risk of this algorithm is known in theory, and computed in less than minutes."""
         if self._turned(slot):
             return False
         try:
@@ -127,38 +135,34 @@ class State:
     def unknown(self) -> tuple[str, ...]:
         """A sentence on each algorithm that can be simulated only."""
         return tuple(
-            f"{name}: {self._why(slot)}; “Simulate the loss curves” shows its course"
+            f"{name}: {self._why(slot)}; “Simulate the loss curves” shows its risk along the run"
             f"{OF_ONE_OUTPUT if isinstance(self.algorithms[slot].method, Muon) else ''}"
             for slot, name in enumerate(self.names)
             if not self.has_risk(slot)
         )
 
     def _why(self, slot: int) -> str:
-        """Why it has no risk here."""
+        """Return why it has no risk here."""
         if self._turned(slot):
-            return "its risk in these coordinates takes minutes (sgdtheory risk has it)"
-        return "no risk of it is known in theory"
+            return "its risk in these coordinates takes minutes (sgdtheory risk computes it)"
+        return "there is no theory of its risk"
 
     def _turned(self, slot: int) -> bool:
         return getattr(self.algorithms[slot].method, "basis", "eigenvectors") == "random"
 
     @cached_property
     def problem(self) -> AbstractProblem:
-        """The power law, preconditioned or not, or what M features of it see.
+        """The power law, preconditioned or not, with all features or with M of them.
 
         Raises:
             ValueError: there is none with such exponents.
         """
         for name in ("capacity", "source"):
             if getattr(self, name) <= 1:
-                letter, sums = NUMBERS[name].query, {"capacity": "Σ i^−a", "source": "the initial risk Σ i^−b"}
-                raise ValueError(
-                    f"{letter} = {getattr(self, name):g}, but {sums[name]} is finite for {letter} > 1 alone: move "
-                    f"{letter} up"
-                )
+                raise ValueError(filled(SENTENCES[name], {"value": f"{getattr(self, name):g}"}))
         if self.preconditioned_capacity <= 1:
             left = f"a (1 − θ) = {self.preconditioned_capacity:.3g}"
-            raise ValueError(f"{left}, but Σ i^−a(1 − θ) is finite above 1 alone: move θ down")
+            raise ValueError(f"{left}, but the sum of i^−a(1 − θ) is finite only above 1: move θ down")
         law = PowerLaw(self.capacity, self.source, noise_variance=self.noise_variance)
         if self.precondition:
             law = law.preconditioned(self.precondition)
@@ -194,14 +198,14 @@ class State:
         _ = self.problem, self.algorithms
         if self.batch_size > self.num_samples:
             raise ValueError(
-                f"B = {self.batch_size:g} is more than D = {self.num_samples:g}, and not one step is made: lower B or "
+                f"B = {self.batch_size:g} is more than D = {self.num_samples:g}, too few for one step: lower B or "
                 "raise D"
             )
         return self
 
     @property
     def query(self) -> str:
-        """The end of a link that shows this state: all that is not the default."""
+        """The query of a link that shows this state: all values that are not defaults."""
         told = {}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -214,7 +218,7 @@ class State:
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> tuple["State", list[str]]:
-        """The state of a link, and a sentence on each part of it that could not be taken.
+        """Return the state of a link, and a sentence on each part of it that cannot be used.
 
         >>> State.from_query({"a": "1.5", "B": "many"})[1]
         ["B must be a number from 1 to 1.67772e+07, got 'many'; it is 32 now"]
@@ -226,8 +230,9 @@ class State:
             try:
                 state = replace(state, **{name: _read(name, key, text)})
             except ValueError as error:
-                kept = f"; it is {_shown(name, getattr(state, name))} now" if name in NAMES else ""
-                sentences.append(f"{error}{kept}")
+                kept = SENTENCES["kept"] if name in NAMES else "[error]"
+                value = _shown(name, getattr(state, name)) if name in NAMES else ""
+                sentences.append(filled(kept, {"error": str(error), "value": value}))
         return state, sentences
 
     @property
@@ -244,7 +249,7 @@ NAMES = [field.name for field in fields(State)]
 
 
 def _read(name: str, key: str, text: str) -> Any:
-    """One value of a link."""
+    """Return one value of a link."""
     if name in NUMBERS:
         return None if name in WITHOUT and text == WITHOUT[name] else _number(name, text)
     choices = {"colours": COLOURS, "text": SIZES}
@@ -253,7 +258,7 @@ def _read(name: str, key: str, text: str) -> Any:
             raise ValueError(f"{key} must be {' or '.join(choices[name])}, got {text!r}")
         return text
     if name not in SLOTS:
-        raise ValueError(f"{key[:20]!r} is no part of a link to this page; take it out")
+        raise ValueError(filled(SENTENCES["unknown"], {"text": repr(key[:20])}))
     try:
         return algorithm_text(make_algorithm(algorithm_settings(text))) if text or name == "first" else ""
     except ValueError as error:
@@ -269,21 +274,22 @@ def _number(name: str, text: str) -> float:
         value = np.nan
     if not low <= value <= high:
         also = f" or {WITHOUT[name]}" if name in WITHOUT else ""
-        raise ValueError(f"{number.query} must be a number from {low:g} to {high:g}{also}, got {text[:20]!r}")
+        values = {"name": number.query, "low": f"{low:g}", "high": f"{high:g}", "also": also, "text": repr(text[:20])}
+        raise ValueError(filled(SENTENCES["number"], values))
     if number.digits == 0:
         return int(np.rint(value))
     return value
 
 
 def _shown(name: str, value: Any) -> str:
-    """A value as a link says it."""
+    """Return a value as a link writes it."""
     if value is None:
         return WITHOUT[name]
     return (value or "none") if isinstance(value, str) else f"{value:g}"
 
 
 def kinds_of(text: str) -> dict[str, str]:
-    """The parts of an algorithm, its numbers left out: what another one of the same kind has too.
+    """Return the parts of an algorithm without its numbers.
 
     >>> kinds_of("heavy-ball momentum=0.9 cosine")
     {'method': 'heavy-ball', 'schedule': 'cosine'}

@@ -97,19 +97,19 @@ def useful_range(
     laws: Sequence[UShapedLaw],
     *,
     convention: Convention | None = None,
-    title: str = "Data to target are least at $B_{opt}$; shaded: useful batch sizes",
+    title: str = "Data to target are least at $B_{opt}$; thick: useful batch sizes",
     axes: Axes | None = None,
 ) -> Figure:
-    """Data B·Y to the target over those that overheads count from, the useful range shaded, B_opt and B* marked.
+    """Draw the data B·Y to the target relative to the least, thick in the useful range, with B_opt and B* marked.
 
-    The axis ends at six overheads: of what lies above it is enough to know that it does.
+    The axis ends at six overheads.
 
     >>> import sgdtheory as st
     >>> models = st.example_measurements()[1:3]
     >>> laws = [st.fit_steps_law(each.batch_sizes, each.steps, optimal_batch_size=True) for each in models]
     >>> figure = st.plot.useful_range(models, laws)
     >>> figure.axes[0].get_title()
-    'Data to target are least at $B_{opt}$; shaded: useful batch sizes'
+    'Data to target are least at $B_{opt}$; thick: useful batch sizes'
 
     Args:
         measurements: steps to target, one a group.
@@ -182,10 +182,10 @@ def _one_useful_range(
     ends = law.smallest_batch_size(convention=convention), law.critical_batch_size(convention=convention)
     grid = np.geomspace(low, max(high, ends[1] if np.isfinite(ends[1]) else high), 300)
     data = grid * law.predict(grid) / unit
-    axes.plot(grid, data, color=color)
+    axes.plot(grid, data, color=color, lw=0.7)
     axes.plot(batch_sizes, batch_sizes * measurement.steps / unit, ms=3.5, label=name, **look)
     useful = (grid >= ends[0]) & (grid <= ends[1])
-    axes.fill_between(grid, data, 1 + convention.overhead, where=useful.tolist(), color=color, alpha=0.15, lw=0)
+    axes.plot(grid[useful], data[useful], color=color, lw=2.8)  # shaded areas of several groups would cover each other
     if low <= best <= high:
         axes.plot(best, best * law.predict(best) / unit, "D", color=color, mec=BLACK, mew=0.5, ms=5, zorder=3)
     if np.isfinite(ends[1]):

@@ -168,7 +168,13 @@ def test_print_and_figure(halfway):
     assert str(replace(halfway, remark="so")).endswith("\nso")
     figure = halfway.plot()
     assert figure.get_suptitle() == first_line.capitalize()
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["measured", "expected", "95% band"]
+    panel = figure.axes[0]
+    assert [text.get_text() for text in panel.get_legend().get_texts()] == ["measured", "expected", "95% band"]
+    assert panel.texts[0].get_text() == f"{halfway.loss:.4g}\n({low:.4g} … {high:.4g})"
+    start, end = panel.get_xlim()  # linear, from a third of the run on
+    assert panel.get_xscale() == panel.get_yscale() == "linear"
+    assert start == pytest.approx(halfway.step / 3, rel=0.05)
+    assert end > halfway.num_steps
     assert halfway.plot(title="mine").get_suptitle() == "mine"
     check_figure(figure)
 

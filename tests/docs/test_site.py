@@ -155,6 +155,9 @@ def test_links_are_turned_for_the_site(site):
     turned = site.turned_links(text, "docs/sweeps.md", "sweeps.md")
     assert turned == "[a](theory.md#b) [![b](figures/why.png)](figures/why.png) [c](bounds.md) d [e](https://f)"
     assert site.turned_links("[a](docs/bounds.md)", "README.md", "index.md") == "[a](bounds.md)"
+    both = '<picture><source srcset="dark.png">\n<img alt="b" src="experiments/recorded/why.png"></picture>'
+    assert site.PICTURE.fullmatch(both).group("text", "target") == ("b", "experiments/recorded/why.png")
+    assert site.PICTURE.search((ROOT / "README.md").read_text())
 
 
 def test_powers_are_raised_but_in_code(site):

@@ -1,5 +1,6 @@
 """The recorded figures are drawn from the recorded tables, and nothing in them overlaps."""
 
+import matplotlib.image
 import numpy as np
 import pytest
 
@@ -40,3 +41,15 @@ def test_equal_steps_look_equal(monkeypatch):
     low, high = panel.get_ylim()
     assert high / low > 1.1
     np.testing.assert_allclose(panel.lines[0].get_ydata(), 1.0, rtol=1e-2)
+
+
+def test_figures_for_dark_pages_are_those_that_are_recorded(tmp_path):
+    """Black on white becomes light on dark, and a colour keeps its hue."""
+    source, target = tmp_path / "light.png", tmp_path / "dark.png"
+    matplotlib.image.imsave(source, np.array([[[1.0, 1, 1], [0, 0, 0], [0, 0.45, 0.7]]]))
+    white, black, blue = matplotlib.image.imread(redraw.write_dark(source, target))[0, :, :3]
+    np.testing.assert_allclose([white, black], [[0.1] * 3, [0.9] * 3], atol=0.01)
+    assert blue[2] > blue[1] > blue[0]
+    for name, dark in redraw.DARK.items():
+        made = matplotlib.image.imread(redraw.write_dark(redraw.FOLDER / name, target))
+        np.testing.assert_array_equal(made, matplotlib.image.imread(dark))

@@ -49,5 +49,5 @@ def run_worker(connection, nice):
     """In place of `work`."""
     mine = {each.__name__: each for each in (count, flood, refuse, fail, importing)}
     mine |= dict.fromkeys(("run", "tuned"), nothing) | {"critical": slowly}
-    JOBS.update({name: Job(name, compute, "", None, turn=0) for name, compute in mine.items()})
+    JOBS.update({name: Job(name, compute, "", "", None, turn=0) for name, compute in mine.items()})
     work(connection, nice)

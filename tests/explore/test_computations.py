@@ -55,7 +55,7 @@ def test_the_best_rate_is_the_librarys():
 
 
 @pytest.mark.parametrize(
-    ("first", "words"), [("sgd", "grows without bound. Lower γ."), ("linear last", "grows until γ has come down.")]
+    ("first", "words"), [("sgd", "grows without bound: lower γ"), ("linear last", "grows until γ has decayed")]
 )
 def test_a_rate_beyond_the_edge_is_told(first, words):
     (answer,) = told("run", replace(STATE, first=first, learning_rate=5.0))
@@ -103,7 +103,9 @@ def test_a_method_that_is_not_linear_runs_at_a_multiple_of_its_best_rate():
     risk = st.excess_risk(problem, batch_size=8, learning_rate=2 * best, **AT_SIGN)
     assert answer.marks["total"] == risk.total
     assert "edge" not in answer.marks
-    assert answer.words == ("sign linear last: risks are a deterministic equivalent's, here to about 0.7%",)
+    assert answer.words == (
+        "sign linear last: its risk is that of a deterministic equivalent, accurate to about 0.7% here",
+    )
 
 
 def test_its_risk_is_shown_around_its_best_rate():

@@ -80,10 +80,11 @@ def numbers_are_the_librarys(page, state):
         rel = 1e-8 if part == "total" else 1e-4
         assert number(page, f"path-{part}") == pytest.approx(float(getattr(risk, part)), rel=rel)
     critical = st.critical_batch_size(problem, num_samples=state.num_samples, curve=False)
-    assert number(page, "critical-batch") == critical.batch_size
-    assert number(page, "critical-steps") == critical.num_steps
-    needed = page.evaluate("app.answers.samples")
-    sizes, steps = np.array(needed["size"]), np.array(needed["needed"]) * state.num_samples / np.array(needed["size"])
+    assert number(page, "samples-batch_size") == critical.batch_size
+    assert number(page, "samples-num_steps") == critical.num_steps
+    needed = page.evaluate("app.answers.samples.columns")
+    sizes = np.array(needed["batch_size"])
+    steps = np.array(needed["data_ratio"]) * state.num_samples / sizes
     some = [0, len(sizes) // 2, len(sizes) - 1]
     for n, enough in ((steps[some], True), (steps[some] - 1, False)):  # so many steps are enough, one less is not
         at = {"batch_size": sizes[some], "num_samples": np.round(n) * sizes[some]}
@@ -103,10 +104,25 @@ def it_measures_its_accuracy(page, references):
     assert "1e-3" in page.inner_text("#accuracy")
 
 
+def test_the_star_of_the_critical_batch_size_lies_on_the_line_and_a_bad_link_is_named(open_page):
+    page = open_page(link="#a=1.1&b=6&D=100&noise=0&B=many&theta=0.5")
+    ready(page)
+    found = page.evaluate("app.answers.samples")
+    sizes, ratios = (found["columns"][name] for name in ("batch_size", "data_ratio"))
+    critical = st.critical_batch_size(st.PowerLaw(1.1, 6.0, noise_variance=1.0), num_samples=100)
+    assert found["marks"]["batch_size"] == critical.batch_size
+    assert ratios[sizes.index(critical.batch_size)] == pytest.approx(found["marks"]["data_ratio"], rel=1e-12)
+    _, named = State.from_query({"noise": "0", "B": "many"})
+    assert page.inner_text("#words").splitlines() == [*named, "'theta' is not part of a link to this page; remove it"]
+    page.evaluate("set('num_samples', 200)")
+    ready(page)
+    assert page.inner_text("#words") == ""
+
+
 STALE = """() => {
     set("capacity", 1.5);
     return {
-        pale: document.querySelectorAll("main > section.stale").length,
+        pale: document.querySelectorAll("main > section[data-waiting]").length,
         said: [...document.querySelectorAll(".caption")].map((each) => each.textContent).join(""),
         numbers: document.querySelectorAll("[data-value]").length,
         computing: document.querySelectorAll("[aria-label=computing]").length,
@@ -118,7 +134,7 @@ def nothing_old_beside_a_new_name(page):
     """As soon as a control has moved; what came of it is marked, and so is the control."""
     assert page.evaluate(STALE) == {"pale": len(TITLES), "said": "", "numbers": 0, "computing": 10}
     ready(page)
-    assert page.locator("section.stale").count() == 0
+    assert page.locator("section[data-waiting]").count() == 0
     assert page.locator("dd.changed").count() > 5
     assert page.locator("#control-capacity.moved").count() == 1
     off = page.locator("#control-learning_rate.off output")
@@ -171,7 +187,7 @@ def test_layout(open_page, width, scheme):
     if width == 390:
         slider = page.locator("#slider-overhead")
         slider.scroll_into_view_if_needed()
-        for box in (shown[0].locator("svg").bounding_box(), slider.bounding_box()):
+        for box in (shown[0].locator(".chart svg").bounding_box(), slider.bounding_box()):
             assert 0 <= box["y"] < box["y"] + box["height"] <= height
         page.locator("[data-panel=growth]").click()
         assert page.locator("#panel-growth svg").is_visible()

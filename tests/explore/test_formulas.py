@@ -4,10 +4,11 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from sgdtheory.explore.formulas import formula, plain, typeset
+from sgdtheory.explore.formulas import PLACEHOLDER, formula, plain, typeset
+from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import SPECS, TITLES
 from sgdtheory.explore.state import NUMBERS
-from sgdtheory.explore.texts import GROUPS
+from sgdtheory.explore.texts import READINGS
 
 
 def text_of(markup):
@@ -23,6 +24,8 @@ def text_of(markup):
         ("min_γ Δ", '<munder><mo lspace="0" rspace=".2em">min</mo><mi>γ</mi></munder><mi>Δ</mi>'),
         ("R_{opt}", '<msub><mi>R</mi><mrow><mi mathvariant="normal">opt</mi></mrow></msub>'),
         ("a < b", "<mi>a</mi><mo>&lt;</mo><mi>b</mi>"),
+        ("D^{[slope]}", "<msup><mi>D</mi><mrow><mn>[slope]</mn></mrow></msup>"),
+        ("(x)", '<mo stretchy="false">(</mo><mi>x</mi><mo stretchy="false">)</mo>'),
     ],
 )
 def test_markup(text, markup):
@@ -39,8 +42,10 @@ def test_every_formula_of_the_page_is_set():
     """Nothing but braces and signs of place is lost, and all of it is well formed."""
     words = [f"${SPECS[name].formula}$" for name in TITLES]
     words += [number.words for number in NUMBERS.values()]
-    words += [text for group in GROUPS for text in group.values()]
-    for text in words:
+    words += [*READINGS.values(), *(each.sentence for each in PRESETS)]
+    words += [text for spec in SPECS.values() for text in (*spec.labels, *spec.captions, spec.short)]
+    words += [glyph.words for spec in SPECS.values() for glyph in spec.glyphs if glyph.words]
+    for text in (PLACEHOLDER.sub("1", text) for text in words):
         expected = "".join(each for each in text if each not in "${}_^")
         if text.startswith("$") and text.endswith("$"):
             expected = expected.replace(" ", "")
@@ -50,5 +55,6 @@ def test_every_formula_of_the_page_is_set():
 
 
 def test_labels_in_plain_text_have_no_markup():
-    for number in NUMBERS.values():
-        assert not set("${}_") & set(plain(number.words))
+    labels = [number.words for number in NUMBERS.values()] + [each for spec in SPECS.values() for each in spec.labels]
+    for label in labels:
+        assert not set("${}_") & set(plain(label))

@@ -69,7 +69,7 @@ def test_a_bad_link_is_refused_in_a_sentence(server, route):
     queries = {
         "a=1": "a = 1, but",
         "second=" + quote("stages stages=x"): "second: ",
-        "problem=1": "no part of a link",
+        "problem=1": "not part of a link",
         "a=" + "1" * 5000: "a must be a number",
     }
     for query, part in queries.items():

@@ -146,7 +146,7 @@ def test_what_has_no_risk_is_in_no_program_but_the_simulation(second):
             assert "NormalizedSGD" not in python_source(state, panel)
             continue
         for refused in (python_source, table_file):
-            with pytest.raises(ValueError, match="^normalized momentum=0.5: no risk of it is known in theory"):
+            with pytest.raises(ValueError, match="^normalized momentum=0.5: there is no theory of its risk"):
                 refused(state, panel)
     program = python_source(state, "simulated")
     assert "st.NormalizedSGD(momentum=0.5)" in program
@@ -205,7 +205,7 @@ def test_a_file_is_what_the_program_draws_and_a_table_what_the_page_shows():
 
 def test_a_panel_of_its_own_has_a_program_that_names_it():
     """Without a title it would not be on the page."""
-    given = {"labels": ("x", "y"), "place": 9, "draw": None, "show": None, "shows": (), "filled_by": {}}
+    given = {"labels": ("x", "y"), "place": 9}
     with pytest.raises(ValueError, match=r"one of the panel's name, 'edge', .* got \[\]"):
         PanelSpec("edge", **given)
     assert PanelSpec("edge", **given, beneath="rate").beneath == "rate"

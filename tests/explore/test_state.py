@@ -102,8 +102,8 @@ def test_what_a_link_says_wrongly_is_told_and_the_rest_can_be_used(query):
         ("first=tail+tail-fraction%3D7", "first: "),
         ("colours=red", "colours must be system or light or dark, got 'red'; it is system now"),
         ("text=huge", "text must be normal or large, got 'huge'; it is normal now"),
-        ("problem=1", "'problem' is no part of a link to this page; take it out"),
-        ("x" * 500 + "=1", f"'{'x' * 20}' is no part"),
+        ("problem=1", "'problem' is not part of a link to this page; remove it"),
+        ("x" * 500 + "=1", f"'{'x' * 20}' is not part"),
     ],
 )
 def test_sentences(query, part):
@@ -167,7 +167,9 @@ def test_an_algorithm_without_a_risk_is_named(first, known):
     """Nothing that follows from a risk is computed of it."""
     state = replace(State(), first=first, second="last")
     assert [state.has_risk(slot) for slot in range(2)] == [known, True]
-    assert [words.partition(": no risk of it is known")[0] for words in state.unknown] == ([] if known else [first])
+    assert [words.partition(": there is no theory of its risk")[0] for words in state.unknown] == (
+        [] if known else [first]
+    )
     assert ["normalized SGD" in words for words in state.unknown] == ([] if known else [first == "muon"])
     computed = {name for name, job in JOBS.items() if job.lane(state, 0)}
     assert computed == ({*JOBS} if known else {"simulated"})

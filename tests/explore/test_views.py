@@ -43,10 +43,10 @@ def test_long_numbers_of_a_lecture_are_on_the_screen(visit, width, height):
     page.page.keyboard.press("l")
     for key in "12345":
         page.page.keyboard.press(key)
-        page.page.wait_for_function("Bokeh.documents[0].get_model_by_name('figure-risk').height !== 310")
+        page.page.wait_for_function("Bokeh.documents[0].get_model_by_name('figure-risk').height !== 280")
         page.page.wait_for_function(f"document.getElementById('numbers').getBoundingClientRect().bottom <= {height}")
     numbers = page.page.locator("#numbers").bounding_box()
-    for cell in page.page.locator("#numbers td").all():
+    for cell in page.page.locator("#numbers dd").all():
         box = cell.bounding_box()
         assert numbers["x"] <= box["x"]
         assert box["x"] + box["width"] <= numbers["x"] + numbers["width"] + 1
@@ -92,7 +92,7 @@ def test_what_has_not_come_is_greyed_and_what_changed_is_marked(visit):
     page.page.locator("#panel-samples[data-waiting=empty]").wait_for()  # taken away
     page.wait_for_text("status", "Ready")
     assert page.page.evaluate(WAITING) == []
-    page.page.locator("td.changed[data-name=path-total-0]").wait_for()
+    page.page.locator(".changed[data-name=path-total-0]").wait_for()
     other = visit("D=500&B=8")
     rate = other.number("path-learning_rate-0")
     other.page.locator(".control-learning_rate .bk-slider-title", has_text=f"now {rate:.3g}").wait_for()

@@ -1,13 +1,10 @@
-"""B* against D, with Corollary 8's slope."""
-
-from typing import Any
+"""The critical batch size B* against the data size D, beside the slope of Corollary 8."""
 
 import numpy as np
 
 from sgdtheory.critical import critical_batch_size, predicted_exponent
-from sgdtheory.explore.legends import Entry
-from sgdtheory.explore.spec import LAW, Answer, Job, PanelSpec, Program, Tell
-from sgdtheory.explore.state import SLOTS, State, digits
+from sgdtheory.explore.spec import INK, LAW, Answer, Glyph, Job, PanelSpec, Program, Tell
+from sgdtheory.explore.state import State, digits
 
 GROWTH = 10.0 ** np.arange(-3, 3.5)  # data sizes over D at which B* is computed for its growth
 GROWTH_EXPONENTS = f"-3, {len(GROWTH) - 3}"
@@ -29,37 +26,13 @@ def growth(state: State, slot: int, tell: Tell) -> None:
     found = dict[float, float]()
     for samples in order:
         found[samples] = critical_batch_size(state.problem, num_samples=samples, **setting).real_batch_size
-        columns = {"num_samples": np.array(sorted(found)), "critical": np.array([found[at] for at in sorted(found)])}
-        tell(Answer("growth", columns, {"exponent": exponent, "share": len(found) / sizes.size}))
-
-
-def draw(drawing: Any) -> None:
-    """Points, thin lines through them, and the slope."""
-    for slot in range(len(SLOTS)):
-        drawing.line("critical", slot, width=0.5, hover=True)
-    for slot in range(len(SLOTS)):
-        drawing.marks("points", slot)
-    drawing.line("theory", -1, "dashed", 0.7)
-    drawing.add_legend(Entry("Corollary 8's slope, through the last", -1, "dashed", width=0.7), mark="star")
-
-
-def show(drawing: Any, slot: int, answer: Answer) -> None:
-    """Show `growth` at the data sizes computed so far."""
-    samples = answer.columns["num_samples"]
-    sizes = answer.columns["critical"]
-    drawing.put("critical", slot, samples, sizes)
-    drawing.put("points", slot, samples, sizes)
-    drawing.fit(slot, samples, sizes, below=2.0)
-    if slot == 0:
-        ends = samples[[0, -1]]
-        exponent = answer.marks["exponent"]
-        drawing.put("theory", -1, ends, sizes[-1] * (ends / samples[-1]) ** exponent)
-        words = f"Corollary 8: D^{exponent:.3f}"
-        if samples.size > 1:
-            slope = np.log(sizes[-1] / sizes[-2]) / np.log(samples[-1] / samples[-2])
-            digits = 3 if answer.marks["share"] == 1 else 2
-            words = f"B* ∝ D^{slope:.{digits}f} at large D; {words}".replace("D^-", "D^−")
-        drawing.tell(words)
+        at = np.array(sorted(found))
+        critical = np.array([found[each] for each in at])
+        columns = {"num_samples": at, "critical": critical, "theory": critical[-1] * (at / at[-1]) ** exponent}
+        marks = {"exponent": exponent, "share": len(found) / sizes.size}
+        if len(found) == sizes.size > 1:
+            marks["slope"] = float(np.log(critical[-1] / critical[-2]) / np.log(at[-1] / at[-2]))
+        tell(Answer("growth", columns, marks))
 
 
 def program(state: State) -> str:
@@ -75,20 +48,28 @@ for axis, (name, algorithm) in zip(axes[0], algorithms.items()):
     axis.set_title(name)"""
 
 
-GROWS = Job("growth", growth, "growth of B*", (*LAW, "overhead"), turn=5, patient=False, answer="growth")
+GROWS = Job("growth", growth, "growth of B*", "growth", (*LAW, "overhead"), turn=5, patient=False)
+AT = "growth", "num_samples"
+SLOPE = "slope of Corollary 8, through the last point"
 PANELS = (
     PanelSpec(
         "growth",
-        ("data D (samples)", "critical batch size B* (samples)"),
+        ("data $D$ (samples)", "critical batch size $B^*$ (samples)"),
         place=2,
-        draw=draw,
-        show=show,
-        shows=("growth",),
-        filled_by={"growth": ()},
+        glyphs=(
+            Glyph("critical", "line", *AT, "critical", words="", width=0.5, measured=True, hover=True),
+            Glyph("points", "star", *AT, "critical", words="computed"),
+            Glyph("theory", "line", *AT, "theory", slots=(INK,), words=SLOPE, dash="dashed", width=0.7),
+        ),
+        captions=(
+            "$B^* ∝ D^{[slope]}$ at the largest $D$; Corollary 8 predicts $D^{[exponent]}$",
+            "Corollary 8 predicts $B^* ∝ D^{[exponent]}$",
+        ),
+        told_by="growth",
         jobs=(GROWS,),
         programs={"growth": Program("Critical batch size against data", program, "growth")},
-        titled_by="points",
+        short="$B^*$ vs data",
         formula="B^* ∝ D^{1 − a / min(b, 2a + 1)}, a < b",
-        told_by="growth",
+        below=2.0,
     ),
 )

@@ -1,20 +1,18 @@
-"""Loss curves: what a run returns, thin its iterates, simulated means; beneath them what γ and B were."""
+"""Loss curves: what a run returns, its last iterate and means of simulated runs; beneath them γ and B along the run."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course, number_of_steps
 from sgdtheory.bounds import covered, theorem7
-from sgdtheory.explore.appearance import number
-from sgdtheory.explore.legends import Entry
+from sgdtheory.explore.formulas import filled
 from sgdtheory.explore.panels.rate import stability_edge
 from sgdtheory.explore.program import rate_lines, with_risk
 from sgdtheory.explore.program import setting as setting_text
 from sgdtheory.explore.rates import setting_rate
-from sgdtheory.explore.spec import HEIGHT, LAW, Answer, Columns, Job, PanelSpec, Program, Tell
-from sgdtheory.explore.state import SLOTS, State, digits
+from sgdtheory.explore.spec import HEIGHT, LAW, Answer, Columns, Glyph, Job, PanelSpec, Program, Tell
+from sgdtheory.explore.state import State, digits
 from sgdtheory.risk import Risk, RiskPath, excess_risk, risk_path
 from sgdtheory.simulation import simulate
 
@@ -23,8 +21,10 @@ REPLICAS = 128
 CHECKED_POINTS = 16
 MOST_SIMULATED = 200_000
 LEAST_PROGRESS = 0.01  # share of a simulation between two answers
-LOW_HEIGHT = 110
-ROUGH = 0.1  # relative error from which on a simulation is advised
+LOW_HEIGHT = 90
+ROUGH = 0.1  # Relative error above which a simulation is advised.
+UNSTABLE = "γ = [rate] is above the stability limit [edge], and the risk grows without bound: lower γ"
+UNSTABLE_PEAK = "The peak γ = [rate] is above the stability limit [edge]: the risk grows until γ has decayed"
 
 
 def run(state: State, slot: int, tell: Tell) -> None:
@@ -42,11 +42,12 @@ def run(state: State, slot: int, tell: Tell) -> None:
     path = risk_path(problem, **setting, learning_rate=rate, algorithm=algorithm, points=PATH_POINTS)
     marks["num_steps"] = float(path.num_steps[-1])
     words = _unstable(state, algorithm, rate, edge) if algorithm.linear else (_about(state, slot, risk),)
-    tell(Answer("path", path_columns(path), marks, words))
+    columns = path_columns(path)
+    tell(Answer("path", columns | {"relative_rate": columns["learning_rate"] / rate}, marks, words))
 
 
 def path_columns(path: RiskPath) -> Columns:
-    """A loss curve without its start, where there are no samples yet."""
+    """Return the columns of a loss curve without its start, where there are no samples yet."""
     columns = {name: getattr(path, name) for name in ("num_steps", "num_samples", "learning_rate", "batch_size")}
     columns |= {"iterate": path.iterate.total, "average": path.average.total}
     return {name: np.asarray(values)[1:] for name, values in columns.items()}
@@ -55,32 +56,31 @@ def path_columns(path: RiskPath) -> Columns:
 def _unstable(state: State, algorithm: Algorithm, rate: float, edge: float) -> tuple[str, ...]:
     if not edge or rate <= edge or state.learning_rate is None:
         return ()
-    if algorithm.schedule.flat:
-        return (f"γ = {rate:.3g} is beyond the stability edge {edge:.3g}: the risk grows without bound. Lower γ.",)
-    return (f"The peak γ = {rate:.3g} is beyond the stability edge {edge:.3g}: the risk grows until γ has come down.",)
+    values = {"rate": f"{rate:.3g}", "edge": f"{edge:.3g}"}
+    return (filled(UNSTABLE if algorithm.schedule.flat else UNSTABLE_PEAK, values),)
 
 
 def _about(state: State, slot: int, risk: Risk) -> str:
-    """That it is not exact, and by how much."""
+    """Return a sentence on how accurate the deterministic equivalent is."""
     error = float(risk.relative_error)
-    words = f"{state.names[slot]}: risks are a deterministic equivalent's, here to about {error:.1%}"
-    return f"{words}: simulate them" if error > ROUGH else words
+    words = f"{state.names[slot]}: its risk is that of a deterministic equivalent, accurate to about {error:.1%} here"
+    return f"{words}; simulate it for a more accurate one" if error > ROUGH else words
 
 
 def simulated(state: State, slot: int, tell: Tell) -> None:
-    """Simulated risks along the run: means of replicas and their standard errors."""
+    """Simulate risks along the run: means of replicas and their standard errors."""
     import jax  # half a second that the exact theory does not need
 
     algorithm = state.algorithms[slot]
     num_steps = number_of_steps(algorithm.batch_schedule, state.batch_size, state.num_samples, algorithm.workers)
     if num_steps > MOST_SIMULATED:
         raise ValueError(
-            f"n = {num_steps:.3g} steps would take long to simulate; raise B or lower D until there are at most "
+            f"{num_steps:.3g} steps would take long to simulate; raise B or lower D until there are at most "
             f"{MOST_SIMULATED:,}"
         )
     if not algorithm.linear and state.problem.dim is None:
         raise ValueError(
-            f"{state.names[slot]} can be simulated in finitely many directions alone; take M, the features, off “all”"
+            f"{state.names[slot]} can be simulated only with a finite number of features; untick “all features”"
         )
     rate = setting_rate(state, slot)
     setting: Any = {"batch_size": state.batch_size, "learning_rate": rate, "num_samples": state.num_samples}
@@ -119,41 +119,6 @@ def simulated(state: State, slot: int, tell: Tell) -> None:
     kept = np.isfinite(mean)
     words = () if state.has_risk(slot) else (f"{state.names[slot]}: simulated with γ = {rate:.3g}",)
     tell(Answer("simulated", {name: values[kept] for name, values in columns.items()}, marks, words))
-
-
-def draw(drawing: Any) -> None:
-    """Curves, points and their errors."""
-    for slot in range(len(SLOTS)):
-        drawing.line("average", slot, hover=True)
-    for slot in range(len(SLOTS)):
-        drawing.line("iterate", slot, width=0.4)
-    for slot in range(len(SLOTS)):
-        drawing.marks("simulated", slot, "circle", 6)
-    for slot in range(len(SLOTS)):
-        drawing.bars("errors", slot)
-    points = Entry("simulated, with standard errors", 0, "", "circle", of="simulated")
-    drawing.add_legend(Entry("thin: the iterate", 0, width=0.4), points)
-
-
-def show(drawing: Any, slot: int, answer: Answer) -> None:
-    """Lines of `path`, points of `simulated`."""
-    columns = answer.columns
-    marks = answer.marks
-    if answer.panel == "simulated":
-        if columns:
-            kept = columns["risk"] > 0
-            drawing.put("simulated", slot, columns["num_samples"], columns["risk"])
-            drawing.put_bars("errors", slot, *(columns[name][kept] for name in ("num_samples", "low", "high")))
-            if not len(drawing.source("average", slot).data["x"]):  # of what has no line there is nothing else to see
-                drawing.fit(slot, columns["num_samples"], columns["risk"], below=3.0)
-            drawing.name(drawing.names)
-        return
-    for name in ("average", "iterate"):
-        drawing.put(name, slot, columns["num_samples"], columns[name])
-    drawing.fit(slot, columns["num_samples"], np.concatenate([columns["average"], columns["iterate"]]), below=3.0)
-    if slot == 0:
-        steps = f"after {number(marks['num_steps'])} steps with γ = {marks['learning_rate']:.3g}"
-        drawing.tell(f"Risk {number(marks['total'])} {steps}")
 
 
 def program(state: State) -> str:
@@ -196,67 +161,47 @@ def _only(name: str) -> str:
         continue"""
 
 
-def draw_input(column: str, drawing: Any) -> None:
-    """A line an algorithm, without tools."""
-    for slot in range(len(SLOTS)):
-        drawing.line(column, slot)
-    drawing.figure.toolbar_location = None
-    drawing.figure.yaxis[0].ticker.desired_num_ticks = 3
-
-
-def show_input(column: str, drawing: Any, slot: int, answer: Answer) -> None:
-    """Of `path`; γ over its peak, for not all methods have the same units of it."""
-    values = answer.columns[column]
-    if column == "learning_rate":
-        values = values / answer.marks["learning_rate"]
-    drawing.put(column, slot, answer.columns["num_samples"], values)
-    drawing.fit_from_0(slot, values)
-
-
 def _input(name: str, column: str, labels: tuple[str, str], place: int) -> PanelSpec:
-    """What the runs were told, beneath the loss curves."""
-    return PanelSpec(
-        name,
-        labels,
-        place=place,
-        draw=partial(draw_input, column),
-        show=partial(show_input, column),
-        shows=("path",),
-        filled_by={"run": ()},
-        beneath="path",
-        height=LOW_HEIGHT + (40 if labels[0] else 0),
-        axes={"y_axis_type": "linear"},
-    )
+    """Return the panel of an input of the runs, beneath the loss curves."""
+    line = Glyph(name, "line", "path", "num_samples", column, measured=True)
+    return PanelSpec(name, labels, place, (line,), beneath="path", height=LOW_HEIGHT, linear=True)
 
 
 RUN = Job(
     "run",
     run,
     "loss curve",
+    "path",
     (*LAW, "batch_size", "learning_rate", "rate_factor"),
     turn=0,
     lanes=("quick", "quick"),
-    answer="path",
 )
-SIMULATED = Job("simulated", simulated, "simulation", None, turn=6, needs_risk=False)
+SIMULATED = Job("simulated", simulated, "simulation", "simulated", None, turn=6, needs_risk=False)
+THIN = {"words": "thin line: last iterate", "width": 0.4}
+POINTS = {"words": "mean of simulated runs, with its standard error", "size": 6, "optional": True}
 PANELS = (
     PanelSpec(
         "path",
-        ("", "excess risk (units of y²)"),
+        ("", "excess risk (units of $y²$)"),
         place=3,
-        draw=draw,
-        show=show,
-        shows=("path", "simulated"),
-        filled_by={"run": ()},
+        glyphs=(
+            Glyph("average", "line", "path", "num_samples", "average", words="", measured=True, hover=True),
+            Glyph("iterate", "line", "path", "num_samples", "iterate", measured=True, **THIN),
+            Glyph("simulated", "circle", "simulated", "num_samples", "risk", measured=True, **POINTS),
+            Glyph("errors", "bars", "simulated", "num_samples", "low", "high", width=0.6),
+        ),
+        captions=("Risk [total] after [num_steps] steps with $γ$ = [learning_rate]",),
+        told_by="path",
         jobs=(RUN, SIMULATED),
         programs={
             "path": Program("Loss curves", program, "run"),
             "simulated": Program("Loss curves with simulated runs", simulated_program, "simulated"),
         },
-        told_by="path",
+        short="Loss curves",
         formula="Δ(B, γ, n) = E L(w) − L(w^*)",
         height=HEIGHT - 60,
+        below=3.0,
     ),
-    _input("path_rates", "learning_rate", ("", "γ / peak"), 4),
-    _input("path_batches", "batch_size", ("samples D", "B (samples)"), 5),
+    _input("path_rates", "relative_rate", ("", "$γ$ / peak"), 4),
+    _input("path_batches", "batch_size", ("samples $D$", "$B$ (samples)"), 5),
 )

@@ -1,30 +1,28 @@
-"""Risk of D samples against the learning rate, with the stability edge."""
+"""The risk of D samples against the learning rate, up to the stability limit."""
 
 import textwrap
-from typing import Any
 
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm
-from sgdtheory.explore.legends import Entry
 from sgdtheory.explore.program import setting as setting_text
 from sgdtheory.explore.program import with_risk
 from sgdtheory.explore.rates import best_rate
-from sgdtheory.explore.risk_lines import LINES, PARTS, draw_risks, put_risks
-from sgdtheory.explore.spec import LAW, Answer, Job, PanelSpec, Program, Tell
-from sgdtheory.explore.state import SLOTS, State
+from sgdtheory.explore.risk_lines import risk_lines
+from sgdtheory.explore.spec import LAW, Answer, Glyph, Job, PanelSpec, Program, Tell
+from sgdtheory.explore.state import State
 from sgdtheory.risk import excess_risk, method_edge
 
-# Over the edge, where γ against risk is computed; close to it the risk of few steps has narrow valleys.
+# Learning rates relative to the stability limit; close to it the risk of few steps has narrow minima.
 RATES = np.union1d(np.geomspace(1e-4, 1.0, 41), 1 - np.geomspace(0.002, 0.4, 24))
-MULTIPLES = np.geomspace(0.03, 30.0, 19)  # of the best γ, where there is no edge
-EVERY = 3  # of them, first, where a risk takes long
+MULTIPLES = np.geomspace(0.03, 30.0, 19)  # Learning rates relative to the best one, where there is no limit.
+EVERY = 3  # Every third learning rate comes first where a risk takes long.
 
 
 def stability_edge(state: State, algorithm: Algorithm) -> float:
-    """The largest stable learning rate of the method's constant steps at batch size B, whatever schedule it has.
+    """Return the largest stable learning rate of the method's constant steps at batch size B, whatever its schedule.
 
-    0 where there is none: steps do not grow with the gradient, or the method changes with the step.
+    It is 0 where there is none: steps do not grow with the gradient, or the method changes with the step.
     """
     if not has_edge(algorithm):
         return 0.0
@@ -32,12 +30,12 @@ def stability_edge(state: State, algorithm: Algorithm) -> float:
 
 
 def has_edge(algorithm: Algorithm) -> bool:
-    """Return whether constant steps of the method have a stability edge."""
+    """Return whether constant steps of the method have a stability limit."""
     return algorithm.linear and algorithm.method.step_dependence in ("none", "period")
 
 
 def rates(state: State, slot: int, tell: Tell) -> None:
-    """Risks at D of learning rates up to the edge, or around the best: a few first where one takes long."""
+    """Compute the risk at learning rates up to the limit or around the best one, at a few first where it takes long."""
     algorithm = state.algorithms[slot]
     setting = {"batch_size": state.batch_size, "num_samples": state.num_samples}
     edge = stability_edge(state, algorithm)
@@ -47,31 +45,6 @@ def rates(state: State, slot: int, tell: Tell) -> None:
         risk = excess_risk(state.problem, **setting, learning_rate=rates, algorithm=algorithm)
         columns = {"learning_rate": rates, "risk": risk.total, "bias": risk.bias, "variance": risk.variance}
         tell(Answer("rate", columns, marks))
-
-
-def draw(drawing: Any) -> None:
-    """Lines, the point of the loss curve, and the edges."""
-    draw_risks(drawing)
-    for slot in range(len(SLOTS)):
-        drawing.marks("here", slot, "circle", 9)
-    for slot in range(len(SLOTS)):
-        drawing.span("edge", slot, "height", "dotted")
-    drawing.add_legend(*PARTS, Entry("the γ of the loss curve", 0, "", "circle"))
-
-
-def show(drawing: Any, slot: int, answer: Answer) -> None:
-    """Lines of `rate`, the point of `path`."""
-    columns, marks = answer.columns, answer.marks
-    drawing.place_span("edge", slot, marks.get("edge", 0.0))
-    if answer.panel == "path":
-        drawing.put("here", slot, marks["learning_rate"], marks["total"])
-        if slot == 0:
-            edge = f"the stability edge is {marks['edge']:.4g}" if "edge" in marks else "there is no stability edge"
-            drawing.tell(f"γ = {marks['learning_rate']:.4g}; {edge}")
-        return
-    rates, risks = columns["learning_rate"], columns["risk"]
-    put_risks(drawing, slot, rates, columns)
-    drawing.fit(slot, rates, np.minimum(risks, risks[0]))  # what explodes beyond the edge is not all to be seen
 
 
 def program(state: State) -> str:
@@ -93,28 +66,35 @@ _EDGE = """    edges[name] = st.risk.method_edge(problem, algorithm.method, np.a
     shares = np.union1d(np.geomspace(1e-4, 1, 41), 1 - np.geomspace(0.002, 0.4, 24))
     rates = edges[name] * shares"""
 _AROUND = """    best = st.optimal_learning_rate(problem, algorithm=algorithm, **setting).learning_rate
-    rates = best * np.geomspace(0.03, 30, 19)  # in units of the weights; there is no stability edge"""
+    rates = best * np.geomspace(0.03, 30, 19)  # in units of the weights; there is no stability limit"""
 
 
 def _deeper(lines: str) -> str:
     return textwrap.indent(lines, "    ")
 
 
-LINES_JOB = Job("rates", rates, "risk against learning rate", (*LAW, "batch_size"), turn=2, lanes=("quick", "long"))
+HERE = "the $γ$ of the loss curve"
+LANES = "quick", "long"
+RATES_JOB = Job("rates", rates, "risk against learning rate", "rate", (*LAW, "batch_size"), turn=2, lanes=LANES)
 PANELS = (
     PanelSpec(
         "rate",
-        ("peak γ (1/λ, or units of the weights)", "excess risk (units of y²)"),
+        ("peak learning rate $γ$ ($1/λ$, or units of the weights)", "excess risk (units of $y²$)"),
         place=6,
-        draw=draw,
-        show=show,
-        shows=("rate", "path"),
-        filled_by={"rates": LINES, "run": ("here",)},
-        jobs=(LINES_JOB,),
-        programs={"rate": Program("Risk against learning rate", program, "rates")},
-        measured_by="risk",
-        titled_by="here",
-        formula="Δ(B, γ, D),   Σ_i γ λ_i / (2B − (B + 1) γ λ_i) < 1",
+        glyphs=(
+            *risk_lines("rate", "learning_rate"),
+            Glyph("here", "circle", "path", "learning_rate", "total", words=HERE, size=9, single=True),
+            Glyph("edge", "upright", "path", x="edge", words="stability limit", dash="dotted", width=0.7),
+        ),
+        captions=(
+            "$γ$ = [learning_rate]; the stability limit is [edge]",
+            "$γ$ = [learning_rate]; this method has no stability limit",
+        ),
         told_by="path",
+        jobs=(RATES_JOB,),
+        programs={"rate": Program("Risk against learning rate", program, "rates")},
+        short="Risk vs $γ$",
+        formula="Δ(B, γ, D),   Σ_i γ λ_i / (2B − (B + 1) γ λ_i) < 1",
+        capped=True,
     ),
 )

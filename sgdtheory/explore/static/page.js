@@ -1,12 +1,16 @@
-// The page: controls change its state, a worker computes it, panels show what it tells and say what has not come yet.
+// The exported page: controls change its state, a worker computes it, panels show the answers or say that they wait.
 "use strict";
 
 const sheet = JSON.parse(document.getElementById("sheet").textContent);
 const names = Object.keys(sheet.numbers), START = sheet.start, GATHERED = 30;  // ms in which moves are gathered
-const WITHOUT = { num_features: "all (∞)", learning_rate: "the best" };  // in force where a number is not
 const worker = new Worker(URL.createObjectURL(new Blob([document.getElementById("worker-source").textContent], { type: "text/javascript" })));
 const byId = (id) => document.getElementById(id);
-const app = { state: { ...START }, number: 0, answers: {}, fresh: new Set(), before: {}, moved: "", checks: [], busy: false, refusal: "" };
+const app = {
+  state: { ...START }, number: 0, answers: {}, fresh: new Set(), before: {}, moved: "", checks: [], busy: false, refusal: "",
+  link: [],  // sentences on parts of the link that cannot be used
+};
+// The text with its [names] replaced, as by `formulas.filled`; the sentences are in `sheet`.
+const filled = (text, values) => text.replace(/\[(\w+%?)\]/g, (_, name) => values[name]);
 
 const valueAt = (number, place) => {
   const raw = number.base ? number.base ** place : place;
@@ -36,8 +40,9 @@ byId("presets").onchange = () => {
 
 function set(name, value) { change({ ...app.state, [name]: value }, name); }
 
-function change(state, moved) {
+function change(state, moved, link = []) {
   app.state = state;
+  app.link = link;
   app.moved = moved;
   app.number += 1;
   if (app.fresh.size) app.before = numbersShown();
@@ -63,14 +68,9 @@ function begin() {
 
 // Why nothing can be shown, or "".
 function refusal(state) {
-  for (const name of ["capacity", "source"]) {
-    if (state[name] <= 1) {
-      const letter = sheet.numbers[name].query;
-      return `${letter} = ${state[name]}, but the sum of i^−${letter} is finite for ${letter} > 1 alone: move ${letter} up`;
-    }
-  }
+  for (const name of ["capacity", "source"]) if (state[name] <= 1) return filled(sheet.sentences[name], { value: state[name] });
   if (state.batch_size * 2 > state.num_samples) {
-    return `B = ${state.batch_size} is more than half of D = ${written(state.num_samples)}, and not two steps are made: lower B or raise D`;
+    return `B = ${state.batch_size} is more than half of D = ${written(state.num_samples)}, too few for two steps: lower B or raise D`;
   }
   return "";
 }
@@ -84,53 +84,59 @@ function showControls() {
     if (box) box.checked = value === null;
     row.classList.toggle("off", value === null);
     row.classList.toggle("moved", name === app.moved);
-    const path = app.fresh.has("path") && app.answers.path;
-    const inForce = name === "learning_rate" && path ? `${written(path.rate)} (best)` : WITHOUT[name];
-    if (value === null) slider.value = name === "num_features" ? number.high : path ? placeOf(number, path.rate) : slider.value;
-    row.querySelector("output").textContent = value === null ? inForce : written(value);
+    const rate = app.fresh.has("path") && app.answers.path.marks.learning_rate;
+    const used = name === "learning_rate" && rate ? `${written(rate)} (best)` : number.none;
+    if (value === null) slider.value = name === "num_features" ? number.high : rate ? placeOf(number, rate) : slider.value;
+    row.querySelector("output").textContent = value === null ? used : written(value);
   }
   const here = sheet.presets.findIndex((preset) => names.every((name) => ({ ...START, ...preset.state })[name] === app.state[name]));
   byId("presets").selectedIndex = here + 1;
   byId("sentence").innerHTML = here < 0 ? "" : sheet.presets[here].sentence;
 }
 
-// ---- what is told: numbers, with those that changed marked, and what has not come yet
+// ---- numbers, with those that changed marked, and what has not come yet
 
-const READINGS = [
-  ["path", "total", "risk $Δ$"], ["path", "bias", "bias"], ["path", "variance", "variance"], ["path", "steps", "steps $n$"],
-  ["path", "rate", "learning rate $γ$"], ["path", "edge", "stability edge"], ["critical", "batch", "$B^*$"],
-  ["critical", "steps", "steps at $B^*$"], ["critical", "least", "$R_{opt}(D)$"], ["critical", "bestBatch", "$B$ of $R_{opt}$"],
-];
+const markOf = (answer, mark) => (app.answers[answer] || { marks: {} }).marks[mark];
 
 function numbersShown() {
   const found = {};
-  for (const [answer, mark] of READINGS) {
-    if (app.fresh.has(answer)) found[`${answer}-${mark}`] = app.answers[answer][mark];
-  }
+  for (const [answer, mark] of sheet.readings) if (app.fresh.has(answer)) found[`${answer}-${mark}`] = markOf(answer, mark);
   return found;
 }
 
+// Whether a panel waits for an answer, or for the rest of one.
+const waits = (panel) => panel.answers.some((name) => !app.fresh.has(name) || app.answers[name].partial);
+
 function tell() {
-  byId("words").textContent = app.refusal || (app.fresh.has("path") && !app.answers.path.stable
-    ? `γ = ${written(app.answers.path.rate)} is beyond the stability edge ${written(app.answers.path.edge)}: the risk grows without bound. Lower γ.` : "");
+  const path = app.fresh.has("path") && app.answers.path;
+  const unstable = path && !path.stable ? [filled(sheet.sentences.unstable, { rate: written(path.marks.learning_rate), edge: written(path.marks.edge) })] : [];
+  byId("words").innerText = [...app.link, ...(app.refusal ? [app.refusal] : unstable)].join("\n");
   let told = "";
-  for (const [answer, mark] of app.refusal ? [] : READINGS) {
-    const key = `${answer}-${mark}`, fresh = app.fresh.has(answer), value = fresh ? app.answers[answer][mark] : NaN;
+  for (const [answer, mark, words] of app.refusal ? [] : sheet.readings) {
+    const key = `${answer}-${mark}`, fresh = app.fresh.has(answer), value = markOf(answer, mark);
+    if (answer in app.answers && !value) continue;
     const changed = fresh && key in app.before && app.before[key] !== value;
-    const shown = fresh ? written(value, 4) : "…";
-    told += `<div><dt>${sheet.readings[key]}</dt><dd data-name="${key}" ${fresh ? `data-value="${value}"` : 'aria-label="computing"'}`
-      + ` class="${fresh ? changed ? "changed" : "" : "stale"}">${shown}</dd></div>`;
+    told += `<div><dt>${words}</dt><dd data-name="${key}" ${fresh ? `data-value="${value}"` : 'aria-label="computing"'}`
+      + ` class="${changed ? "changed" : ""}">${fresh ? written(value, 4) : "…"}</dd></div>`;
   }
   byId("numbers").innerHTML = told && `<dl class="readings">${told}</dl>`;
-  for (const panel of view.panels) {
-    const section = byId(`panel-${panel}`), fresh = app.fresh.has(panel);
-    section.classList.toggle("stale", !fresh && !app.refusal);
-    // Of a panel whose answer has not come nothing of the setting before keeps its words.
-    if (!fresh) section.querySelector(".caption").textContent = "";
+  for (const name of view.panels) {
+    const section = byId(`panel-${name}`), panel = sheet.panels[name];
+    if (waits(panel) && !app.refusal) section.dataset.waiting = "stale";
+    else delete section.dataset.waiting;
+    // The caption never belongs to another setting than that of the controls.
+    section.querySelector(".caption").innerHTML = app.fresh.has(panel.toldBy) && !app.refusal ? captionOf(panel) : "";
     if (app.refusal) section.querySelector(".chart").replaceChildren();
   }
-  const waited = view.panels.filter((panel) => !app.fresh.has(panel)).map((panel) => sheet.panels[panel]);
+  const waited = view.panels.map((name) => sheet.panels[name]).filter(waits).map((panel) => panel.title);
   byId("status").textContent = app.refusal ? "" : app.busy ? `Computing: ${waited.join(", ")}` : "Ready";
+}
+
+// The first of a panel's titles whose numbers are known, as `legends.caption`.
+function captionOf(panel) {
+  const { marks } = app.answers[panel.toldBy], known = (text) => [...text.matchAll(/\[(\w+)%?\]/g)].every(([, name]) => name in marks);
+  return (panel.captions.find(known) || "").replace(/\[(\w+)(%?)\]/g, (_, name, percent) =>
+    percent ? `${written(100 * marks[name])}%` : written(marks[name]));
 }
 
 worker.onmessage = ({ data: { number, name, content } }) => {
@@ -148,11 +154,11 @@ worker.onmessage = ({ data: { number, name, content } }) => {
     tell();
     worker.postMessage({ number, references: sheet.references, done: app.checks.length });
   } else {
-    app.answers[name] = content;
+    app.answers[name] = { columns: {}, marks: {}, ...content };
     app.fresh.add(name);
     if (name === "path") showControls();
     tell();
-    if (view.panels.includes(name)) draw(name);
+    for (const panel of view.panels) if (!waits(sheet.panels[panel]) && sheet.panels[panel].answers.includes(name)) draw(panel);
   }
 };
 
@@ -168,56 +174,11 @@ function tellChecks() {
 
 // ---- panels
 
-const PANELS = {
-  risk: (found) => ({
-    lines: [{ x: found.sizes, y: found.risk }, { x: found.sizes, y: found.bias, dash: "6", quiet: true },
-      { x: found.sizes, y: found.variance, dash: "2 4", quiet: true }],
-    stars: [[found.bestBatch, found.least]], below: 15, across: found.missed ? [{ axis: "y", at: found.missed, dash: "2 4" }] : [],
-    title: `The least risk is ${written(found.least)}, at B = ${written(found.bestBatch)}`,
-  }),
-  samples: (found) => ({
-    lines: [{ x: found.size, y: found.needed }], stars: [[found.batch, found.batch * found.steps / found.samples]],
-    yTicks: [1, 1.5, 2, 3, 5, 10, 20], yRange: [0.8, 30],
-    across: [{ axis: "y", at: 1, dash: "6" }, { axis: "y", at: 1 + found.overhead, dash: "2 4" }],
-    title: `B* = ${written(found.batch)}: up to here ${written(100 * found.overhead)}% more data are enough`,
-  }),
-  growth: (found) => {
-    const last = found.data.length - 1, ends = [found.data[0], found.data[last]];
-    const slope = Math.log(found.critical[last] / found.critical[last - 1]) / Math.log(found.data[last] / found.data[last - 1]);
-    return {
-      lines: [{ x: found.data, y: found.critical, thin: true },
-        { x: ends, y: ends.map((each) => found.critical[last] * (each / ends[1]) ** found.exponent), dash: "6", ink: true, quiet: true }],
-      stars: found.data.map((each, k) => [each, found.critical[k]]),
-      title: `B* ∝ D^${slope.toFixed(3)} at large D; Corollary 8: D^${found.exponent.toFixed(3)}`.replaceAll("^-", "^−"),
-    };
-  },
-  path: (found) => ({
-    lines: [{ x: found.samples, y: found.risk }], below: 3,
-    title: found.stable ? `Risk ${written(found.total)} after ${written(found.steps)} steps with γ = ${written(found.rate)}` : "",
-  }),
-  rate: (found) => ({
-    lines: [{ x: found.rate, y: found.risk.map((each) => Math.min(each, found.risk[0])) },
-      { x: found.rate, y: found.bias, dash: "6", quiet: true }, { x: found.rate, y: found.variance, dash: "2 4", quiet: true }],
-    circles: [[found.here, found.found]], across: [{ axis: "x", at: found.edge, dash: "2 4" }], below: 5,
-    title: `γ = ${written(found.here)}; the stability edge is ${written(found.edge)}`,
-  }),
-};
-
-// D^0.35 with its exponent set as one; titles have no other marks.
-function raised(title) { return title.replace(/\^(−?[\d.]+)/g, '<sup style="line-height: 0">$1</sup>'); }
-
-function draw(panel) {
-  const section = byId(`panel-${panel}`), content = PANELS[panel](app.answers[panel]), [xLabel, yLabel] = sheet.labels[panel];
-  section.querySelector(".caption").innerHTML = raised(content.title);
-  chart(section.querySelector(".chart"), { ...content, xLabel, yLabel });
-}
+function draw(panel) { chart(byId(`panel-${panel}`).querySelector(".chart"), sheet.panels[panel], app.answers); }
 
 view.fitted = () => {
   if (view.lecture) document.documentElement.style.setProperty("--room", `${view.room()}px`);
-  for (const panel of view.panels) if (app.answers[panel] && !app.refusal) {
-    draw(panel);
-    if (!app.fresh.has(panel)) byId(`panel-${panel}`).querySelector(".caption").textContent = "";
-  }
+  for (const panel of view.panels) if (!app.refusal && sheet.panels[panel].answers.every((name) => name in app.answers)) draw(panel);
 };
 
 // ---- looks, and the state of a link
@@ -230,17 +191,27 @@ const toggle = () => look(document.documentElement.dataset.look === "dark" ? "li
 byId("dark").onclick = toggle;
 addEventListener("keydown", (event) => { if (event.key === "d" && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.matches("select")) toggle(); });
 
-function fromLink() {
-  const query = new URLSearchParams(location.hash.slice(1)), state = { ...START };
-  for (const name of names) {
-    const number = sheet.numbers[name], text = query.get(number.query);
-    if (text === null) continue;
-    const value = Number(text), low = valueAt(number, number.low), high = valueAt(number, number.high);
-    if (text === number.none) state[name] = null;
-    else if (value >= low && value <= high) state[name] = number.digits === 0 ? Math.round(value) : value;
+// Goes to the state of the link; what cannot be used of it is named, and keeps its value.
+function takeLink() {
+  const state = { ...START }, sentences = [];
+  for (const [key, text] of new URLSearchParams(location.hash.slice(1))) {
+    const name = names.find((each) => sheet.numbers[each].query === key), quoted = (words) => `'${words.slice(0, 20)}'`;
+    if (!name) {
+      sentences.push(filled(sheet.sentences.unknown, { text: quoted(key) }));
+      continue;
+    }
+    const number = sheet.numbers[name], value = text.trim() ? Number(text) : NaN;
+    const [low, high] = number.ends;
+    if (number.none && text === number.none) state[name] = null;
+    else if (value >= Number(low) && value <= Number(high)) state[name] = number.digits === 0 ? Math.round(value) : value;
+    else {
+      const also = number.none ? ` or ${number.none}` : "";
+      const error = filled(sheet.sentences.number, { name: key, low, high, also, text: quoted(text) });
+      sentences.push(filled(sheet.sentences.kept, { error, value: state[name] ?? number.none }));
+    }
   }
-  return state;
+  change(state, "", sentences);
 }
-addEventListener("hashchange", () => change(fromLink(), ""));
+addEventListener("hashchange", takeLink);
 view.choose(view.panels[0]);
-change(fromLink(), "");
+takeLink();

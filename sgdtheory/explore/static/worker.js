@@ -28,77 +28,79 @@ const lawOf = (state) => new Law({
   capacity: state.capacity, source: state.source, noise: state.noise_variance, features: state.num_features ?? Infinity,
 });
 
+// Answers have the names of the server's: `panels/*.py`.
 async function compute(number, state, answer) {
   const search = new Search(lawOf(state)), { law } = search, pause = pauses(number);
   const samples = state.num_samples, batch = state.batch_size, steps = Math.floor(samples / batch);
   const edge = law.edge(batch), rate = state.learning_rate ?? (steps < 2 ? edge : search.tuned(batch, steps).rate);
   answer("path", path(law, batch, rate, steps, edge));
-  answer("rate", against(law, batch, steps, edge, rate));
+  answer("rate", { columns: against(law, batch, steps, edge) });
   await pause();
   const best = await search.optimum(samples, pause);
   const critical = await search.critical(samples, state.overhead, best, pause);
   const marks = {
-    batch: critical.batch, steps: critical.steps, least: best.risk, bestBatch: best.batch,
-    exponent: predictedExponent(state.capacity, state.source), samples, overhead: state.overhead,
+    batch_size: critical.batch, num_steps: critical.steps, optimal_risk: best.risk, optimal_batch_size: best.batch,
+    data_ratio: critical.batch * critical.steps / samples, data_allowed: 1 + state.overhead, overhead: state.overhead,
   };
-  answer("critical", marks);
-  const lines = { sizes: [], risk: [], bias: [], variance: [], missed: law.missed };
+  answer("samples", { marks, partial: true });
+  const columns = { batch_size: [], risk: [], bias: [], variance: [] };
   for (const size of batchSizes(samples)) {
     const found = search.tuned(size, Math.floor(samples / size)), parts = law.parts(size, found.rate, found.steps);
-    lines.sizes.push(size);
-    lines.risk.push(found.risk);
-    lines.bias.push(parts.bias);
-    lines.variance.push(parts.variance);
+    columns.batch_size.push(size);
+    columns.risk.push(found.risk);
+    columns.bias.push(parts.bias);
+    columns.variance.push(parts.variance);
     await pause();
   }
-  answer("risk", { ...lines, ...marks });
-  answer("samples", { ...marks, ...await needed(search, best, critical, samples, pause) });
-  answer("growth", await growth(search, state, critical, marks, pause));
+  answer("risk", { columns, marks: { missed: law.missed } });
+  answer("samples", { marks, columns: await needed(search, best, critical, samples, pause) });
+  answer("growth", await growth(search, state, pause));
 }
 
 function path(law, batch, rate, steps, edge) {
-  const stable = rate <= edge * (1 + 1e-9), found = { samples: [], risk: [], stable, rate, edge, steps };
+  const stable = rate <= edge * (1 + 1e-9), columns = { num_samples: [], average: [] };
   const parts = stable ? law.parts(batch, rate, steps) : { bias: Infinity, variance: Infinity };
   if (stable) {
     const taken = new Set([...Array(PATH_POINTS)].map((_, k) => Math.round(steps ** (k / (PATH_POINTS - 1)))));
     for (const n of taken) {
-      found.samples.push(n * batch);
-      found.risk.push(law.risk(batch, rate, n));
+      columns.num_samples.push(n * batch);
+      columns.average.push(law.risk(batch, rate, n));
     }
   }
-  return { ...found, ...parts, total: parts.bias + parts.variance };
+  const marks = { ...parts, total: parts.bias + parts.variance, num_steps: steps, learning_rate: rate, edge, missed: law.missed };
+  return { columns, marks, stable };
 }
 
-function against(law, batch, steps, edge, here) {
-  const rates = RATES.map((share) => share * edge), parts = rates.map((rate) => law.parts(batch, rate, steps));
-  const found = here <= edge * (1 + 1e-9) ? law.risk(batch, here, steps) : NaN;
-  return {
-    rate: rates, risk: parts.map((each) => each.bias + each.variance), bias: parts.map((each) => each.bias),
-    variance: parts.map((each) => each.variance), edge, here, found,
-  };
+function against(law, batch, steps, edge) {
+  const learning_rate = RATES.map((share) => share * edge), parts = learning_rate.map((rate) => law.parts(batch, rate, steps));
+  const bias = parts.map((each) => each.bias), variance = parts.map((each) => each.variance);
+  return { learning_rate, risk: parts.map((each) => each.bias + each.variance), bias, variance };
 }
 
+// At B* and at the next batch size too, so that the line goes through the star and crosses the dotted line there.
 async function needed(search, best, critical, samples, pause) {
-  const end = Math.min(REACH * critical.batch, samples / 2), found = { size: [], needed: [] };
-  for (const size of batchSizes(2 * Math.max(end, 2), NEEDED_A_DECADE)) {
+  const end = Math.min(REACH * critical.batch, samples / 2), columns = { batch_size: [], data_ratio: [] };
+  const sizes = new Set([...batchSizes(2 * Math.max(end, 2), NEEDED_A_DECADE), critical.batch, critical.batch + 1]);
+  for (const size of [...sizes].sort((one, other) => one - other)) {
     const all = await search.needed(size, best, samples, pause);
     if (!Number.isFinite(all)) continue;
-    found.size.push(size);
-    found.needed.push(all / samples);
+    columns.batch_size.push(size);
+    columns.data_ratio.push(all / samples);
   }
-  return found;
+  return columns;
 }
 
-async function growth(search, state, critical, marks, pause) {
-  const sizes = [...new Set(GROWTH.map((decades) =>
+async function growth(search, state, pause) {
+  const num_samples = [...new Set(GROWTH.map((decades) =>
     Math.min(Math.max(state.num_samples * 10 ** decades, LEAST_SAMPLES), MOST_SAMPLES)))];
-  const found = { data: [], critical: [], ...marks };
-  for (const samples of sizes) {
+  const critical = [], exponent = predictedExponent(state.capacity, state.source), last = num_samples.length - 1;
+  for (const samples of num_samples) {
     const best = await search.optimum(samples, pause);
-    found.data.push(samples);
-    found.critical.push((await search.critical(samples, state.overhead, best, pause)).real);
+    critical.push((await search.critical(samples, state.overhead, best, pause)).real);
   }
-  return found;
+  const theory = num_samples.map((samples) => critical[last] * (samples / num_samples[last]) ** exponent);
+  const slope = Math.log(critical[last] / critical[last - 1]) / Math.log(num_samples[last] / num_samples[last - 1]);
+  return { columns: { num_samples, critical, theory }, marks: { exponent, ...(last ? { slope } : {}) } };
 }
 
 // The page's numbers beside Python's, of settings that Python had drawn at random.
