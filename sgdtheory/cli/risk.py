@@ -15,6 +15,7 @@ REASONS = {  # why Theorem 7 does not apply, the most important first: in a cell
     "large_learning_rate": ("γ too large", "γ > ½ min{B/tr H, 1/‖H‖}"),
     "large_signal": ("signal above noise", "Σ s_i > σ²"),
 }
+UNSTABLE = "a learning rate is not below the largest stable one: the risk of its run grows without bound"
 
 
 def risk(regression: ProblemFlags, settings: SettingsFlags, algorithm: AlgorithmFlags) -> Sheet:
@@ -42,7 +43,8 @@ def risk(regression: ProblemFlags, settings: SettingsFlags, algorithm: Algorithm
     elif edge is not None:
         quantities.append(_stable(edge))
     shown = Table(quantities, legend="\n".join(filter(None, legends)), hidden=[*table.hidden, "applies"])
-    remarks = [*sheet.remarks, algorithm.remark]
+    unstable = edge is not None and np.any(settings.values["learning_rate"] >= edge)
+    remarks = [UNSTABLE if unstable else "", *sheet.remarks, algorithm.remark]
     return Sheet(regression.title + algorithm.title, [shown], remarks, said)
 
 

@@ -54,7 +54,13 @@ def answer(table: Any, store: Path, csv: Path | None) -> Answer:
     """Write a table of runs and return what is printed of it; the exit status is 130 if Ctrl-C came before its end."""
     if csv:
         write_atomically(csv, table.to_csv())
-    outcomes = Counter(result.outcome if result else "unfinished" for result in table.results)
+    from sgdtheory.sweep import Store
+
+    place = Store(store).directory  # of a run; one that has none has not begun
+    outcomes = Counter(
+        result.outcome if result else "unfinished" if place(config).exists() else "not begun"
+        for config, result in zip(table.configs, table.results, strict=True)
+    )
     names = sorted(outcomes)
     quantities = [Quantity("", "outcome", names), Quantity("", "runs", [outcomes[name] for name in names])]
     seconds = sum(result.seconds for result in table.finished)
