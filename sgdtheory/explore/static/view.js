@@ -34,7 +34,7 @@ const view = {
     const figures = this.within(document.getElementById(`panel-${this.panel}`), ".bk-Figure, .chart");
     const end = document.getElementById("numbers").getBoundingClientRect().bottom + scrollY;
     const rest = end - figures.reduce((sum, each) => sum + each.offsetHeight, 0);
-    return Math.max(innerHeight - rest - 8, 200);
+    return Math.max(innerHeight - rest - 8, 120);
   },
   get focused() {
     let element = document.activeElement;
