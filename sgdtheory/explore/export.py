@@ -144,15 +144,12 @@ def _sheet(references: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-SHARED = "kind", "answer", "x", "y", "single", "width", "measured", "hover"  # what `chart.js` reads of a glyph
-
-
 def _panel(name: str) -> dict[str, Any]:
     """Return what a panel draws and says, for `chart.js` and `page.js`."""
     spec = SPECS[name]
     glyphs = [
         {
-            **{key: getattr(glyph, key) for key in SHARED},
+            **glyph._asdict(),
             "dash": DASHES[glyph.dash],
             "mark": MARKS.get(glyph.kind, ""),
             "ink": glyph.first == INK,

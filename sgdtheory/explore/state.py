@@ -71,8 +71,8 @@ SENTENCES = {
     "number": "[name] must be a number from [low] to [high][also], got [text]",
     "kept": "[error]; it is [value] now",
     "unknown": "[text] is not part of a link to this page; remove it",
-    "capacity": "a = [value], but the sum of λ_i = i^−a is finite only for a > 1: move a up",
-    "source": "b = [value], but the initial risk, the sum of i^−b, is finite only for b > 1: move b up",
+    "capacity": "a = [value], but the sum of all λᵢ = i⁻ᵃ is finite only for a > 1: move a up",
+    "source": "b = [value], but the initial risk, the sum of all i⁻ᵇ, is finite only for b > 1: move b up",
 }
 SLOTS = "first", "second"
 OF_ONE_OUTPUT = " with one output, where it is normalized SGD; sgdtheory simulate --outputs M has more"
@@ -162,7 +162,7 @@ class State:
                 raise ValueError(filled(SENTENCES[name], {"value": f"{getattr(self, name):g}"}))
         if self.preconditioned_capacity <= 1:
             left = f"a (1 − θ) = {self.preconditioned_capacity:.3g}"
-            raise ValueError(f"{left}, but the sum of i^−a(1 − θ) is finite only above 1: move θ down")
+            raise ValueError(f"{left}, but the sum of all λᵢ is finite only above 1: move θ down")
         law = PowerLaw(self.capacity, self.source, noise_variance=self.noise_variance)
         if self.precondition:
             law = law.preconditioned(self.precondition)
