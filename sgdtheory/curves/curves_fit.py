@@ -361,7 +361,7 @@ class CurvesFit(Shown):
         every = [*self.curves, *others]
         exponents = f"$a$ = {self.capacity.value:.2f}, $b$ = {self.source.value:.2f}"
         method = "Adam" if self._optimizer.adaptive else "SGD"
-        heading = title or f"{method} on a power law, {exponents}: off by {self.scatter:.2%} where it was fitted"
+        heading = title or f"{method} on a power law, {exponents}: fitted to within {self.scatter:.2%}"
         return curves_figure(every, [self.predict_curve(each).loss for each in every], len(self.curves), heading)
 
     def sheet(self, others: Sequence[LossCurve] = ()) -> Sheet:

@@ -18,7 +18,6 @@ class Palette(NamedTuple):
 LIGHT = Palette((BLUE, VERMILLION), "#222222", "#dddddd")
 DARK = Palette((SKY, ORANGE), "#e8e8e8", "#444444")
 FONT_SIZES = {"normal": "12px", "large": "17px"}
-HEIGHTS = {"normal": 1.0, "large": 1.3}
 LINE_WIDTHS = {"normal": 2.0, "large": 3.5}
 
 

@@ -19,8 +19,6 @@ from bokeh.models import (
 from sgdtheory.algorithms import (
     KINDS,
     Algorithm,
-    Choice,
-    Parameter,
     algorithm_settings,
     algorithm_text,
     make_algorithm,
@@ -203,44 +201,30 @@ class AlgorithmControls:
 
     def _settings_of(self, part: str, kind: Any, given: dict[str, Any]) -> list[Setting]:
         """Return the widgets of one part; a number without a slider has none."""
-        found = {}
+        found: dict[str, Setting] = {}
         of_batch = part == "batch_schedule"
         for name, field in settings_of_kind(part, kind).items():
             said = parameters(kind)[field]
             if said.examples:
-                found[name] = self._text(name, given.get(name, said.examples[of_batch]))
+                value = given.get(name, said.examples[of_batch])
+                found[name] = self._widget(TextInput, name, title="stages, as share:value", value=value)
             elif said.choice:
-                found[name] = self._choice(name, said.choice, given)
+                words = list(said.choice.words)
+                value = given.get(name, words[0])
+                found[name] = self._widget(Select, name, title=said.choice.label, options=words, value=value)
             elif said.slider:
-                found[name] = self._slider(name, said, of_batch, given)
+                range_ = (said.of_batch if of_batch else None) or said.slider
+                value, ends = given.get(name, range_.first), (range_.low, max(range_.high, given.get(name, 0.0)))
+                how = {"start": ends[0], "end": ends[1], "step": range_.step, "format": "0[.]000"}
+                found[name] = self._widget(Slider, name, title=range_.label, value=value, **how)
         self.settings |= found
         return list(found.values())
 
-    def _text(self, name: str, value: str) -> TextInput:
-        field = TextInput(title="stages, as share:value", value=value, **self._dress(name))
-        field.on_change("value", lambda attr, old, new: self._set())
-        return field
-
-    def _choice(self, name: str, choice: Choice, given: dict[str, Any]) -> Select:
-        words = list(choice.words)
-        select = Select(title=choice.label, options=words, value=given.get(name, words[0]), **self._dress(name))
-        select.on_change("value", lambda attr, old, new: self._set())
-        return select
-
-    def _slider(self, name: str, said: Parameter, of_batch: bool, given: dict[str, Any]) -> Slider:
-        range_ = (said.of_batch if of_batch else None) or said.slider
-        assert range_ is not None, "asked for by the caller"
-        slider = Slider(
-            start=range_.low,
-            end=max(range_.high, given.get(name, 0.0)),
-            step=range_.step,
-            value=given.get(name, range_.first),
-            title=range_.label,
-            format="0[.]000",
-            **self._dress(name),
-        )
-        slider.on_change("value", lambda attr, old, new: self._set())
-        return slider
+    def _widget(self, kind: Any, name: str, **how: Any) -> Setting:
+        """Return a widget that changes the algorithm."""
+        widget = kind(**how, **self._dress(name))
+        widget.on_change("value", lambda attr, old, new: self._set())
+        return widget
 
     def _chosen(self) -> None:
         """Show the settings of a part that has been chosen; those that stay keep their values."""

@@ -1,4 +1,4 @@
-"""Files of a panel: its figure by the Python that the page shows, its numbers as CSV."""
+"""Files of a panel: its figure, made by the Python that the page shows, and its numbers as CSV."""
 
 import io
 from typing import Any
@@ -13,7 +13,7 @@ FORMATS = {"pdf": "application/pdf", "png": "image/png", "csv": "text/csv; chars
 
 
 def figure_file(state: State, panel: str, suffix: str) -> bytes:
-    """The figure that `python_source` makes, as PDF or PNG."""
+    """Return the figure that `python_source` makes, as PDF or PNG."""
     program = python_source(state, panel).rsplit("\n", 1)[0]  # without the line that saves it
     names: dict[str, Any] = {}
     exec(compile(program, f"{panel}.py", "exec"), names)
@@ -28,7 +28,7 @@ def figure_file(state: State, panel: str, suffix: str) -> bytes:
 
 
 def table_file(state: State, panel: str) -> bytes:
-    """The numbers that the panel shows, a row a point, with the algorithm and the link's query in each."""
+    """Return the numbers that the panel shows, one row per point, each with the algorithm and the query of the link."""
     tables = []
     job = JOBS[PROGRAMS[panel].job]
     for slot, name in enumerate(state.names):

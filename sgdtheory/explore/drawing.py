@@ -3,7 +3,7 @@
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
 # Bokeh's properties take more types than they declare.
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,14 +21,13 @@ from bokeh.models import (
 )
 from bokeh.plotting import figure
 
-from sgdtheory.explore.appearance import FONT_SIZES, HEIGHTS, LINE_WIDTHS, Palette
+from sgdtheory.explore.appearance import LINE_WIDTHS, Palette
 from sgdtheory.explore.controls import STYLE
 from sgdtheory.explore.formulas import plain, typeset
-from sgdtheory.explore.legends import caption, legend, title
+from sgdtheory.explore.legends import caption, legend
 from sgdtheory.explore.spec import INK, Answer, Glyph, PanelSpec
 
 ABOVE = 2.0  # how far the y axis goes beyond the largest measured value, as a factor
-PALE = 0.3  # opacity of a mark that was computed for the previous position of a slider
 # `static/numbers.js` has the functions, for both pages.
 TICKS = "return ticksOf(cb_data.range.start, cb_data.range.end);"
 WORDS = "return written(tick, 4);"
@@ -44,7 +43,6 @@ class Drawing:
         key: the legend.
         parts: labels and figure, one below the other.
         sources: glyph's name and algorithm's place → its points.
-        said: the words of the caption.
     """
 
     def __init__(self, spec: PanelSpec, above: "Drawing | None" = None) -> None:
@@ -62,6 +60,7 @@ class Drawing:
             border_fill_color=None,
             outline_line_color=None,
             min_border_right=20,
+            min_border_bottom=8,  # half the height of a number at the end of the y axis
             x_range=above.figure.x_range if above else Range1d(1.0, 1e6),
             y_range=Range1d(*spec.y_range or (1e-4, 1.0)),
         )
@@ -74,7 +73,6 @@ class Drawing:
             for axis, label in zip("xy", spec.labels, strict=True)
         )
         self.parts = [*y, self.figure, *x]
-        self.said, self.pale = "", False
         self.names: Sequence[str] = ()
         self.sources: dict[tuple[str, int], ColumnDataSource] = {}
         self.glyphs: dict[tuple[str, int], Any] = {}
@@ -89,11 +87,12 @@ class Drawing:
         x, y = self.figure.xaxis[0], self.figure.yaxis[0]
         x.update(ticker=CustomJSTicker(major_code=TICKS), formatter=CustomJSTickFormatter(code=WORDS))
         if self.spec.linear:
-            y.ticker.desired_num_ticks = 3
+            y.ticker.desired_num_ticks = 2
         elif self.spec.y_ticks:
             y.update(ticker=FixedTicker(ticks=self.spec.y_ticks), formatter=NumeralTickFormatter(format="0[.]0"))
         else:
             y.update(ticker=CustomJSTicker(major_code=TICKS), formatter=CustomJSTickFormatter(code=WORDS))
+        x.visible = bool(self.spec.labels[0])  # else a panel beneath has its numbers
         self.figure.xgrid[0].ticker, self.figure.ygrid[0].ticker = x.ticker, y.ticker
         self.figure.toolbar.update(logo=None, autohide=True, active_drag=None, active_scroll=None)
 
@@ -213,42 +212,23 @@ class Drawing:
 
     def tell(self, words: str) -> None:
         """Set the caption."""
-        self.said = words
-        text = title(words, self.pale)
-        if self.caption.text != text:
-            self.caption.text = text
-
-    def fade(self, slot: int, pale: bool) -> None:
-        """Make the marks of an algorithm, and the caption of the first, pale: they belong to an earlier position."""
-        opacity = PALE if pale else 1.0
-        for glyph in self.marks(slot):
-            glyph.update(line_alpha=opacity, fill_alpha=opacity)
-        if slot == 0:
-            self.pale = pale
-            self.tell(self.said)
-
-    def marks(self, slot: int) -> Iterator[Any]:
-        """Yield the points of an algorithm that belong to the answer of the caption."""
-        for glyph in self.spec.glyphs:
-            if glyph.kind in ("star", "circle") and glyph.answer == self.spec.told_by:
-                yield self.glyphs[glyph.name, slot]
+        if self.caption.text != words:
+            self.caption.text = words
 
     def dress(self, palette: Palette, text: str) -> None:
-        """Set colours and sizes."""
+        """Set colours and the width of lines; the browser sets the size of figures and letters."""
         for glyph in self.spec.glyphs:
             for slot in glyph.slots:
                 drawn, color = self.glyphs[glyph.name, slot], palette.ink if slot == INK else palette.slots[slot]
                 drawn.update(line_color=color, line_width=LINE_WIDTHS[text] * glyph.width)
                 if hasattr(drawn, "fill_color"):
                     drawn.update(fill_color=color)
-        self.figure.height = round(self.spec.height * HEIGHTS[text])
         for axis in (*self.figure.xaxis, *self.figure.yaxis):
             axis.update(
                 major_label_text_color=palette.ink,
                 axis_line_color=palette.ink,
                 major_tick_line_color=palette.ink,
                 minor_tick_line_color=None,
-                major_label_text_font_size=FONT_SIZES[text],
             )
         for grid in (*self.figure.xgrid, *self.figure.ygrid):
             grid.grid_line_color = palette.grid

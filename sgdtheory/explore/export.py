@@ -23,16 +23,7 @@ from sgdtheory.explore.texts import READINGS
 from sgdtheory.risk import excess_risk
 
 COMPUTED = "theory.js", "search.js", "worker.js"  # run by the thread that computes
-CONTROLS = (
-    "capacity",
-    "source",
-    "noise_variance",
-    "num_features",
-    "num_samples",
-    "batch_size",
-    "learning_rate",
-    "overhead",
-)
+CONTROLS = [name for name in NUMBERS if name not in ("precondition", "rate_factor")]
 BOXES = {"num_features": "all features ($M → ∞$)", "learning_rate": "the best $γ$"}
 NOT_COMPUTED = "iterate", "simulated", "errors", "theorem7", "smallest_batch_size"  # glyphs and numbers of the server
 CHECKED = 24  # random settings at which a page measures its accuracy
@@ -153,15 +144,12 @@ def _sheet(references: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-SHARED = "kind", "answer", "x", "y", "single", "width", "measured", "hover"  # what `chart.js` reads of a glyph
-
-
 def _panel(name: str) -> dict[str, Any]:
     """Return what a panel draws and says, for `chart.js` and `page.js`."""
     spec = SPECS[name]
     glyphs = [
         {
-            **{key: getattr(glyph, key) for key in SHARED},
+            **glyph._asdict(),
             "dash": DASHES[glyph.dash],
             "mark": MARKS.get(glyph.kind, ""),
             "ink": glyph.first == INK,

@@ -13,7 +13,6 @@ MARKS = {
     "circle": "M-4,0 a4,4 0 1,0 8,0 a4,4 0 1,0 -8,0 Z",
 }
 COLORS = {0: "var(--first)", 1: "var(--second)", INK: "var(--ink)"}
-PALE = "opacity: .45; font-weight: normal"  # of what was computed for the previous position of a slider
 
 
 def symbol(glyph: Glyph, slot: int, room: int = 34) -> str:
@@ -51,8 +50,3 @@ def caption(captions: Sequence[str], marks: Mapping[str, float]) -> str:
             }
             return filled(typeset(text), values)
     return ""
-
-
-def title(words: str, pale: bool) -> str:
-    """Return a title that keeps its line while it is empty."""
-    return f"<div style='font-weight: bold; {PALE if pale else ''}'>{words or '&nbsp;'}</div>"

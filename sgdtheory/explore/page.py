@@ -55,7 +55,6 @@ class Page:
         self.marks: dict[Subject, dict[str, float]] = {}
         self.before: dict[Subject, dict[str, float]] = {}  # those before the last move of a control
         self.simulated: dict[int, Any] = {}  # algorithm's place → what a simulation of it would be of
-        self.pale: set[Subject] = set()  # answers that are of another state than that of the controls
         self.inbox: queue.SimpleQueue[tuple[Subject, Message]] = queue.SimpleQueue()
         self.panels = make_drawings(SPECS)
         self.controls = Controls(self.changed)
@@ -208,16 +207,6 @@ class Page:
         arguments = self.state.bare, slot
         number = self.workers.submit(lane, self.key, subject, computation, arguments, hear, grace)
         self.ledger.begun(subject, number)
-        self._fade(JOBS[computation].answer, slot, True)
-
-    def _fade(self, answer: str, slot: int, pale: bool) -> None:
-        """Draw an answer pale if it was computed for another state than the controls have."""
-        if ((answer, slot) in self.pale) == pale:
-            return
-        (self.pale.add if pale else self.pale.discard)((answer, slot))
-        for name in SHOWN_IN[answer]:
-            if SPECS[name].told_by == answer:
-                self.panels[name].fade(slot, pale)
 
     def _take_away(self, subject: Subject) -> None:
         """Clear a subject's answer of an earlier state, and admit no more such answers."""
@@ -303,7 +292,6 @@ class Page:
         answer = message.content
         if self.refusal or not self.ledger.admits(subject, message.number):
             return
-        self._fade(answer.panel, subject[1], message.number != self.ledger.newest[subject])
         self.show(subject, answer)
 
     def _refused(self, subject: Subject, message: Message) -> None:
@@ -384,6 +372,11 @@ class Page:
         """Words by which the browser chooses styles; with nothing to show there is nothing to download."""
         refused = " refused" if self.refusal else ""
         self.signals["look"].value = f"{'dark' if self.palette is DARK else 'light'} {self.state.text}{refused}"
+
+    @property
+    def pale(self) -> set[Subject]:
+        """Answers that are shown although they were computed for an earlier state, with the algorithm's place."""
+        return {(JOBS[name].answer, slot) for name, slot in self.ledger.newest if self.ledger.is_older((name, slot))}
 
     def close(self) -> None:
         """The visitor has gone."""

@@ -15,7 +15,7 @@ class Preset(NamedTuple):
 
 PRESETS = (
     Preset(
-        "b ≤ a: larger batches do not pay",
+        "b ≤ a: B* does not grow",
         "For $b ≤ a$ the critical batch size does not grow with the data: its exponent is 0.",
         State(capacity=3.0, source=2.0, num_samples=1e6),
     ),
@@ -31,7 +31,7 @@ PRESETS = (
         State(capacity=1.5, source=6.0, num_samples=1e6),
     ),
     Preset(
-        "Tail averaging ends the saturation",
+        "Tail averaging",
         "An average of the last half of the run forgets the start: there is no saturation, and the risk is lower than "
         "with an average of the whole run.",
         State(capacity=1.5, source=6.0, num_samples=1e5, second="tail"),
@@ -50,7 +50,7 @@ PRESETS = (
         State(capacity=2.0, source=3.0, num_samples=1e6, num_features=16),
     ),
     Preset(
-        "Learning-rate decay against batch-size ramp",
+        "Decay against ramp",
         "A learning rate that decays linearly, or a batch size that grows by a factor of eight: both reduce the noise "
         "of the last iterate. The loss curves show which one works better.",
         State(
@@ -62,7 +62,7 @@ PRESETS = (
         ),
     ),
     Preset(
-        "signSGD: small batches waste data",
+        "signSGD: U-shaped risk",
         "Every weight moves by $γ$, however small its gradient. Large batches pay for much longer than with SGD, and "
         "small ones waste data: the risk is U-shaped in $B$.",
         State(capacity=1.5, source=2.0, num_samples=1e4, first="sign linear last", second="linear last"),

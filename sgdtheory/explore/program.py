@@ -11,13 +11,13 @@ from sgdtheory.explore.state import State, digits
 
 
 def setting(state: State, algorithm: bool = False) -> str:
-    """The arguments that say B and D."""
+    """Return the arguments for B and D."""
     also = ', "algorithm": algorithm' if algorithm else ""
     return f'{{"batch_size": {digits(state.batch_size)}, "num_samples": {digits(state.num_samples)}{also}}}'
 
 
 def rate_lines(state: State, slots: Sequence[int]) -> str:
-    """The lines of γ of one or two algorithms."""
+    """Return the lines that set γ of one or two algorithms."""
     said = [_rate(state, slot) for slot in slots]
     if len(set(said)) == 1:
         return f"    rate = {said[0]}"
@@ -29,7 +29,7 @@ def rate_lines(state: State, slots: Sequence[int]) -> str:
 
 
 def _rate(state: State, slot: int) -> str:
-    """γ: the state's, the best, a multiple of it or, where no risk is known, its number."""
+    """Return γ: that of the state, the best, a multiple of it or, where no risk is known, a number."""
     best = "st.optimal_learning_rate(problem, **setting).learning_rate"
     if state.algorithms[slot].linear:
         return best if state.learning_rate is None else repr(state.learning_rate)
@@ -39,12 +39,12 @@ def _rate(state: State, slot: int) -> str:
 
 
 def with_risk(state: State) -> list[int]:
-    """Places of the algorithms of which theory knows a risk."""
+    """Return the places of the algorithms whose risk is known in theory."""
     return [slot for slot in range(len(state.algorithms)) if state.has_risk(slot)]
 
 
 def problem(state: State) -> str:
-    """The constructor of the problem."""
+    """Return the constructor of the problem."""
     law = f"capacity={digits(state.capacity)}, source={digits(state.source)}"
     made = f"st.PowerLaw({law}, noise_variance={digits(state.noise_variance)})"
     if state.precondition:
@@ -53,7 +53,7 @@ def problem(state: State) -> str:
 
 
 def constructor(algorithm: Algorithm, indent: int = 0) -> str:
-    """The constructor of what is not the default, a line a part where there are several."""
+    """Return the constructor with the parts that are not defaults, each on its own line if there are several."""
     parts = []
     for field in fields(Algorithm):
         part = getattr(algorithm, field.name)
@@ -75,7 +75,7 @@ def _part(part: Any) -> str:
 
 
 def _name(part: Any) -> str:
-    """Where a program finds the class: in the library itself or, where it has no name there, in the registry."""
+    """Return where a program finds the class: in the library itself or, without a name there, in the registry."""
     kind = type(part)
     if kind.__name__ in dir(import_module("sgdtheory")):
         return f"st.{kind.__name__}"

@@ -10,10 +10,10 @@ from sgdtheory.problems import AbstractProblem
 
 
 def setting_rate(state: State, slot: int) -> float:
-    """γ of an algorithm.
+    """Return γ of an algorithm.
 
-    What is linear has the γ of the slider, in units of 1/λ, or the best one. Other methods have units of their own:
-    of them the slider is a multiple of the best γ.
+    A linear method has the γ of the slider, in units of 1/λ, or the best one. Other methods have other units: for them
+    the slider is a multiple of the best γ.
     """
     algorithm = state.algorithms[slot]
     if algorithm.linear and state.learning_rate is not None:
@@ -23,15 +23,15 @@ def setting_rate(state: State, slot: int) -> float:
 
 
 def best_rate(state: State, slot: int) -> float:
-    """The γ with which the risk at B and D is least."""
+    """Return the γ with which the risk at B and D is least."""
     return _best(state.problem, state.algorithms[slot], state.batch_size, state.num_samples)
 
 
 def reference_rate(state: State, slot: int) -> float:
-    """A γ about which there is something to see, of an algorithm whose risk is not known.
+    """Return a sensible γ for an algorithm whose risk is not known.
 
-    `γ_SGD √(σ² tr H/B)`, the best γ of SGD with these schedules times the length of a gradient at the optimum: with it
-    normalized SGD takes SGD's steps there. Of a clipped linear method, its best γ unclipped.
+    It is `γ_SGD √(σ² tr H/B)`, the best γ of SGD with these schedules times the length of a gradient at the optimum,
+    with which normalized SGD takes the steps of SGD there. A clipped linear method gets its best γ without clipping.
     """
     algorithm = state.algorithms[slot]
     unclipped = replace(algorithm, clip_norm=None)
@@ -41,7 +41,7 @@ def reference_rate(state: State, slot: int) -> float:
     return sgd * (state.problem.noise_variance * state.problem.trace / state.batch_size) ** 0.5
 
 
-@functools.lru_cache(maxsize=16)  # a slider that moves γ leaves the best one where it is, and it takes a second
+@functools.lru_cache(maxsize=16)  # The best γ takes a second, and does not change when its slider moves.
 def _best(problem: AbstractProblem, algorithm: Algorithm, batch_size: float, num_samples: float) -> float:
     found = optimal_learning_rate(problem, batch_size=batch_size, num_samples=num_samples, algorithm=algorithm)
     return float(found.learning_rate)

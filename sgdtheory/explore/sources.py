@@ -1,4 +1,4 @@
-"""The Python that makes each panel's figure, by the library's public names alone; downloads are made by running it."""
+"""The Python that makes the figure of each panel with public names only; downloads are made by running it."""
 
 from sgdtheory.explore.program import constructor, problem, with_risk
 from sgdtheory.explore.registry import JOBS, PROGRAMS
@@ -6,7 +6,7 @@ from sgdtheory.explore.state import State
 
 
 def python_source(state: State, panel: str) -> str:
-    """A program that makes the figure of a panel, as `figure`.
+    """Return a program that makes the figure of a panel, as `figure`.
 
     >>> from sgdtheory.explore import State, python_source
     >>> print(python_source(State(), "path"))
@@ -29,7 +29,7 @@ def python_source(state: State, panel: str) -> str:
         panel: one of `PROGRAMS`: a panel, or "simulated": the loss curves with means of simulated runs.
 
     Raises:
-        ValueError: a panel that shows risks, and algorithms that can be simulated only.
+        ValueError: the panel shows risks, and none of the algorithms has one in theory.
     """
     every = not JOBS[PROGRAMS[panel].job].needs_risk
     slots = range(len(state.algorithms)) if every else with_risk(state)

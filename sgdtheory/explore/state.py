@@ -58,8 +58,8 @@ NUMBERS = {
     "source": Number("b", "$b$, source exponent: $s_i = i^{−b}$", 0.8, 9.0, 0.05),
     "noise_variance": Number("noise", "$σ²$, label noise (units of $y²$)", -4.0, 3.0, 0.05, 10.0, 3),
     "precondition": Number("theta", "$θ$, preconditioner $H^{−θ}$ (0: none)", 0.0, 0.9, 0.05),
-    "num_samples": Number("D", "$D$, data (samples)", 2.0, 12.0, 0.05, 10.0, 3),
     "num_features": Number("M", "$M$, number of features", 1.0, 14.0, 0.25, 2.0, 0),
+    "num_samples": Number("D", "$D$, data (samples)", 2.0, 12.0, 0.05, 10.0, 3),
     "batch_size": Number("B", "$B$, batch size (samples)", 0.0, 24.0, 0.25, 2.0, 0),
     "learning_rate": Number("rate", "$γ$, learning rate ($1/λ$)", -5.0, 1.0, 0.02, 10.0, 3),
     "overhead": Number("overhead", "$ω$, extra data allowed at $B^*$", 0.05, 1.0, 0.05),
@@ -71,8 +71,8 @@ SENTENCES = {
     "number": "[name] must be a number from [low] to [high][also], got [text]",
     "kept": "[error]; it is [value] now",
     "unknown": "[text] is not part of a link to this page; remove it",
-    "capacity": "a = [value], but the sum of λ_i = i^−a is finite only for a > 1: move a up",
-    "source": "b = [value], but the initial risk, the sum of i^−b, is finite only for b > 1: move b up",
+    "capacity": "a = [value], but the sum of all λᵢ = i⁻ᵃ is finite only for a > 1: move a up",
+    "source": "b = [value], but the initial risk, the sum of all i⁻ᵇ, is finite only for b > 1: move b up",
 }
 SLOTS = "first", "second"
 OF_ONE_OUTPUT = " with one output, where it is normalized SGD; sgdtheory simulate --outputs M has more"
@@ -162,7 +162,7 @@ class State:
                 raise ValueError(filled(SENTENCES[name], {"value": f"{getattr(self, name):g}"}))
         if self.preconditioned_capacity <= 1:
             left = f"a (1 − θ) = {self.preconditioned_capacity:.3g}"
-            raise ValueError(f"{left}, but the sum of i^−a(1 − θ) is finite only above 1: move θ down")
+            raise ValueError(f"{left}, but the sum of all λᵢ is finite only above 1: move θ down")
         law = PowerLaw(self.capacity, self.source, noise_variance=self.noise_variance)
         if self.precondition:
             law = law.preconditioned(self.precondition)

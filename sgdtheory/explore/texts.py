@@ -77,10 +77,10 @@ def readings(
         for slot, dot in enumerate(dots):
             value, old = marks.get((answer, slot), {}).get(name), before.get((answer, slot), {}).get(name)
             key = f"{answer}-{name}-{slot}"
-            values.append(f"<dd>{dot}{'–' if value is None else _value(key, value, (answer, slot) in pale, old)}</dd>")
+            values.append(f"<dd>{dot} {'–' if value is None else _value(key, value, (answer, slot) in pale, old)}</dd>")
         listed.append(f"<div><dt>{typeset(words)}</dt>{''.join(values)}</div>")
     named = "\u2003".join(f"{dot} {html.escape(name)}" for dot, name in zip(dots, names, strict=True) if dot)
-    return f"<div>{named}</div><dl class='readings'>{''.join(listed)}</dl>" if listed else ""
+    return f"<div>{named}</div><dl class='listed'>{''.join(listed)}</dl>" if listed else ""
 
 
 def _value(key: str, value: float, pale: bool, old: float | None) -> str:

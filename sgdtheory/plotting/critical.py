@@ -23,7 +23,7 @@ from sgdtheory.plotting.style import (
     show_at_least,
 )
 
-OVERHEAD = "Data that a batch size needs for the best risk of $D$ samples"
+OVERHEAD = "Data needed to reach the optimal risk of $D$ samples"
 
 
 def critical_batch_size(critical: CriticalBatchSize, *, exponent: float | None = None, title: str = "") -> Figure:
@@ -96,10 +96,10 @@ def data_overhead(critical: CriticalBatchSize, *, title: str = OVERHEAD, axes: A
         axes.plot(batch, batch * steps / samples, color=color, **STAR)  # not all curves have B* among their points
     axes.axhline(1.0, ls="--", color=GRAY, lw=1, label="linear scaling")
     axes.axhline(1 + critical.overhead, ls=":", color=BLACK, lw=1, label=f"{extra} more data")
-    axes.plot([], [], color="white", label="$B^*$: the largest within it", **STAR)
+    axes.plot([], [], color="white", label="$B^*$, the largest $B$ that needs no more", **STAR)
     axes.set(
         xlabel="batch size $B$ (samples)",
-        ylabel=r"samples to $R_\mathrm{opt}(D)$, over $D$",
+        ylabel=r"data needed to reach $R_\mathrm{opt}(D)$, relative to $D$",
         ylim=(0.8, max(30.0, 2 * (1 + critical.overhead))),
         title=title,
     )
@@ -139,7 +139,7 @@ def critical_growth(
         order = np.argsort(samples)
         ends = samples[order][[0, -1]]
         line = batch_sizes[order][-1] * (ends / ends[-1]) ** exponent
-        label = f"Corollary 8: $\\propto D^{{{exponent:.3g}}}$, through the last"
+        label = f"slope $D^{{{exponent:.3g}}}$ (Corollary 8), through the last point"
         axes.plot(ends, line, color=BLACK, lw=1, label=label)
     axes.set(xlabel="data $D$ (samples)", ylabel="critical batch size $B^*$ (samples)", title=title)
     log_axes(axes)

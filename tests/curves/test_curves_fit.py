@@ -322,7 +322,7 @@ def test_what_a_figure_is_drawn_of(monkeypatch):
     fit = made()
     curves, expected, count, title = fit.plot(others=[fit.curves[0]])
     assert (curves, count) == ([*fit.curves, fit.curves[0]], 3)
-    assert title == "SGD on a power law, $a$ = 1.60, $b$ = 1.90: off by 1.00% where it was fitted"
+    assert title == "SGD on a power law, $a$ = 1.60, $b$ = 1.90: fitted to within 1.00%"
     for curve, loss in zip(curves, expected, strict=True):
         np.testing.assert_allclose(loss, 1.01 * curve.loss)
     assert fit.plot(title="runs")[-1] == "runs"

@@ -190,7 +190,7 @@ def test_layout(open_page, width, scheme):
         for box in (shown[0].locator(".chart svg").bounding_box(), slider.bounding_box()):
             assert 0 <= box["y"] < box["y"] + box["height"] <= height
         page.locator("[data-panel=growth]").click()
-        assert page.locator("#panel-growth svg").is_visible()
+        assert page.locator("#panel-growth .chart svg").is_visible()
 
 
 @pytest.mark.slow

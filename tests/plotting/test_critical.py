@@ -18,8 +18,8 @@ def test_overhead_has_a_line_and_a_star_for_each_data_size(axes, critical):
     plot.data_overhead(critical, axes=axes)
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.get_xlabel() == "batch size $B$ (samples)"
-    assert "over $D$" in axes.get_ylabel()
-    star = "$B^*$: the largest within it"
+    assert "relative to $D$" in axes.get_ylabel()
+    star = "$B^*$, the largest $B$ that needs no more"
     assert legend_of(axes) == ["$D = 10^{2}$", "$D = 50$", "linear scaling", "40% more data", star]
     for curve, samples, label in zip(critical.curves, (100, 50), legend_of(axes)[:2], strict=True):
         (line,) = (line for line in axes.lines if line.get_label() == label)
@@ -38,7 +38,8 @@ def test_overhead_has_a_line_and_a_star_for_each_data_size(axes, critical):
 def test_overhead_of_a_single_data_size(axes):
     found = st.critical_batch_size(st.LeastSquares([1.0, 0.2], [1.0, 0.5]), num_samples=12)
     plot.data_overhead(found, axes=axes)
-    assert legend_of(axes) == ["$D = 12$", "linear scaling", "20% more data", "$B^*$: the largest within it"]
+    star = "$B^*$, the largest $B$ that needs no more"
+    assert legend_of(axes) == ["$D = 12$", "linear scaling", "20% more data", star]
     ((point,),) = points_of(axes, "*")
     np.testing.assert_allclose(point, [found.batch_size, found.batch_size * found.num_steps / 12])
     axes.figure.draw_without_rendering()
@@ -65,9 +66,9 @@ def test_growth_has_the_predicted_power_through_the_last_point(axes, order, crit
     ]
     other = plot.critical_growth(several).axes[0]
     np.testing.assert_array_equal(points_of(other, "*")[0], np.stack([samples, sizes], axis=1))
-    (line,) = (line for line in axes.lines if line.get_label().startswith("Corollary 8"))
+    (line,) = (line for line in axes.lines if "Corollary 8" in str(line.get_label()))
     np.testing.assert_allclose(line.get_xydata(), [[1e3, 9.0], [1e6, 90.0]], rtol=1e-12)
-    assert legend_of(axes) == ["$B^*$", "Corollary 8: $\\propto D^{0.333}$, through the last"]
+    assert legend_of(axes) == ["$B^*$", "slope $D^{0.333}$ (Corollary 8), through the last point"]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.get_xlabel() == "data $D$ (samples)"
 
@@ -76,12 +77,12 @@ def test_a_figure_has_a_panel_for_each_that_there_is_to_see(critical):
     both = plot.critical_batch_size(critical, exponent=1 / 3, title="a power law")
     assert [panel.get_xlabel() for panel in both.axes] == ["batch size $B$ (samples)", "data $D$ (samples)"]
     assert both.get_suptitle() == "a power law"
-    assert legend_of(both.axes[1])[1].startswith("Corollary 8")
+    assert "(Corollary 8)" in legend_of(both.axes[1])[1]
     (growth,) = plot.critical_batch_size(replace(critical, curves=())).axes
     assert legend_of(growth) == ["$B^*$"]
     single = st.critical_batch_size(st.LeastSquares([1.0, 0.2], [1.0, 0.5]), num_samples=12)
     (overhead,) = plot.critical_batch_size(single).axes
-    assert "over $D$" in overhead.get_ylabel()
+    assert "relative to $D$" in overhead.get_ylabel()
 
 
 def test_curves_that_were_not_computed(critical):

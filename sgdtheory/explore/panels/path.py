@@ -21,7 +21,7 @@ REPLICAS = 128
 CHECKED_POINTS = 16
 MOST_SIMULATED = 200_000
 LEAST_PROGRESS = 0.01  # share of a simulation between two answers
-LOW_HEIGHT = 90
+LOW_HEIGHT, X_AXIS = 70, 35  # of the figures beneath, and of numbers below the last of them
 ROUGH = 0.1  # Relative error above which a simulation is advised.
 UNSTABLE = "γ = [rate] is above the stability limit [edge], and the risk grows without bound: lower γ"
 UNSTABLE_PEAK = "The peak γ = [rate] is above the stability limit [edge]: the risk grows until γ has decayed"
@@ -164,7 +164,8 @@ def _only(name: str) -> str:
 def _input(name: str, column: str, labels: tuple[str, str], place: int) -> PanelSpec:
     """Return the panel of an input of the runs, beneath the loss curves."""
     line = Glyph(name, "line", "path", "num_samples", column, measured=True)
-    return PanelSpec(name, labels, place, (line,), beneath="path", height=LOW_HEIGHT, linear=True)
+    height = LOW_HEIGHT + (X_AXIS if labels[0] else 0)
+    return PanelSpec(name, labels, place, (line,), beneath="path", height=height, linear=True)
 
 
 RUN = Job(

@@ -119,7 +119,7 @@ function tell() {
     told += `<div><dt>${words}</dt><dd data-name="${key}" ${fresh ? `data-value="${value}"` : 'aria-label="computing"'}`
       + ` class="${changed ? "changed" : ""}">${fresh ? written(value, 4) : "…"}</dd></div>`;
   }
-  byId("numbers").innerHTML = told && `<dl class="readings">${told}</dl>`;
+  byId("numbers").innerHTML = told && `<dl class="listed">${told}</dl>`;
   for (const name of view.panels) {
     const section = byId(`panel-${name}`), panel = sheet.panels[name];
     if (waits(panel) && !app.refusal) section.dataset.waiting = "stale";

@@ -1,4 +1,4 @@
-// Which panel is shown where there is room for one, and the keys of a lecture. Of both pages.
+// For both pages: which panel is shown where there is room for one, and the keys of a lecture.
 "use strict";
 
 const view = {
@@ -19,7 +19,7 @@ const view = {
     document.documentElement.classList.toggle("lecture", whether);
     this.fitted();
   },
-  // What is to be seen and matches, in shadows too, in the order of the page.
+  // Visible elements that match, in shadow trees too, in the order of the page.
   within(root, selector) {
     const found = [];
     for (const each of root.querySelectorAll("*")) {
@@ -29,12 +29,12 @@ const view = {
     return found;
   },
   sliders() { return this.within(document.querySelector("aside"), "input[type=range]:enabled, .noUi-handle"); },
-  // px that the figures of a lecture's panel may have together, for the numbers beneath to be on the screen.
+  // Height in pixels for the figures of a panel in a lecture, with which the numbers beneath are on the screen.
   room() {
     const figures = this.within(document.getElementById(`panel-${this.panel}`), ".bk-Figure, .chart");
     const end = document.getElementById("numbers").getBoundingClientRect().bottom + scrollY;
     const rest = end - figures.reduce((sum, each) => sum + each.offsetHeight, 0);
-    return Math.max(innerHeight - rest - 8, 200);
+    return Math.max(innerHeight - rest - 8, 120);
   },
   get focused() {
     let element = document.activeElement;
@@ -69,6 +69,6 @@ document.addEventListener("click", (event) => {
   else view.lecturing(!view.lecture);
 });
 addEventListener("resize", () => view.fitted());
-// Words and numbers that come take room from the figure.
+// New words and numbers take room from the figure.
 const resized = new ResizeObserver(() => { if (view.lecture) view.fitted(); });
 for (const each of document.querySelectorAll("#words, #numbers, .tabs, main > section")) resized.observe(each);
