@@ -35,10 +35,10 @@ def test_features_tables_figure_and_spectrum(run, files, tmp_path):
     out = run("features", *files, "--plot", tmp_path / "s.png", "--write", tmp_path / "s.npz", "--simulate")
     assert "X.npy: 1500 rows of 20 features, 1 target" in out
     assert "capacity exponent a" in out
-    row = cells(out[: out.index("SGD on the rows")], "1000")
+    row = cells(out[: out.index("SGD on the rows")], "1,000")
     low, high = row[2].split(" … ")
     assert 1 <= float(low) <= float(row[1]) <= float(high)
-    simulated, exact, ratio = (cells(out[out.index("SGD on the rows") :], "1000")[k] for k in (3, 4, 5))
+    simulated, exact, ratio = (cells(out[out.index("SGD on the rows") :], "1,000")[k] for k in (3, 4, 5))
     assert float(simulated.split(" ± ")[0]) / float(exact) == pytest.approx(float(ratio), abs=2e-3)
     assert 0.8 < float(ratio) < 1.25
     assert (tmp_path / "s.png").stat().st_size > 10_000
