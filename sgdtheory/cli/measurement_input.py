@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-from rich.markup import escape
-from rich.table import Table
 
 from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.files import csv_text
@@ -128,43 +126,10 @@ def only_table(paths: Sequence[Path], advice: str) -> Path:
     """
     if is_table(paths, ""):
         return paths[0]
-    what = f"{paths[0]} is" if len(paths) == 1 else "several files are"
-    raise ValueError(f"{what} no table of measurements; {advice}")
-
-
-def runs_table(found: "StepsToTarget") -> Table:
-    """What each run says."""
-    table = Table(title=f"steps to loss {found.target_loss:g}, read off the {_words(found)}")
-    headers = "run", "group", "B", "learning rate", "steps"
-    for header in headers:
-        table.add_column(header, justify="left" if header in headers[:2] else "right")
-    for run in sorted(found.runs, key=lambda run: (run.group, run.batch_size, run.learning_rate)):
-        rate = f"{run.learning_rate:g}" if np.isfinite(run.learning_rate) else ""
-        steps = run.crossing.step
-        reached = f"{steps:.5g}" if np.isfinite(steps) else "not reached" if np.isinf(steps) else "below from the start"
-        table.add_row(escape(run.name), escape(run.group), f"{run.batch_size:g}", rate, reached)
-    return table
-
-
-def _words(found: "StepsToTarget") -> str:
-    kinds = {run.loss for run in found.runs}
-    return "evaluations" if kinds == {"eval"} else "training losses"
-
-
-def runs_report(found: "StepsToTarget") -> list[dict[str, Any]]:
-    """The same for JSON."""
-    return [
-        {
-            "run": run.name,
-            "group": run.group,
-            "batch_size": run.batch_size,
-            "learning_rate": run.learning_rate,
-            "steps": run.crossing.step,
-            "relative_error": run.crossing.error,
-            "loss": run.loss,
-        }
-        for run in found.runs
-    ]
+    what = "several files are no table of measurements"
+    if len(paths) == 1:
+        what = f"{paths[0]} is a {'folder' if paths[0].is_dir() else 'log'}, not a table of measurements"
+    raise ValueError(f"{what}; {advice}")
 
 
 def steps_csv(measurements: "Sequence[StepsMeasurement]") -> str:

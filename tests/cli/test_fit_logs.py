@@ -47,7 +47,7 @@ def test_the_table_of_runs(run, tmp_path):
     folder = folder_of_logs(tmp_path / "runs", "megatron")
     steps = tmp_path / "steps.csv"
     out = run("fit", folder, "--target-loss", 3, "--reference", 32, "--steps-csv", steps)
-    assert "steps to loss 3, read off the training losses" in out
+    assert "steps to loss 3, interpolated between training losses" in out
     assert "bs128/train 128 0.001 71" in " ".join(out.replace("│", " ").split())
     again = strict_json(run("fit", steps, "--reference", 32, "--json"))
     assert again["groups"][0]["b"] / again["groups"][0]["a"] == pytest.approx(100, rel=0.02)

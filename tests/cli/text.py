@@ -38,9 +38,3 @@ def records(text):
     if grid[0][0] in ("batch size B",) and grid[1][0] == "learning rate γ":  # records are columns
         return {name: cells for name, *cells in grid}
     return {name: list(cells) for name, *cells in zip(*grid, strict=True)}
-
-
-def next_row(text, first):
-    """The cells of the line below the row that starts with `first`."""
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
-    return rows[[row[0] for row in rows].index(first) + 1]
