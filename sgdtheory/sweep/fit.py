@@ -148,13 +148,12 @@ class SweepFits(Shown):
         return found
 
     def _slopes(self, exponents: list[tuple[str, SizeDependence, dict[str, Any]]]) -> Table:
+        slopes = [round(each.slope, 4) + 0.0 for _, each, _ in exponents]  # A slope of 1e-10 is 0, without a sign.
         quantities = [
             Quantity("", "of", [record["size"] for *_, record in exponents]),
             Quantity("", "at", [where for where, *_ in exponents]),
             Quantity("", "by", [record["method"] for *_, record in exponents]),
-            Quantity(
-                "", "slope", [each.slope for _, each, _ in exponents], [each.interval for _, each, _ in exponents]
-            ),
+            Quantity("", "slope", slopes, [each.interval for _, each, _ in exponents], digits=3),
             Quantity("", "verdict", [each.verdict for _, each, _ in exponents]),
         ]
         title = f"B* ∝ size^slope; holds: |slope| < {self.margin:g} by two one-sided tests; fails: slope ≠ 0"

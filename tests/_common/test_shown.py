@@ -47,7 +47,7 @@ def results():
     yield u_shaped(), "the best one"
     yield st.size_dependence(st.example_measurements()), "fails"
     yield st.batch_ramp([steps_law(), st.fit_steps_law([16, 64, 256, 1024], [4000, 1080, 350, 165])]), "from sample"
-    yield st.plan(steps_law(), 1000.0, devices=4), "take this"
+    yield st.plan(steps_law(), 1000.0, devices=4), "choice"
     yield (
         st.change_batch_size({"batch_size": 64, "learning_rate": 1e-3}, new_batch_size=256, optimizer="adam"),
         "learning rate",
@@ -82,7 +82,7 @@ def test_every_result_has_json_of_plain_numbers(made):
         sheet = result.sheet()
         found = json.loads(json_text(sheet.json()))
         for table in sheet.tables:
-            names = [each.name for each in table.quantities]
+            names = [each.name for each in table.quantities if each.name]
             assert len(set(names)) == len(names)
             records = found if not table.name else found[table.name]
             for record in records if isinstance(records, list) else [records]:

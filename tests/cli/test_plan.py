@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory._common.sheets import number
 from sgdtheory.cli.plan import hours_of
 from tests.cli.text import cells, strict_json
 
@@ -34,7 +35,7 @@ def test_the_first_line_is_the_answer(run, steps_file, laws):
         f"{choice.hours:.3g} h, {choice.cost:,.0f} USD, "
         f"{choice.extra_data:.0%} more data than at batch size 64"
     )
-    assert cells(out, f"{choice.batch_size:g}")[-1] == "choice"
+    assert cells(out, number(choice.batch_size))[-1] == "choice"
 
 
 def test_json_is_the_plan(run, steps_file, laws):

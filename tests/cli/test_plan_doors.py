@@ -47,7 +47,7 @@ def once(monkeypatch):
 
     find = curves.CurvesFit.critical_batch_size
 
-    def find_once(fitted, samples, *, schedule=st.Linear(), max_learning_rate=None, overhead=0.2):  # noqa: B008
+    def find_once(fitted, samples, *, schedule=st.Linear(), max_learning_rate=None, overhead=0.2, progress=None):  # noqa: ARG001, B008
         question = str(np.ravel(samples)), str(schedule), max_learning_rate, overhead
         if question not in sizes:
             options = {"schedule": schedule, "max_learning_rate": max_learning_rate, "overhead": overhead}
