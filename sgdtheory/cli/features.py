@@ -64,6 +64,8 @@ class FeaturesCommand:
     def run(self) -> None:
         """Estimate, compute and print."""
         require_figure_suffix(self.plot)
+        if self.write and self.write.suffix not in (".npz", ".csv"):
+            raise ValueError(f"path must end in .npz or .csv, got {self.write}")
         from sgdtheory.data import problem_from_data
 
         options = {name: getattr(self, name) for name in ("fit_range", "level", "seed")}

@@ -1,4 +1,4 @@
-"""`sgdtheory fit`: from steps to a target, in a CSV file or read off logs, to the critical batch size."""
+"""`sgdtheory fit`: from steps to a target, in a CSV file or interpolated in logs, to the critical batch size."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +9,7 @@ import tyro
 
 from sgdtheory._common.arguments import positive_array
 from sgdtheory._common.files import csv_text, write_atomically
-from sgdtheory.cli.measurement_input import LOG_FLAGS, MeasurementFlags, only_table, steps_csv
+from sgdtheory.cli.measurement_input import LOG_FLAGS, MeasurementFlags, only_table
 from sgdtheory.cli.output import print_note, print_sheet, require_figure_suffix, write_figure
 from sgdtheory.cli.progress import phases
 from sgdtheory.cli.settings import Overhead
@@ -26,6 +26,7 @@ from sgdtheory.fits import (
     fit_steps_law,
     pooled_scatter,
     read_measurements,
+    steps_text,
 )
 
 COLUMNS = {"batch_size": "batch_size", "steps": "steps", "group": None, "size": None, "standard_error": None}
@@ -36,7 +37,7 @@ class FitCommand(MeasurementFlags):
     """Critical batch size from steps-to-target measurements: B*, intervals, exponent, sensitivity.
 
     Measurements stand in a CSV file; with --target-loss files and folders are logs of runs at several batch sizes, of
-    any program, and the steps are read off them.
+    any program, in which the steps are interpolated.
     """
 
     USE = "steps"
@@ -49,19 +50,20 @@ class FitCommand(MeasurementFlags):
     }
 
     files: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """CSV file with a header, one row a batch size; with --target-loss logs, or folders of them. Without, `--data`."""
+    """CSV file with a header, one row a batch size; with --target-loss logs, or folders of them. Without files the
+    measurements of `--data` are fitted."""
     batch_size: str = "batch_size"
     """Column with the batch size; of logs also the number, or that of each run: run7=64,run8=256."""
     steps: str = "steps"
     """Column with the steps to the target."""
     group: str | None = None
-    """Column that tells targets apart, for example the model's name."""
+    """Column that separates targets, for example the model's name."""
     size: str | None = None
     """Column with the model or data size, for the exponent of B* against it."""
     standard_error: str | None = None
     """Column with the standard error of the steps, which weights them; the law's lack of fit is tested."""
     target_loss: float | None = None
-    """Loss whose first step is read off logs: the best run of each batch size counts, and seeds are averaged."""
+    """Loss to which steps are counted in logs: the best run of each batch size counts, and seeds are averaged."""
     loss: str | None = None
     """Which loss of logs: train, eval, or the name of its column. None: evaluations, where every run has them."""
     learning_rate: str | None = None
@@ -115,7 +117,7 @@ class FitCommand(MeasurementFlags):
             said = runs.sheet()
             sheet = replace(sheet, tables=[*said.tables, *sheet.tables], remarks=[*said.remarks, *sheet.remarks])
         if self.steps_csv:
-            print_note(f"wrote {write_atomically(self.steps_csv, steps_csv(measurements))}")
+            print_note(f"wrote {write_atomically(self.steps_csv, _steps(measurements))}")
         if self.plot:
             self._draw(self.plot, found)
         print_sheet(sheet, self.json)
@@ -177,6 +179,11 @@ class FitCommand(MeasurementFlags):
         else:
             plotting.steps_laws(measurements, laws, convention=convention, axes=axes[0, 0])
         write_figure(figure, path)
+
+
+def _steps(measurements: list[StepsMeasurement]) -> str:
+    """CSV of measurements; their one group is called as the tables call it, for a cell of a group is not empty."""
+    return steps_text([replace(each, group=each.group or "all") for each in measurements])
 
 
 def example_file(data: ExampleName) -> str:

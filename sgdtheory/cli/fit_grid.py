@@ -53,7 +53,7 @@ class FitGridCommand(MeasurementFlags):
     loss: str = "loss"
     """Column with the loss; of logs also train or eval, by default evaluations where every run has them."""
     group: str | None = None
-    """Column that tells grids apart, for example the model's name."""
+    """Column that separates grids, for example the model's name."""
     size: str | None = None
     """Column with the model size."""
     seed: str | None = None

@@ -34,7 +34,7 @@ class FitSweepCommand:
     target_loss: tuple[float, ...] = ()
     """Losses to reach; by default the runs' own."""
     by: tuple[str, ...] = ("width",)
-    """Fields that tell groups apart; the first is the size."""
+    """Fields that separate groups; the first is the size."""
     where: tuple[str, ...] = ()
     """Only runs with these fields, as width=32,64 optimizer=adam."""
     edges: bool = False
@@ -46,7 +46,7 @@ class FitSweepCommand:
     level: float = 0.95
     """Level of the confidence intervals."""
     margin: float = 0.2
-    """|slope| of log B* on log size above which B* is said to move; "holds" excludes it."""
+    """|slope| of log B* on log size above which B* depends on the size; "holds" excludes it."""
     steps_csv: Path | None = None
     """Write the tuned steps here, in columns that `sgdtheory fit` reads."""
     plot: Path | None = None

@@ -1,4 +1,4 @@
-"""What `fit` and `fit-grid` take: a CSV table of measurements, or logs of several runs that they are read off."""
+"""What `fit` and `fit-grid` take: a CSV table of measurements, or logs of several runs."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -6,15 +6,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-
 from sgdtheory._common.csv_rows import csv_header
-from sgdtheory._common.files import csv_text
 from sgdtheory.cli.log_flags import number_or_text, remarks_of_logs
 from sgdtheory.cli.output import print_sheet
 
 if TYPE_CHECKING:
-    from sgdtheory.fits import StepsMeasurement
     from sgdtheory.logs import StepsToTarget, TrainingLog
 
 NUMBERS = "batch_size", "learning_rate"  # columns, or numbers of all runs, or of each
@@ -35,7 +31,7 @@ class MeasurementFlags:
     tokens: str | None = None
     """Of logs: column with the tokens seen."""
     curve: str | None = None
-    """Of logs: column that tells the runs of a file apart."""
+    """Of logs: column that separates the runs of a file."""
     sequence_length: float | None = None
     """Of logs: tokens of a sequence, for batch sizes from tokens."""
     preview: bool = False
@@ -130,15 +126,3 @@ def only_table(paths: Sequence[Path], advice: str) -> Path:
     if len(paths) == 1:
         what = f"{paths[0]} is a {'folder' if paths[0].is_dir() else 'log'}, not a table of measurements"
     raise ValueError(f"{what}; {advice}")
-
-
-def steps_csv(measurements: "Sequence[StepsMeasurement]") -> str:
-    """CSV of measurements with the columns of `fit` and `plan`."""
-    with_errors = all(each.standard_errors is not None for each in measurements)
-    rows = []
-    for each in measurements:
-        errors = each.standard_errors if with_errors and each.standard_errors is not None else np.zeros(each.steps.size)
-        group = each.group or "all"  # as the tables call it; a cell of a group is not empty
-        rows += [(group, *row) for row in zip(each.batch_sizes, each.steps, each.steps * errors, strict=True)]
-    header = "group", "batch_size", "steps", "standard_error"
-    return csv_text(header, rows) if with_errors else csv_text(header[:3], [row[:3] for row in rows])

@@ -86,7 +86,7 @@ class PlanCommand(LogFlags):
     steps: str = "steps"
     """Column with the steps to the target."""
     group: str | None = None
-    """Column that tells targets, or models, apart; None: `group`, if a file of steps has one."""
+    """Column that separates targets, or models; None: `group`, if a file of steps has one."""
     standard_error: str | None = None
     """Column with the standard error of the steps; None: `standard_error`, if there is one."""
     target: str | None = None

@@ -32,5 +32,7 @@ def below_table(first: float, shares: np.ndarray, adaptive: bool, knows_batch_si
     if adaptive and more > ENOUGH:
         return f"batch sizes below {first:.4g} take up to {more:.1%} more data in theory and are left out of the plan"
     if not adaptive and knows_batch_size:
-        return f"at batch sizes far below {first:.4g} SGD needs more data, for its noise grows with the loss; this is left out"
+        return (
+            f"at batch sizes far below {first:.4g} SGD needs more data, as noise grows with the loss: this is left out"
+        )
     return ""

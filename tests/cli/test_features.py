@@ -100,18 +100,3 @@ def test_bad_spectrum_files(fails, tmp_path, name, text, message):
     if text is not None:
         (tmp_path / name).write_text(text)
     assert message in fails("risk", "--spectrum", tmp_path / name, *SETTINGS)
-
-
-def test_bad_features(fails, files, tmp_path):
-    assert "features must be a file that exists" in fails("features", tmp_path / "Z.npy", files[1])
-    assert "targets must have one row for each of the 1500" in fails(
-        "features", files[0], files[0].parent / short(files)
-    )
-    assert "path must end in .npz or .csv" in fails("features", *files, "--write", tmp_path / "s.txt")
-    assert "plot must end in" in fails("features", *files, "--plot", "s.jpg")
-    assert "features needs FEATURES, TARGETS too" in fails("features")
-
-
-def short(files):
-    np.save(files[1].with_name("short.npy"), np.zeros(10))
-    return "short.npy"

@@ -110,28 +110,6 @@ def test_group_names_are_printed_as_they_are(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--level", 1], "level must lie between 0 and 1, got 1"),
-        (["--steps", "Z"], "has no column 'Z'; its columns are: 'model', 'N', 'B', 'Y'"),
-        (["--plot", "figure.jpg"], "plot must end in .png, .pdf or .svg, got figure.jpg"),
-        (["--forecast", 100, 0], "forecast"),
-    ],
-)
-def test_bad_fit(fails, table_file, flags, message):
-    assert message in fails("fit", table_file, *COLUMNS, *flags)
-
-
-def test_columns_that_are_missing(fails, table_file, tmp_path):
-    assert "forecast needs a column of sizes (--size)" in fails("fit", table_file, *COLUMNS[:-2], "--forecast", 100)
-    assert "line 7: B 64 occurs twice; keep its best run, or name the column" in fails("fit", table_file, *COLUMNS[:4])
-    assert "give the file too" in fails("fit", "--group", "model")
-    assert "give the file too" in fails("fit", "--standard-error", "se")
-    assert "data names measurements of the package" in fails("fit", table_file, "--data", "mlperf")
-    assert "nothing.csv: No such file or directory" in fails("fit", tmp_path / "nothing.csv")
-
-
-@pytest.mark.parametrize(
     "content",
     ["", '"batch\nsize",steps\n64,1\n', 'batch_size,steps\n64,"1\n2"\n', "m,batch_size,steps\n,64\n"],
     ids=["empty", "line break in the header", "line break in a cell", "short row"],
@@ -191,11 +169,6 @@ def test_the_example_is_a_file_to_fit(run, tmp_path):
     columns = ["--batch-size", "bs", "--steps", "steps", "--group", "model", "--size", "params"]
     found = run("fit", tmp_path / "steps.csv", *columns, "--forecast", "7000", "--reference", 256, "--json")
     assert strict_json(found) == strict_json(run("fit", "--forecast", "7000", "--json"))
-
-
-def test_the_example_goes_with_nothing_else(fails, table_file):
-    for arguments in (["--json"], [table_file], ["--level", 0.9]):
-        assert "leave everything else out" in fails("fit", "--example", *arguments)
 
 
 def test_the_benchmarks(run):
@@ -264,11 +237,6 @@ def test_the_table_of_the_optimal_batch_size_says_what_overheads_count_from(run,
     assert cells(out, "all")[4:9:2] == ["34.09", "90.25", "238.9"]
     assert cells(out, "all")[-1] == "0.0022"
     assert (tmp_path / "range.png").stat().st_size > 10_000
-
-
-def test_two_laws_at_once_and_a_pool_without_the_law_are_refused(fails):
-    assert "fit-alpha and optimal-batch-size are two laws" in fails("fit", "--optimal-batch-size", "--fit-alpha")
-    assert "give optimal-batch-size too" in fails("fit", "--pool-scatter")
 
 
 def test_one_reference_for_groups_with_other_batch_sizes(run, tmp_path):

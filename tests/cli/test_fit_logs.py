@@ -105,17 +105,3 @@ def test_a_grid_from_a_compressed_log_of_several_runs(run, tmp_path):
     path.write_bytes(gzip.compress(("run,batch_size,step,lr,loss\n" + "".join(rows)).encode()))
     (target,) = strict_json(run("fit-grid", path, "--target", 3, "--reference", 32, "--json"))["targets"]
     assert target["b"] / target["a"] == pytest.approx(100, rel=0.05)
-
-
-def test_bad_input(fails, tmp_path):
-    folder = folder_of_logs(tmp_path / "runs", "olmo")
-    assert "bs128/train: batch size not known" in fails("fit", folder, "--target-loss", 3)
-    assert "or name of the run → B" in fails("fit", folder, "--target-loss", 3)
-    assert "is not reached at 3 batch sizes" in fails("fit", folder, "--target-loss", 2.01, "--batch-size", 8)
-    assert "run=64,other=256" in fails("fit", folder, "--target-loss", 3, "--batch-size", "a=x")
-    assert "target_loss needs logs" in fails("fit", "--target-loss", 3)
-    assert "--target-loss" in fails("fit", folder)
-    assert "--target-loss" in fails("fit", folder / "bs32" / "train.log")
-    assert "no learning rate is logged" in fails("fit-grid", folder, "--sequence-length", 2048)
-    (tmp_path / "empty").mkdir()
-    assert "holds no log of a known format" in fails("fit", tmp_path / "empty", "--target-loss", 3)

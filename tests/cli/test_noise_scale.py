@@ -59,11 +59,3 @@ def test_norms_that_are_not_squared(run, tmp_path, norms):
     assert found["noise_scale"] == pytest.approx(
         st.fit_noise_scale(*norms, small_batch=4, large_batch=32).noise_scale, rel=1e-9
     )
-
-
-def test_bad_input(fails, log, tmp_path):
-    assert "no log has a column 'nope'" in fails("noise-scale", log, *SIZES, "--small-norms", "nope")
-    assert "needs LOG" in fails("noise-scale", *SIZES)
-    two = tmp_path / "two.csv"
-    two.write_text("run,step,small_norm,large_norm\na,1,2,1\na,2,2,1\nb,1,2,1\nb,2,2,1\n")
-    assert "holds 2 runs (a, b): give the log of one" in fails("noise-scale", two, *SIZES)

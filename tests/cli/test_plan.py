@@ -120,26 +120,6 @@ def test_deadlines(text, hours):
     assert hours_of(text) == pytest.approx(hours)
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ([], "target must name the group to plan for, one of 3.2, 3.0, 2.9"),
-        (["--target", "2.8"], "target must be one of 3.2, 3.0, 2.9, got 2.8"),
-        (["--target", "2.9", "--throughput-table", "x.csv"], "throughput-table, one of the two"),
-        (["--target", "2.9", "--deadline", "soon"], "deadline must be a time such as 72h, 3d or 90min, got soon"),
-        (["--target", "2.9", "--trainer", "hf"], "learning-rate must be a number for trainer hf"),
-        (["--target", "2.9", "--trainer", "olmo", "--learning-rate", 1], "sequence-length must be given for olmo"),
-        (["--target", "2.9", "--plot", "x.jpg"], "plot must end in .png, .pdf or .svg"),
-    ],
-)
-def test_bad_plans(fails, steps_file, flags, message):
-    assert message in fails("plan", steps_file, "--group", "target", "--throughput", 2, *flags)
-
-
-def test_throughput_is_needed(fails, steps_file):
-    assert "give throughput" in fails("plan", steps_file, "--group", "target", "--target", "2.9")
-
-
 def test_a_deadline_out_of_reach_is_told(capsys, steps_file):
     from sgdtheory import cli
 
