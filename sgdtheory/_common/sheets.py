@@ -224,7 +224,7 @@ def as_text(sheet: Sheet) -> str:
 
 def _lines(sheet: Sheet) -> list[str]:
     """All but the remarks."""
-    lines = [*([one_line(sheet.title)] if sheet.title else []), *_wrapped(sheet.answer)]
+    lines = [*([one_line(sheet.title)] if sheet.title else []), *printable(sheet.answer).splitlines()]
     for table in sheet.tables:
         if table.title:
             lines.append(one_line(table.title))

@@ -1,31 +1,20 @@
 """`sgdtheory fit-grid`: from a grid of losses, a CSV file or logs, to critical batch sizes, degradation and laws."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 import tyro
-from rich.markup import escape
-from rich.table import Table
 
 from sgdtheory._common.files import write_atomically
-from sgdtheory.cli.fit_rows import definition_text
 from sgdtheory.cli.measurement_input import LOG_FLAGS, MeasurementFlags, is_table
-from sgdtheory.cli.output import (
-    interval_text,
-    print_json,
-    print_note,
-    print_tables,
-    require_figure_suffix,
-    write_figure,
-)
+from sgdtheory.cli.output import print_note, print_sheet, require_figure_suffix, write_figure
+from sgdtheory.cli.progress import phases
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.fits import (
     Convention,
     FittedCriticalBatchSize,
     LossGrid,
-    LossTarget,
     StepsMeasurement,
     UShapedLaw,
     fit_loss_grid,
@@ -64,7 +53,7 @@ class FitGridCommand(MeasurementFlags):
     loss: str = "loss"
     """Column with the loss; of logs also train or eval, by default evaluations where every run has them."""
     group: str | None = None
-    """Column that tells grids apart, for example the model's name."""
+    """Column that separates grids, for example the model's name."""
     size: str | None = None
     """Column with the model size."""
     seed: str | None = None
@@ -97,26 +86,22 @@ class FitGridCommand(MeasurementFlags):
             self.print_preview(self.files)
             return
         losses, remarks = self._losses()
-        grid = fit_loss_grid(
-            losses,
-            convention=Convention(self.reference, self.overhead),
-            targets=self.target or None,
-            degradation=self.degradation,
-            level=self.level,
-            edges=self.edges,
-            optimal_batch_size=self.optimal_batch_size,
-        )
+        with phases("fitting the grid, and its intervals from resampled ones"):
+            grid = fit_loss_grid(
+                losses,
+                convention=Convention(self.reference, self.overhead),
+                targets=self.target or None,
+                degradation=self.degradation,
+                level=self.level,
+                edges=self.edges,
+                optimal_batch_size=self.optimal_batch_size,
+            )
         if self.steps_csv:
             print_note(f"wrote {write_atomically(self.steps_csv, _steps(grid))}")
         if self.plot:
             self._draw(self.plot, grid)
-        notes = [*grid.remarks, *remarks]
-        if self.json:
-            print_json(_report(grid) | {"notes": notes})
-        else:
-            _print(grid)
-        for note in notes:
-            print_note(note)
+        sheet = grid.sheet()
+        print_sheet(replace(sheet, remarks=[*sheet.remarks, *remarks]), self.json)
 
     def _losses(self) -> tuple[dict[str, list[Any]], list[str]]:
         """Columns of the file, or of the logs, and the remarks of these."""
@@ -154,136 +139,3 @@ def _steps(grid: LossGrid) -> str:
 
 def _file_name(group: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in group)
-
-
-def _report(grid: LossGrid) -> dict[str, Any]:
-    return {
-        "groups": [
-            {
-                "group": each.group,
-                "size": each.size,
-                "batch_sizes": each.batch_sizes,
-                "samples": each.samples,
-                "loss": each.loss,
-                "learning_rate": each.learning_rate,
-                "state": each.state,
-            }
-            for each in grid.groups
-        ],
-        "targets": [_target(each) for each in grid.targets],
-        "degradation": [
-            {
-                "group": each.group,
-                "samples": each.samples,
-                "batch_sizes": each.batch_sizes,
-                "ratios": each.ratios,
-                "intervals": each.intervals,
-                "batch_size": each.batch_size,
-                "batch_size_interval": each.interval,
-                "best_batch_size": each.best_batch_size,
-            }
-            for each in grid.degradations
-        ],
-        "laws": [
-            {
-                "quantity": each.quantity,
-                "group": each.group,
-                "coefficient": each.fit.coefficient,
-                "exponents": each.fit.exponents,
-                "intervals": {name: each.fit.interval(name, grid.level) for name in each.fit.exponents},
-            }
-            for each in grid.laws
-        ],
-        "convention": vars(grid.convention),
-        "level": grid.level,
-    }
-
-
-def _target(found: LossTarget) -> dict[str, Any]:
-    curved: dict[str, Any] = {}
-    if isinstance(found.law, UShapedLaw):
-        curved = {
-            "c": found.law.c,
-            "curvature_test": found.law.curvature_test()._asdict(),
-            "smallest_batch_size": found.smallest_batch_size,
-            "smallest_batch_size_interval": found.smallest_interval,
-            "optimal_batch_size": found.optimal_batch_size,
-            "optimal_batch_size_interval": found.optimal_interval,
-        }
-    return {
-        "group": found.group,
-        "size": found.size,
-        "target_loss": found.target,
-        "reference": found.reference,
-        "batch_sizes": found.batch_sizes,
-        "steps": found.steps,
-        "a": found.law.a,
-        "b": found.law.b,
-        "critical_batch_size": found.critical_batch_size,
-        "critical_batch_size_interval": found.interval,
-        "interpolated": found.interpolated,
-        "samples": found.samples,
-    } | curved
-
-
-def _print(grid: LossGrid) -> None:
-    """The tables that have rows."""
-    tables = [table for table in (_critical(grid), _worse(grid), _laws(grid)) if table.row_count]
-    print_tables(*tables)
-
-
-def _table(title: str, *headers: str) -> Table:
-    table = Table(title=title)
-    for header in headers:
-        table.add_column(header, justify="left" if header in ("group", "of") else "right")
-    return table
-
-
-def _critical(grid: LossGrid) -> Table:
-    level = f"{grid.level:.0%}"
-    curved = any(isinstance(each.law, UShapedLaw) for each in grid.targets)
-    defined = definition_text(grid.convention, curved=curved)
-    title = f"steps = {'a + b/B + c/B²' if curved else 'a + b/B'};  B*: {defined};  {level} intervals"
-    numbers = ["a", "b", *(["least B", "B_opt", "c = 0"] if curved else [])]
-    table = _table(title, "group", "target loss", "batch sizes", *numbers, "B*", level, "B*, interpolated")
-    if curved:
-        table.caption = "c = 0: probability of so large an F if no c is needed"
-    for each in grid.targets:
-        cells = [f"{each.target:g}", f"{each.batch_sizes.size}", f"{each.law.a:.4g}", f"{each.law.b:.4g}"]
-        if isinstance(each.law, UShapedLaw):
-            cells += [
-                f"{each.smallest_batch_size:.4g}\n{interval_text(each.smallest_interval)}",
-                f"{each.optimal_batch_size:.4g}\n{interval_text(each.optimal_interval)}",
-                f"{each.law.curvature_test().p_value:.2g}",
-            ]
-        cells += [f"{each.critical_batch_size:.4g}", interval_text(each.interval), f"{each.interpolated:.4g}"]
-        table.add_row(escape(each.group) or "all", *cells)
-    return table
-
-
-def _worse(grid: LossGrid) -> Table:
-    share = grid.degradations[0].share if grid.degradations else 0.0
-    title = f"at fixed data: the largest batch size whose loss is within {share:.3g} of the best one's"
-    table = _table(
-        title.replace(f"{share:.3g}", f"{100 * share:.3g}%"), "group", "data", "B", f"{grid.level:.0%}", "best B"
-    )
-    for each in grid.degradations:
-        largest = f"{each.batch_size:.4g}" if np.isfinite(each.batch_size) else f"> {each.batch_sizes[-1]:g}"
-        best = f"{each.best_batch_size:.4g}" if np.isfinite(each.best_batch_size) else "at an end"
-        table.add_row(escape(each.group) or "all", f"{each.samples:.4g}", largest, interval_text(each.interval), best)
-    return table
-
-
-def _laws(grid: LossGrid) -> Table:
-    table = _table(
-        f"powers, with {grid.level:.0%} intervals", "of", "group", "coefficient", "batch size", "data", "size"
-    )
-    for each in grid.laws:
-        cells = [
-            f"{each.fit.exponents[name]:+.3f}\n{interval_text(each.fit.interval(name, grid.level))}"
-            if name in each.fit.exponents
-            else ""
-            for name in ("batch_size", "samples", "size")
-        ]
-        table.add_row(each.quantity, escape(each.group) or "all", f"{each.fit.coefficient:.4g}", *cells)
-    return table

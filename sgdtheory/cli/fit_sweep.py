@@ -1,25 +1,22 @@
 """`sgdtheory fit-sweep`: from a store of runs to the critical batch size, its exponent, and a test of it."""
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import tyro
-from rich.table import Table
 
 from sgdtheory._common.files import csv_text, write_atomically
-from sgdtheory.cli.output import (
-    interval_text,
-    print_json,
-    print_note,
-    print_tables,
-    require_figure_suffix,
-    write_figure,
-)
+from sgdtheory.cli.output import print_sheet, require_figure_suffix, write_figure
+from sgdtheory.cli.progress import phases
 from sgdtheory.cli.settings import Overhead
-from sgdtheory.fits import METHODS, Convention, SizeDependence, interpolated_critical_batch_size
+from sgdtheory.fits import Convention
+
+if TYPE_CHECKING:
+    from sgdtheory.sweep import SweepFits
 
 
 @dataclass(frozen=True)
@@ -37,7 +34,7 @@ class FitSweepCommand:
     target_loss: tuple[float, ...] = ()
     """Losses to reach; by default the runs' own."""
     by: tuple[str, ...] = ("width",)
-    """Fields that tell groups apart; the first is the size."""
+    """Fields that separate groups; the first is the size."""
     where: tuple[str, ...] = ()
     """Only runs with these fields, as width=32,64 optimizer=adam."""
     edges: bool = False
@@ -49,7 +46,7 @@ class FitSweepCommand:
     level: float = 0.95
     """Level of the confidence intervals."""
     margin: float = 0.2
-    """|slope| of log B* on log size above which B* is said to move; "holds" excludes it."""
+    """|slope| of log B* on log size above which B* depends on the size; "holds" excludes it."""
     steps_csv: Path | None = None
     """Write the tuned steps here, in columns that `sgdtheory fit` reads."""
     plot: Path | None = None
@@ -60,7 +57,7 @@ class FitSweepCommand:
     def run(self) -> None:
         """Read, tune, fit and print."""
         require_figure_suffix(self.plot)
-        from sgdtheory.sweep import SweepTable, conditions, fit_sweep
+        from sgdtheory.sweep import SweepFits, SweepTable, conditions, fit_sweep
 
         table = SweepTable.from_store(self.store).where(**conditions(self.where))
         if not table.finished:
@@ -70,23 +67,19 @@ class FitSweepCommand:
         targets = self._targets(table)
         options: dict[str, Any] = {name: getattr(self, name) for name in ("edges", "margin", "level")}
         options["convention"] = Convention(self.reference, self.overhead)
-        fits = [fit_sweep(table, target_loss=target, by=self.by, **options) for target in targets]
-        if self.steps_csv:
-            write_atomically(self.steps_csv, _csv(fits))
-        if not any(fit.laws for fit in fits):
-            raise ValueError(self._nothing(fits))
-        by_data = self._by_data(fits)
-        notes = [*table.notes, *self._unfinished(table), *(note for fit in fits for note in fit.notes)]
-        notes += [self._advice(targets)] if any(fit.tuned.notes() for fit in fits) else []
+        with phases("tuning and fitting every group and target"):
+            fits = [fit_sweep(table, target_loss=target, by=self.by, **options) for target in targets]
+            found = SweepFits(tuple(fits), self.margin, self.level)
+            if self.steps_csv:
+                write_atomically(self.steps_csv, _csv(fits))
+            if not any(fit.laws for fit in fits):
+                raise ValueError(self._nothing(fits))
+            sheet = found.sheet()
+        advice = [self._advice(targets)] if any(fit.tuned.notes() for fit in fits) else []
         if self.plot:
-            self._draw(self.plot, fits, by_data)
-        report = self._report(fits, by_data) | {"notes": notes}
-        if self.json:
-            print_json(report)
-        else:
-            self._print(report)
-        for note in notes:
-            print_note(note)
+            self._draw(self.plot, found)
+        remarks = [*table.notes, *self._unfinished(table), *sheet.remarks, *advice]
+        print_sheet(replace(sheet, remarks=remarks), self.json)
 
     def _targets(self, table: Any) -> list[float]:
         found = self.target_loss or {config.target_loss for config in table.configs} - {None}
@@ -119,65 +112,7 @@ class FitSweepCommand:
         number = len(table.configs) - len(table.finished)
         return [f"{number} of {len(table.configs)} runs have not ended: sweep again to finish them"] if number else []
 
-    def _by_data(self, fits: list[Any]) -> dict[str, SizeDependence]:
-        """Group → how its B* depends on the data that the targets take."""
-        from sgdtheory.sweep import data_dependence
-
-        found = {}
-        for group in dict.fromkeys(each.group for fit in fits for each in fit.measurements):
-            same = [fit for fit in fits if any(each.group == group for each in fit.measurements)]
-            if len(same) > 1:
-                try:
-                    found[group] = data_dependence(same, group, margin=self.margin, level=self.level)
-                except ValueError:  # a B* that is not finite; the notes have it
-                    continue
-        return found
-
-    def _report(self, fits: list[Any], by_data: dict[str, SizeDependence]) -> dict[str, Any]:
-        rows, exponents = [], []
-        for fit in fits:
-            intervals = fit.critical_intervals(self.level)
-            for measurement, law, interval in zip(fit.measurements, fit.laws, intervals, strict=True):
-                rows.append(self._row(fit, measurement, law) | {"critical_batch_size_interval": interval})
-            for dependence in fit.dependence.values():
-                where = {"target_loss": fit.tuned.target_loss, "size": self.by[0]}
-                exponents.append(where | _exponent(dependence))
-        exponents += [{"group": group, "size": "data"} | _exponent(each) for group, each in by_data.items()]
-        convention = {"reference": [fit.reference for fit in fits], "overhead": self.overhead}
-        convention |= {"margin": self.margin, "level": self.level}
-        return {"groups": rows, "exponents": exponents, "convention": convention}
-
-    def _row(self, fit: Any, measurement: Any, law: Any) -> dict[str, Any]:
-        row = {"target_loss": fit.tuned.target_loss, "group": measurement.group, "a": law.a, "b": law.b}
-        row["batch_sizes"], row["steps"] = measurement.batch_sizes, measurement.steps
-        row["critical_batch_size"] = law.critical_batch_size(convention=fit.convention)
-        steps = measurement.batch_sizes, measurement.steps
-        row["interpolated"] = interpolated_critical_batch_size(*steps, fit.convention)
-        return row
-
-    def _print(self, report: dict[str, Any]) -> None:
-        level = f"{self.level:.0%}"
-        references = ", ".join(f"{value:g}" for value in dict.fromkeys(report["convention"]["reference"]))
-        title = f"steps = a + b/B;  B*: {self.overhead:.0%} more data than at B = {references};  {level} intervals"
-        laws = Table(title=title)
-        for header in ("target loss", "group", "a", "b", "B*", "B*, interpolated"):
-            laws.add_column(header, justify="left" if header == "group" else "right")
-        for row in report["groups"]:
-            ends = row["critical_batch_size_interval"]
-            critical = f"{row['critical_batch_size']:.4g} ({interval_text(ends)})"
-            numbers = f"{row['a']:.4g}", f"{row['b']:.4g}", critical, f"{row['interpolated']:.4g}"
-            laws.add_row(f"{row['target_loss']:g}", row["group"], *numbers)
-        margin = f"{self.margin:g}"
-        moves = Table(title=f"B* ∝ size^slope; holds: |slope| < {margin} by two one-sided tests; fails: slope ≠ 0")
-        for header in ("of", "at", "by", "slope", level, "verdict"):
-            moves.add_column(header, justify="right" if header in ("slope", level) else "left")
-        for row in report["exponents"]:
-            where = row.get("group") or f"loss {row['target_loss']:g}"
-            cells = f"{row['slope']:+.3f}", interval_text(row["interval"]), row["verdict"]
-            moves.add_row(row["size"], where, row["method"], *cells)
-        print_tables(laws, *([moves] if report["exponents"] else []))
-
-    def _bars(self, fits: list[Any], group: str) -> tuple[np.ndarray, np.ndarray]:
+    def _bars(self, fits: Sequence[Any], group: str) -> tuple[np.ndarray, np.ndarray]:
         """Ends of the intervals of a group's B* at the targets, as the table has them."""
         found = []
         for fit in fits:
@@ -186,9 +121,10 @@ class FitSweepCommand:
         low, high = np.array(found).T
         return low, high
 
-    def _draw(self, path: Path, fits: list[Any], by_data: dict[str, SizeDependence]) -> None:
+    def _draw(self, path: Path, found: "SweepFits") -> None:
         from sgdtheory import plotting
 
+        fits, by_data = found.fits, found.by_data
         dependent = [fit for fit in fits if "law" in fit.dependence]
         figure, axes = plotting.new_figure(1, 1 + bool(dependent) + bool(by_data), width=4.8, height=3.9)
         last = fits[-1]
@@ -206,19 +142,6 @@ class FitSweepCommand:
             label = r"data $D = B_\mathrm{ref}\,Y(B_\mathrm{ref})$ (samples)"
             plotting.size_dependence(by_data, size_label=label, intervals=bars, title=title, axes=axes[0, -1])
         write_figure(figure, path)
-
-
-def _exponent(dependence: SizeDependence) -> dict[str, Any]:
-    return {
-        "method": METHODS[dependence.method],
-        "slope": dependence.slope,
-        "interval": dependence.interval,
-        "equivalence_interval": dependence.equivalence_interval,
-        "verdict": dependence.verdict,
-        "critical_batch_sizes": dependence.critical,
-        "sizes": dependence.sizes,
-        "scatter": dependence.scatter,
-    }
 
 
 def _csv(fits: list[Any]) -> str:

@@ -29,8 +29,8 @@ SHAPES = "constant", "cosine", "linear", "wsd"  # whose names stand in what logs
 class ForecastCommand(LogFlags):
     """The final loss of a run under way, with a band, from its log and the learning rates that are planned.
 
-    The theory's numbers start from what public language models say and follow the log as it grows. What the run has
-    not shown yet, such as what a decay gains, makes the band wide; too early says so.
+    The theory's numbers start from those of public language models and follow the log as it grows. What the run has not
+    shown yet, such as the gain of a decay, makes the band wide; a line then says that it is too early.
     """
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
@@ -49,7 +49,7 @@ class ForecastCommand(LogFlags):
     run_name: str | None = None
     """Which run of a log that holds several; the others are fitted with it."""
     also: tuple[Path, ...] = ()
-    """Logs of other runs of the same model, to be fitted with it: several curves tell more."""
+    """Logs of other runs of the same model, to be fitted with it: several curves determine the numbers better."""
     weight_decay: float | None = None
     """Weight decay of AdamW; None: as the log says, or none."""
     follow: bool = False

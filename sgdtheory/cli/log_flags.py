@@ -35,9 +35,9 @@ class LogFlags:
     tokens: str | None = None
     """Column with the tokens seen."""
     curve: str | None = None
-    """Column that tells the runs of a file apart."""
+    """Column that separates the runs of a file."""
     group: str | None = None
-    """Column that tells models apart: each is fitted on its own."""
+    """Column that separates models: each is fitted on its own."""
     sequence_length: float | None = None
     """Tokens of a sequence: tokens from batch sizes, and batch sizes from tokens."""
     warmup: float | None = None
@@ -57,7 +57,7 @@ class LogFlags:
         return options | {"run": self.curve}
 
     def read_curves(self, paths: Sequence[Path]) -> "list[LossCurve]":
-        """The curves of files; what was assumed of them is for `log_notes`."""
+        """The curves of files."""
         from sgdtheory.logs import read_training_log
 
         return read_training_log(paths, **self.log_options)

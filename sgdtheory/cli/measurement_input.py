@@ -1,4 +1,4 @@
-"""What `fit` and `fit-grid` take: a CSV table of measurements, or logs of several runs that they are read off."""
+"""What `fit` and `fit-grid` take: a CSV table of measurements, or logs of several runs."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -6,17 +6,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-from rich.markup import escape
-from rich.table import Table
-
 from sgdtheory._common.csv_rows import csv_header
-from sgdtheory._common.files import csv_text
 from sgdtheory.cli.log_flags import number_or_text, remarks_of_logs
 from sgdtheory.cli.output import print_sheet
 
 if TYPE_CHECKING:
-    from sgdtheory.fits import StepsMeasurement
     from sgdtheory.logs import StepsToTarget, TrainingLog
 
 NUMBERS = "batch_size", "learning_rate"  # columns, or numbers of all runs, or of each
@@ -37,7 +31,7 @@ class MeasurementFlags:
     tokens: str | None = None
     """Of logs: column with the tokens seen."""
     curve: str | None = None
-    """Of logs: column that tells the runs of a file apart."""
+    """Of logs: column that separates the runs of a file."""
     sequence_length: float | None = None
     """Of logs: tokens of a sequence, for batch sizes from tokens."""
     preview: bool = False
@@ -128,52 +122,7 @@ def only_table(paths: Sequence[Path], advice: str) -> Path:
     """
     if is_table(paths, ""):
         return paths[0]
-    what = f"{paths[0]} is" if len(paths) == 1 else "several files are"
-    raise ValueError(f"{what} no table of measurements; {advice}")
-
-
-def runs_table(found: "StepsToTarget") -> Table:
-    """What each run says."""
-    table = Table(title=f"steps to loss {found.target_loss:g}, read off the {_words(found)}")
-    headers = "run", "group", "B", "learning rate", "steps"
-    for header in headers:
-        table.add_column(header, justify="left" if header in headers[:2] else "right")
-    for run in sorted(found.runs, key=lambda run: (run.group, run.batch_size, run.learning_rate)):
-        rate = f"{run.learning_rate:g}" if np.isfinite(run.learning_rate) else ""
-        steps = run.crossing.step
-        reached = f"{steps:.5g}" if np.isfinite(steps) else "not reached" if np.isinf(steps) else "below from the start"
-        table.add_row(escape(run.name), escape(run.group), f"{run.batch_size:g}", rate, reached)
-    return table
-
-
-def _words(found: "StepsToTarget") -> str:
-    kinds = {run.loss for run in found.runs}
-    return "evaluations" if kinds == {"eval"} else "training losses"
-
-
-def runs_report(found: "StepsToTarget") -> list[dict[str, Any]]:
-    """The same for JSON."""
-    return [
-        {
-            "run": run.name,
-            "group": run.group,
-            "batch_size": run.batch_size,
-            "learning_rate": run.learning_rate,
-            "steps": run.crossing.step,
-            "relative_error": run.crossing.error,
-            "loss": run.loss,
-        }
-        for run in found.runs
-    ]
-
-
-def steps_csv(measurements: "Sequence[StepsMeasurement]") -> str:
-    """CSV of measurements with the columns of `fit` and `plan`."""
-    with_errors = all(each.standard_errors is not None for each in measurements)
-    rows = []
-    for each in measurements:
-        errors = each.standard_errors if with_errors and each.standard_errors is not None else np.zeros(each.steps.size)
-        group = each.group or "all"  # as the tables call it; a cell of a group is not empty
-        rows += [(group, *row) for row in zip(each.batch_sizes, each.steps, each.steps * errors, strict=True)]
-    header = "group", "batch_size", "steps", "standard_error"
-    return csv_text(header, rows) if with_errors else csv_text(header[:3], [row[:3] for row in rows])
+    what = "several files are no table of measurements"
+    if len(paths) == 1:
+        what = f"{paths[0]} is a {'folder' if paths[0].is_dir() else 'log'}, not a table of measurements"
+    raise ValueError(f"{what}; {advice}")

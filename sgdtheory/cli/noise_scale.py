@@ -1,19 +1,15 @@
 """`sgdtheory noise-scale`: the gradient noise scale from squared gradient norms in a log."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import tyro
-from rich.table import Table
 
 from sgdtheory.cli.log_flags import remarks_of_logs
-from sgdtheory.cli.output import interval_text, print_json, print_note, print_tables
-from sgdtheory.fits import NoiseScaleFit, fit_noise_scale
-
-WINDOWS = 8  # at most; each has as many rows as the fit asks for
-ROWS = 32  # of a window
+from sgdtheory.cli.output import print_sheet
+from sgdtheory.fits import fit_noise_scale
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +51,8 @@ class NoiseScaleCommand:
         found = fit_noise_scale(
             small**power, large**power, small_batch=self.small_batch, large_batch=self.large_batch, steps=steps
         )
-        report = self._report(found, remarks)
-        if self.json:
-            print_json(report)
-        else:
-            self._print(report)
-        for note in report["notes"]:
-            print_note(note)
+        sheet = found.sheet(self.level)
+        print_sheet(replace(sheet, remarks=[*sheet.remarks, *remarks]), self.json)
 
     def _norms(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[str]]:
         """(steps, small, large) of the rows that have either, which may differ in steps; remarks of the log."""
@@ -85,34 +76,3 @@ class NoiseScaleCommand:
             np.array([large.get(step, nowhere) for step in steps]),
             list(dict.fromkeys(remarks)),
         )
-
-    def _report(self, found: NoiseScaleFit, remarks: list[str]) -> dict[str, Any]:
-        path = found.path(max(1, min(WINDOWS, found.steps.size // ROWS)), self.level)
-        notes = [*filter(None, [found.remark]), *remarks]
-        if found.left_out:
-            notes.append(f"{found.left_out} rows have no norm of one kind and were left out")
-        return {
-            "noise_scale": found.noise_scale,
-            "interval": found.interval(self.level),
-            "level": self.level,
-            "rows": int(found.steps.size),
-            "left_out": found.left_out,
-            "squared_gradient": found.squared_gradient,
-            "trace": found.trace,
-            "drift": found.drift,
-            "path": {name: list(values) for name, values in vars(path).items()},
-            "notes": notes,
-        }
-
-    def _print(self, report: dict[str, Any]) -> None:
-        whole = f"{report['noise_scale']:.4g} ({interval_text(report['interval'])}), {report['rows']} rows"
-        table = Table(title=f"gradient noise scale: {whole}")
-        for name in ("mean step", "noise scale", f"{report['level']:.0%} interval", "‖G‖²", "tr Σ"):
-            table.add_column(name, justify="right")
-        path = report["path"]
-        columns = ("steps", "noise_scale", "low", "high", "squared_gradient", "trace")
-        for step, scale, low, high, squared, trace in zip(*(path[name] for name in columns), strict=True):
-            table.add_row(f"{step:.0f}", f"{scale:.4g}", interval_text((low, high)), f"{squared:.4g}", f"{trace:.4g}")
-        drift = report["drift"]
-        table.caption = "" if np.isnan(drift) else f"p = {drift:.2g} if it stood still; in the unit of the batch sizes"
-        print_tables(table)

@@ -9,11 +9,11 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from sgdtheory._common.csv_rows import csv_header
+from sgdtheory._common.sheets import Sheet
 from sgdtheory.cli.fit_curves import FitCurvesCommand, longest
 from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, number_or_text
-from sgdtheory.cli.output import print_json, print_note, require_figure_suffix, write_figure
+from sgdtheory.cli.output import print_sheet, require_figure_suffix, write_figure
 from sgdtheory.cli.plan_notation import Asked, Trainer, notation
-from sgdtheory.cli.plan_output import PlanReport
 from sgdtheory.cli.progress import phases
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.fits import (
@@ -86,7 +86,7 @@ class PlanCommand(LogFlags):
     steps: str = "steps"
     """Column with the steps to the target."""
     group: str | None = None
-    """Column that tells targets, or models, apart; None: `group`, if a file of steps has one."""
+    """Column that separates targets, or models; None: `group`, if a file of steps has one."""
     standard_error: str | None = None
     """Column with the standard error of the steps; None: `standard_error`, if there is one."""
     target: str | None = None
@@ -155,25 +155,33 @@ class PlanCommand(LogFlags):
             self.print_preview(self.files)
             return
         made, ramp, notes = self._of_logs() if self._are_logs else self._of_steps()
-        notes = [*notes, *made.notes, *([ramp.remark] if ramp and ramp.remark else [])]
-        if ramp and ramp.batch_sizes.size == 1:
-            notes.append("laws of one target justify one batch size: for a ramp give targets on the way, --group")
-        elif ramp and len(ramp.stages) == 1:
-            notes.append(f"no ramp: in multiples of {ramp.multiple} the best batch sizes of all stages are the same")
         if self.plot:
             from sgdtheory import plotting  # matplotlib is slow to import
 
             write_figure(plotting.run_plan(made, currency=self.currency), self.plot)
+        sheet = made.sheet(self.currency)
+        sheet = replace(sheet, remarks=[*notes, *sheet.remarks])
+        print_sheet(sheet if ramp is None else self._with_schedule(sheet, made, ramp), self.json)
+
+    def _with_schedule(self, sheet: Sheet, made: RunPlan, ramp: BatchRamp) -> Sheet:
+        """The sheet of the plan with the stages of the ramp, in the settings of the trainer if one is named."""
         length = None if self.sequence_length is None else int(self.sequence_length)
-        written = None if self.trainer is None or ramp is None else notation(ramp, self._asked(made, length))
-        report = PlanReport(made, ramp, self.currency, length, written)
-        notes += [] if written is None else [f"{written.trainer}: {remark}" for remark in written.remarks]
-        if self.json:
-            print_json(report.json() | {"notes": notes})
-        else:
-            report.print()
-        for note in notes:
-            print_note(note)
+        found = ramp.sheet(length)
+        remarks, schedule, copy = [*sheet.remarks, *found.remarks], dict(found.settings), found.copy
+        if ramp.batch_sizes.size == 1:
+            remarks.append("laws of one target justify one batch size: for a ramp give targets on the way, --group")
+        elif len(ramp.stages) == 1:
+            remarks.append(f"no ramp: in multiples of {ramp.multiple} the best batch sizes of all stages are the same")
+        if self.trainer is not None:
+            written = notation(ramp, self._asked(made, length))
+            schedule |= {name: getattr(written, name) for name in ("trainer", "text", "settings")}
+            schedule["trainer_steps"] = written.run.num_steps
+            copy = f"{ramp.saving(written.run.num_steps)} {written.trainer}:\n{written.text}"
+            remarks += [f"{written.trainer}: {remark}" for remark in written.remarks]
+        tables = [*sheet.tables, *(replace(table, title=found.title) for table in found.tables)]
+        return replace(
+            sheet, tables=tables, remarks=remarks, copy=copy, settings={**sheet.settings, "schedule": schedule}
+        )
 
     @property
     def _are_logs(self) -> bool:

@@ -21,7 +21,8 @@ from sgdtheory.curves.run_under_way import Rows, after_warmup, rows_of
 
 LATEST = 3  # cells whose mean loss is that of a run
 TENTH = 0.1  # of the fall so far: what is ahead is no more, and the run nearly done
-OTHERS_WORD = 0.5  # of the deviation before the run: above it a number is more other runs' word than this one's
+OTHERS = "the band reflects other public runs rather than this one"
+OTHERS_WORD = 0.5  # Above this share of the deviation before the run a number follows more from other runs.
 NOT_NEEDED = "batch size not known"  # The loss of a run with a constant batch size does not depend on it.
 FINALS = 0.0, 0.01, 0.05, 0.1, 0.2, 0.5  # Common last learning rates of a decay, as parts of the peak.
 OFF = 0.05  # of a learning rate: a log that differs by more follows another schedule
@@ -39,7 +40,7 @@ class Forecast(Shown):
         step: how far the run is.
         now: its loss there, smoothed by the law.
         scatter: standard deviation of log loss about the law, of what is averaged in a cell.
-        too_early: a sentence, where the band is not worth much more than other runs' word; empty otherwise.
+        too_early: a sentence, where the band follows from other runs more than from this one; empty otherwise.
         remark: what a reader should know; empty if nothing.
         path: losses and bands along the rest of the run.
         run: that is forecast.
@@ -169,7 +170,7 @@ def planned_rates(
     if schedule is None and learning_rate is None:
         changing = run.learning_rate.size > 1 and run.learning_rate[-1] != run.learning_rate[-2]
         what = "; it is changing: give a schedule" if changing else ""
-        return np.full(count, run.learning_rate[-1]), [f"the learning rate is taken to stay at its last value{what}"]
+        return np.full(count, run.learning_rate[-1]), [f"the learning rate is assumed to stay at its last value{what}"]
     given = None if learning_rate is None else float(real_array("learning_rate", learning_rate))
     rates = _rates(run, count, given, schedule or Constant())
     differences = _differences(run, rates)
@@ -247,19 +248,17 @@ def _too_early(run: LossCurve, rows: Rows, found: Posterior, fall: float, reach:
     own = rows.log_loss[-rows.log_steps[-1].size :]
     rising = (np.diff(run.learning_rate) > 0).all() and rows.ahead.learning_rate.max() > run.learning_rate[-1]
     if rising or run.step[-1] <= run.warmup:
-        return "the learning rate is still warming up; the band is other runs' word"
+        return f"the learning rate is still warming up; {OTHERS}"
     if own.size < len(rows.law.names):
-        return (
-            f"{own.size} rows after the warm-up cannot tell {len(rows.law.names)} numbers; the band is other runs' word"
-        )
+        return f"{own.size} rows after the warm-up are too few for {len(rows.law.names)} numbers; {OTHERS}"
     fallen = float(own[:LATEST].mean() - own[-LATEST:].mean())
     if fallen < LATEST * found.scatter:
-        return "the loss has not yet fallen by more than it scatters; the band is other runs' word"
+        return f"the loss has not yet fallen by more than it scatters; {OTHERS}"
     if 2 * reach < abs(fall) or abs(fall) < TENTH * fallen:
         return ""
     wide = "the band is as wide as the fall that is ahead"
     if np.ptp(after_warmup(run).learning_rate) == 0 and np.ptp(rows.ahead.learning_rate) > 0:
-        return f"{wide}: the learning rate has not changed yet, and what its decay gains is other runs' word"
+        return f"{wide}: the learning rate has not changed yet, and the gain of its decay is known from other runs only"
     return f"{wide}, and may hold no further fall at all"
 
 
@@ -272,5 +271,5 @@ def _remarks(rows: Rows, found: Posterior, prior: Prior) -> list[str]:
     place = rows.law.names.index("floor")
     before = np.sqrt(np.linalg.inv(prior.matrix.T @ prior.matrix)[place, place])
     if np.sqrt(found.covariance[place, place]) > OTHERS_WORD * before:
-        remarks.append("how low the loss can fall is other runs' word more than this one's")
+        remarks.append("how low the loss can fall follows from other public runs more than from this one")
     return remarks

@@ -30,7 +30,9 @@ def below_table(first: float, shares: np.ndarray, adaptive: bool, knows_batch_si
     """
     more = float(shares[np.isfinite(shares)].max(initial=1.0)) - 1
     if adaptive and more > ENOUGH:
-        return f"batch sizes below {first:.4g} take up to {more:.1%} more data in theory: they are not planned with"
+        return f"batch sizes below {first:.4g} take up to {more:.1%} more data in theory and are left out of the plan"
     if not adaptive and knows_batch_size:
-        return f"that SGD needs more data at batch sizes far below {first:.4g}, by what a step multiplies, is left out"
+        return (
+            f"at batch sizes far below {first:.4g} SGD needs more data, as noise grows with the loss: this is left out"
+        )
     return ""

@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1, whole_array, whole_number
 from sgdtheory._common.interval import Interval
 from sgdtheory._common.rows import Rows, checked_rows
-from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.sheets import Quantity, Sheet, Table, between
 from sgdtheory._common.shown import Shown
 from sgdtheory.critical import CriticalBatchSize, critical_batch_size, predicted_exponent
 from sgdtheory.data.cross_fit import (
@@ -39,6 +39,7 @@ from sgdtheory.problems import FiniteSampleProblem, LeastSquares
 
 ABOVE_ONE, LARGE = 1 + 1e-9, 1e9
 FEWEST_ROWS = 16
+BATCHES = 1, 16, 256  # whose stable learning rates a sheet has
 MOST_COLUMNS = 4096  # a covariance of 16 groups is 2 GiB
 ROWS_PER_DIRECTION = 8  # and more, for each direction of the range that exponents are fitted on
 NO_EXPONENT = float("nan"), (-np.inf, np.inf)
@@ -55,6 +56,7 @@ class DataCriticalBatchSize(Shown):
         interval: (K, 2) that holds both, from resampling the rows; from 1 to inf where they do not tell signal from
             noise, or their squares rest on few of them.
         critical: the CriticalBatchSize behind it.
+        level: of the interval.
     """
 
     num_samples: np.ndarray
@@ -62,16 +64,24 @@ class DataCriticalBatchSize(Shown):
     real_batch_size: np.ndarray
     interval: np.ndarray
     critical: CriticalBatchSize
+    level: float = 0.95
 
     def sheet(self) -> Sheet:
-        """B* at each data size."""
+        """Return B* at each data size with its interval, and the run at B*."""
+        found = self.critical
         quantities = [
             Quantity("num_samples", "D", self.num_samples),
-            Quantity("critical_batch_size", "B*", self.batch_size, self.interval),
+            Quantity("real_critical_batch_size", "", self.real_batch_size),
+            Quantity("", "B*", self.real_batch_size, self.interval),
+            Quantity("critical_batch_size", "", self.batch_size),
+            Quantity("num_steps", "steps", np.atleast_1d(found.num_steps)),
+            Quantity("learning_rate", "γ at B*", np.atleast_1d(found.learning_rate)),
+            Quantity("optimal_risk", "R_opt", np.atleast_1d(found.optimal_risk)),
         ]
-        convention = f"B*: {self.critical.overhead:.3g} more data than the best batch size"
-        table = Table(quantities, "rows", interval="interval", legend=convention)
-        return Sheet("critical batch size, samples", [table], [self.critical.remark])
+        title = f"critical batch size at {100 * found.overhead:.3g}% overhead"
+        hidden = "critical_batch_size", "real_critical_batch_size"
+        table = Table(quantities, interval=f"{self.level:.0%}", hidden=hidden)
+        return Sheet(title, [table], [found.remark], {"interval": self.interval})
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +181,7 @@ class DataProblem(Shown):
             interval[:, 0] = np.minimum(interval[:, 0], whole)
         else:  # noise drowns what signal there is
             interval = np.tile([1.0, np.inf], (samples.size, 1))
-        return DataCriticalBatchSize(samples, whole, real, interval, critical)
+        return DataCriticalBatchSize(samples, whole, real, interval, critical, self.level)
 
     def _interval(self, value: np.ndarray, samples: np.ndarray, options: dict[str, Any]) -> np.ndarray:
         """(K, 2) of B* by the jackknife of its logarithm, (K,) `value`; not below 1."""
@@ -217,18 +227,35 @@ class DataProblem(Shown):
         return spectrum_figure(self.spectrum, self.left_out, self.capacity, self.source, title=title)
 
     def sheet(self) -> Sheet:
-        """Exponents, noise and shape."""
-        exponent = self.predicted_exponent
+        """Return exponents with their intervals, noise, shape and the stable learning rates."""
+        a, b, c = self.capacity, self.source, self.predicted_exponent
+        kurtosis = f"{self.kurtosis.spread:.3g}, {self.kurtosis.own:.3g}"
+        stable = {str(batch): float(self.max_stable_learning_rate(batch)) for batch in BATCHES}
         quantities = [
-            Quantity("capacity", "capacity exponent a", self.capacity.value, self.capacity.interval),
-            Quantity("source", "source exponent b", self.source.value, self.source.interval),
-            Quantity("noise_variance", "noise σ²", self.noise_variance),
-            Quantity("predicted_exponent", "exponent of B*", exponent.value, exponent.interval),
-            Quantity("kurtosis", "kurtosis χ", self.kurtosis.spread),
+            Quantity("", f"capacity exponent a, λ_i ∝ i^−a for i = {between(*a.range)}", a.value, a.interval),
+            Quantity("", f"source exponent b, s_i ∝ i^−b for i = {between(*b.range)}", b.value, b.interval),
+            Quantity("", "predicted exponent c, B* ∝ D^c", c.value, c.interval),
+            Quantity("trace", "tr H", self.problem.trace),
+            Quantity("initial_risk", "signal Σ s_i", self.problem.initial_risk),
+            Quantity("noise_variance", "noise variance σ²", self.noise_variance),
+            Quantity("", "kurtosis: spread χ, own δ (Gaussian: 1, 2)", kurtosis),
+            *(Quantity("", f"largest stable γ at B = {batch}", rate) for batch, rate in stable.items()),
         ]
-        rows = f"{self.num_rows:,} rows, {self.num_targets} targets"
-        table = Table(quantities, interval=f"{self.level:.0%}", legend=rows)
-        return Sheet("the problem that these data are", [table], [self.remark])
+        exponents = {"capacity": a, "source": b}
+        names = "value", "interval", "range", "scatter"
+        settings = {
+            "num_rows": self.num_rows,
+            "num_features": self.problem.dim,
+            "num_targets": self.num_targets,
+            **{key: {name: getattr(each, name) for name in names} for key, each in exponents.items()},
+            "predicted_exponent": vars(c),
+            "noise_probability": self.noise_probability,
+            "kurtosis": self.kurtosis._asdict(),
+            "max_stable_learning_rate": stable,
+        }
+        targets = "1 target" if self.num_targets == 1 else f"{self.num_targets} targets"
+        title = f"{self.num_rows} rows of {self.problem.dim} features, {targets}"
+        return Sheet(title, [Table(quantities, interval=f"{self.level:.0%}")], [self.remark], settings)
 
 
 def problem_from_data(

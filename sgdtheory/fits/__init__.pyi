@@ -29,6 +29,7 @@ from .invariance import size_dependence as size_dependence
 from .knee import HasSteps as HasSteps
 from .known_noise import LackOfFit as LackOfFit
 from .known_noise import misfit_variance as misfit_variance
+from .laws_of_groups import LawsOfGroups as LawsOfGroups
 from .layouts import HasThroughput as HasThroughput
 from .layouts import Machine as Machine
 from .loss_grid import LossGrid as LossGrid

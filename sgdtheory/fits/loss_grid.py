@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1, whole_number
-from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.sheets import Sheet
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import SMALLEST, Convention, common_convention
 from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.degradation import Degradation, degradations
 from sgdtheory.fits.grid_laws import GridLaw, grid_laws
+from sgdtheory.fits.grid_sheet import grid_sheet
 from sgdtheory.fits.loss_noise import LossNoise, cliff_margins, loss_noise, other_edges, resampled
 from sgdtheory.fits.loss_rows import loss_rows
 from sgdtheory.fits.loss_targets import (
@@ -71,18 +72,8 @@ class LossGrid(Shown):
         return "; ".join(self.remarks)
 
     def sheet(self) -> Sheet:
-        """B* at every target."""
-        targets = self.targets
-        critical = [each.critical_batch_size for each in targets], [each.interval for each in targets]
-        quantities = [
-            Quantity("group", "group", [each.group for each in targets]),
-            Quantity("target", "target loss", [each.target for each in targets]),
-            Quantity("critical_batch_size", "B*", *critical),
-            Quantity("optimal_batch_size", "best B", [each.optimal_batch_size or None for each in targets]),
-        ]
-        convention = f"B*: {self.convention.overhead:.0%} more data than {self.convention.reference_text}"
-        table = Table(quantities, "targets", interval=f"{self.level:.0%}", legend=convention)
-        return Sheet("critical batch size, samples", [table], self.remarks)
+        """Return B* at every target, the largest batch size at fixed data, and the exponents of power laws."""
+        return grid_sheet(self)
 
 
 def fit_loss_grid(
@@ -250,7 +241,8 @@ def _remarks(
             yield name + text
         if wanted is None and not fitted:
             yield (
-                f"{name}no loss is reached by {number} batch sizes at two data sizes each or more: no steps to a target"
+                f"{name}steps to a target need a loss that at least {number} batch sizes reach, "
+                "each run for two data sizes"
             )
         if not any(each.group == group.group for each in worse):
             yield f"{name}no data size that the smallest batch size and two others have in common: no degradation"

@@ -159,12 +159,12 @@ def steps_text(measurements: Iterable[StepsMeasurement], *, remarks: Mapping[str
     'loss 2.8,16,4130,no,,,,,,,'
 
     Args:
-        measurements: with names of their groups.
+        measurements: with names of their groups; standard errors are written if all of them have some.
         remarks: columns for the reader alone, name → of each measurement its value.
     """
     measurements = list(measurements)
     remarks = {} if remarks is None else remarks
-    with_errors = any(each.standard_errors is not None for each in measurements)
+    with_errors = bool(measurements) and all(each.standard_errors is not None for each in measurements)
     rows = []
     for place, each in enumerate(measurements):
         fitted = [None] * len(CRITICAL_COLUMNS) if each.critical is None else each.critical.cells

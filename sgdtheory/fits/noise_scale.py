@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import signal, special
 
 from sgdtheory._common.arguments import positive_array, real_array, share_between_0_and_1, whole_number
-from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.sheets import ABSENT, Quantity, Sheet, Table, between, number
 from sgdtheory._common.shown import Shown
 
 BLOCKS = 32  # at most: t(31) is within 4% of a normal quantile
@@ -24,6 +24,8 @@ FEWEST_BLOCKS = 4  # t(3) is 1.6 times a normal quantile
 MEMORIES = 5  # that a block is long: neighbouring ones then share a tenth
 CHANCE = 3.9  # standard deviations of a correlation of neighbouring rows, a false alarm in 10⁴
 TRENDS = 4  # windows whose trends are none of what neighbouring rows share
+WINDOWS = 8  # of the path that a sheet shows, at most
+ROWS = 32  # Rows of such a window: its interval then rests on 32 blocks, as that of the whole run does.
 FEWEST = 8  # rows: with fewer, means of squares are far from normal
 
 
@@ -192,14 +194,35 @@ class NoiseScaleFit(Shown):
         correlation = min(products.sum() / (off @ off), 1 - 1 / off.size) if off.any() else 0.0
         return float((1 + correlation) / (1 - correlation))
 
-    def sheet(self) -> Sheet:
-        """The noise scale with its 95% interval, and what it is made of."""
+    def sheet(self, level: float = 0.95) -> Sheet:
+        """Return the noise scale with its interval, and its path in windows of a few dozen rows."""
+        path = self.path(max(1, min(WINDOWS, self.steps.size // ROWS)), level)
         quantities = [
-            Quantity("noise_scale", "noise scale tr Σ/‖G‖², samples", self.noise_scale, self.interval()),
-            Quantity("squared_gradient", "‖G‖²", self.squared_gradient),
-            Quantity("trace", "tr Σ", self.trace),
+            Quantity("", "mean step", np.round(path.steps)),
+            Quantity("", "noise scale", path.noise_scale, np.stack([path.low, path.high], axis=-1)),
+            Quantity("", "‖G‖²", path.squared_gradient),
+            Quantity("", "tr Σ", path.trace),
         ]
-        return Sheet("gradient noise scale", [Table(quantities, legend=f"{self.steps.size} rows")], [self.remark])
+        drift = f"Test for a constant noise scale: p = {self.drift:.2g}. " if np.isfinite(self.drift) else ""
+        legend = f"{drift}The noise scale has the unit of the batch sizes."
+        low, high = self.interval(level)
+        settings = {
+            "noise_scale": self.noise_scale,
+            "interval": (low, high),
+            "level": level,
+            "rows": self.steps.size,
+            "left_out": self.left_out,
+            "squared_gradient": self.squared_gradient,
+            "trace": self.trace,
+            "drift": self.drift,
+            "path": vars(path),
+        }
+        rows_have = "1 row has" if self.left_out == 1 else f"{self.left_out} rows have"
+        missing = f"{rows_have} no norm of one kind: left out" if self.left_out else ""
+        ends = ABSENT if np.isnan(low) else between(low, high)
+        title = f"gradient noise scale tr Σ/‖G‖²: {number(self.noise_scale)} ({ends}), {self.steps.size} rows"
+        table = Table(quantities, interval=f"{level:.0%}", legend=legend)
+        return Sheet(title, [table], [self.remark, missing], settings)
 
 
 def fit_noise_scale(

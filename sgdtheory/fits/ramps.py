@@ -16,7 +16,8 @@ losses on the way of one run: where each had a decay of the learning rate of its
 to average noise out before its end, and a ramp saves more than the laws promise.
 """
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -97,17 +98,50 @@ class BatchRamp(Shown):
         """
         return (self.even.start, self.even.increment, self.even.samples) if self.even.count else None
 
-    def sheet(self) -> Sheet:
-        """The stages, and what they save."""
+    def saving(self, steps: int) -> str:
+        """Return a sentence on the steps that a trainer takes, beside those at a constant batch size."""
+        saved = 1 - steps / self.constant_steps
+        if len(self.stages) == 1:
+            return f"{steps:,} steps."
+        more = "fewer" if saved >= 0 else "more"
+        return f"{steps:,} steps, {abs(saved):.1%} {more} than at a constant batch size with the same samples."
+
+    def sheet(self, sequence_length: int | None = None) -> Sheet:
+        """Return the stages, and the flags of Megatron-LM for them; `sequence_length` is as in `pairs`."""
+        first = [start for start, _ in self.stages]
+        ends = [*np.searchsorted(np.round(self.starts), first), self.starts.size]
+        scales = [self.noise_scales[begin:end] for begin, end in itertools.pairwise(ends)]
         quantities = [
-            Quantity("starts", "from sample", self.starts),
-            Quantity("batch_sizes", "B", self.batch_sizes),
-            Quantity("noise_scales", "noise scale", self.noise_scales),
+            Quantity("", "from sample", first),
+            Quantity("", "batch size", [size for _, size in self.stages]),
+            Quantity("", "noise scale", [" … ".join(dict.fromkeys(map(number, each[[0, -1]]))) for each in scales]),
         ]
-        saved = f"{number(self.steps)} steps where a constant batch size takes {number(self.constant_steps)}"
-        return Sheet(
-            f"batch ramp over {number(self.samples)} samples", [Table(quantities, legend=saved)], [self.remark]
-        )
+        names = "starts", "batch_sizes", "noise_scales", "steps", "samples", "constant_steps"
+        settings = {name: getattr(self, name) for name in names} | {
+            "pairs": self.pairs(sequence_length),
+            "rampup_batch_size": self.linear,
+            "rampup_steps": self.even.steps,
+            "rampup_global_batch_size": self.even.last,
+        }
+        title = f"batch sizes along the run of {number(self.samples)} samples"
+        return Sheet(title, [Table(quantities)], [self.remark], settings, copy="\n".join(self._flags(sequence_length)))
+
+    def _flags(self, sequence_length: int | None) -> Iterator[str]:
+        """Sentences and flags for Megatron-LM, for versions without the first flag too."""
+        unit = "samples" if sequence_length is None else f"tokens, with --seq-length {sequence_length}"
+        steps = self.saving(self.target.steps(self.stages))
+        yield f"{steps} Megatron-LM (since April 2026; starts in {unit}):"
+        yield f'--step-batch-size-schedule "{self.pairs(sequence_length)}"'
+        if len(self.stages) == 1:
+            return
+        steps = self.saving(self.even.steps)
+        if self.linear is None:
+            yield f"No linear ramp for older versions takes fewer steps than a constant batch size; {steps}"
+            yield f"--global-batch-size {self.even.last}"
+            return
+        first, increment, samples = self.linear
+        yield f"The nearest linear ramp, for older versions, always in samples; {steps}"
+        yield f"--rampup-batch-size {first} {increment} {samples} --global-batch-size {self.even.last}"
 
 
 def batch_ramp(laws: Sequence[StepsLaw], *, num_samples: float | None = None, multiple: int = 1) -> BatchRamp:

@@ -19,13 +19,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
+from sgdtheory._common.sheets import Sheet
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.fitted_critical import FittedCriticalBatchSize
 from sgdtheory.fits.knee import HasSteps, knee
 from sgdtheory.fits.layouts import Layout, Machine
 from sgdtheory.fits.measured_throughput import MeasuredThroughput
+from sgdtheory.fits.plan_sheet import plan_sheet
 from sgdtheory.fits.steps_law import StepsLaw
 from sgdtheory.fits.throughput import ConstantThroughput
 from sgdtheory.fits.u_shaped_law import UShapedLaw
@@ -299,23 +300,9 @@ class RunPlan(Shown):
         """Reasons to trust the choice less."""
         return tuple(_notes(self))
 
-    def sheet(self) -> Sheet:
-        """Runs at some batch sizes, the choice marked, and B*."""
-        names = {float(self.feasible(end)): name for name, end in self.marks.items() if 0 < end < np.inf}
-        names[self.choice.batch_size] = "take this"
-        rows = self.rows
-        quantities = [
-            Quantity("batch_size", "B", [row.batch_size for row in rows]),
-            Quantity("devices", "devices", [row.devices for row in rows]),
-            Quantity("steps", "steps", [row.steps for row in rows]),
-            Quantity("extra_data", "extra data", [f"{row.extra_data:+.1%}" for row in rows]),
-            Quantity("hours", "hours", [row.hours for row in rows]),
-            Quantity("device_hours", "device-hours", [row.device_hours for row in rows]),
-            Quantity("mark", "", [names.get(row.batch_size, "") for row in rows]),
-        ]
-        more = f"{self.convention.overhead:.0%} more data than batch size {number(self.reference)}"
-        star = f"B* = {number(self.critical_batch_size)} ({between(*self.interval('B*'))}): {more}"
-        return Sheet("what the run takes at each batch size", [Table(quantities, "rows", legend=star)])
+    def sheet(self, currency: str = "USD") -> Sheet:
+        """Return the choice, batch sizes with a name, and runs at some batch sizes; costs are in this currency."""
+        return plan_sheet(self, currency)
 
 
 def _notes(plan: RunPlan) -> Iterator[str]:

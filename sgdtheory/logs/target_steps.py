@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from sgdtheory._common.arguments import positive_number
+from sgdtheory._common.sheets import Quantity, Sheet, Table, number
+from sgdtheory._common.shown import Shown
 from sgdtheory.fits import StepsMeasurement
 from sgdtheory.logs.crossing import Crossing, crossing
 from sgdtheory.logs.loss_curves import losses_of
@@ -54,7 +56,7 @@ class RunEnd:
 
 
 @dataclass(frozen=True, eq=False)
-class StepsToTarget:
+class StepsToTarget(Shown):
     """Steps to one loss at several batch sizes, from logs; made by `steps_to_target`.
 
     Attributes:
@@ -68,6 +70,25 @@ class StepsToTarget:
     runs: tuple[RunEnd, ...]
     target_loss: float
     remarks: tuple[str, ...]
+
+    def sheet(self) -> Sheet:
+        """Return what each run says: the steps at which it reaches the loss."""
+        runs = self.runs
+        steps = [run.crossing.step for run in runs]
+        quantities = [
+            Quantity("run", "run", [run.name for run in runs]),
+            Quantity("group", "group", [run.group for run in runs]),
+            Quantity("batch_size", "B", [run.batch_size for run in runs]),
+            Quantity("learning_rate", "learning rate", [run.learning_rate for run in runs]),
+            Quantity("steps", "", steps),
+            Quantity("", "steps", [_words(each) for each in steps]),
+            Quantity("relative_error", "", [run.crossing.error for run in runs]),
+            Quantity("loss", "", [run.loss for run in runs]),
+        ]
+        kind = "evaluations" if {run.loss for run in runs} == {"eval"} else "training losses"
+        hidden = ["steps", "relative_error", "loss", *([] if any(run.group for run in runs) else ["group"])]
+        title = f"steps to loss {self.target_loss:g}, interpolated between {kind}"
+        return Sheet("", [Table(quantities, "runs", title, hidden=hidden)], self.remarks)
 
 
 def steps_to_target(
@@ -135,6 +156,12 @@ def steps_to_target(
     if not measurements:
         raise ValueError(_too_few(target, runs, named, which))
     return StepsToTarget(tuple(measurements), tuple(runs), target, tuple(remarks))
+
+
+def _words(step: float) -> str:
+    if np.isnan(step):
+        return "below from the start"
+    return number(step, 5) if np.isfinite(step) else "not reached"
 
 
 def _run_end(log: TrainingLog, target: float, which: str, batch: float, rate: float | None) -> RunEnd:

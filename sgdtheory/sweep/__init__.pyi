@@ -1,6 +1,7 @@
 from .cluster import cluster_executor as cluster_executor
 from .extension import missing_runs as missing_runs
 from .fit import SweepFit as SweepFit
+from .fit import SweepFits as SweepFits
 from .fit import data_dependence as data_dependence
 from .fit import fit_sweep as fit_sweep
 from .fit import fit_tuned as fit_tuned

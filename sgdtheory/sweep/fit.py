@@ -1,11 +1,14 @@
 """Fits of the critical batch size of every group and target to a sweep's table, and its dependence on fields."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from sgdtheory._common.sheets import Quantity, Sheet, Table, between
+from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits import (
     METHODS,
@@ -15,6 +18,7 @@ from sgdtheory.fits import (
     StepsLaw,
     StepsMeasurement,
     fit_steps_law,
+    interpolated_critical_batch_size,
     one_convention,
     size_dependence,
 )
@@ -75,20 +79,91 @@ class SweepFit(Shown):
         return [law.interval(level=level, convention=self.convention) for law in self.laws]
 
     def sheet(self) -> Sheet:
-        """B* of every group, and how it depends on the first field."""
-        stars = [law.critical_batch_size(convention=self.convention) for law in self.laws]
+        """Return B* of every group, and how it depends on the first field."""
+        return SweepFits((self,)).sheet()
+
+
+@dataclass(frozen=True, eq=False)
+class SweepFits(Shown):
+    """Fits at several targets, and how B* of each group depends on the data that the targets take.
+
+    Attributes:
+        fits: one a target, with the same groups and convention.
+        margin, level: as of `size_dependence`.
+    """
+
+    fits: tuple[SweepFit, ...]
+    margin: float = 0.2
+    level: float = 0.95
+
+    @cached_property
+    def by_data(self) -> dict[str, SizeDependence]:
+        """Group → how its B* depends on the data; without groups at fewer than two targets or with an infinite B*."""
+        found = {}
+        for group in dict.fromkeys(each.group for fit in self.fits for each in fit.measurements):
+            with suppress(ValueError):  # The notes of the fits say where a B* is not finite.
+                found[group] = data_dependence(self.fits, group, margin=self.margin, level=self.level)
+        return found
+
+    def sheet(self) -> Sheet:
+        """Return B* of every target and group, and the exponents with their verdicts."""
+        convention = {"reference": [fit.reference for fit in self.fits], "overhead": self.fits[0].overhead}
+        exponents = self._exponents()
+        settings: dict[str, Any] = {"exponents": [record for _, _, record in exponents]}
+        settings["convention"] = convention | {"margin": self.margin, "level": self.level}
+        tables = [self._laws(), *([self._slopes(exponents)] if exponents else [])]
+        return Sheet("", tables, [note for fit in self.fits for note in fit.notes], settings)
+
+    def _laws(self) -> Table:
+        rows = [(fit, *each) for fit in self.fits for each in zip(fit.measurements, fit.laws, strict=True)]
+        critical = [law.critical_batch_size(convention=fit.convention) for fit, _, law in rows]
+        intervals = [ends for fit in self.fits for ends in fit.critical_intervals(self.level)]
+        interpolated = [
+            interpolated_critical_batch_size(each.batch_sizes, each.steps, fit.convention) for fit, each, _ in rows
+        ]
         quantities = [
-            Quantity("group", "group", [each.group for each in self.measurements]),
-            Quantity("critical_batch_size", "B*", stars, self.critical_intervals()),
+            Quantity("target_loss", "target loss", [fit.tuned.target_loss for fit, *_ in rows], digits=6),
+            Quantity("group", "group", [each.group for _, each, _ in rows]),
+            Quantity("a", "a", [law.a for *_, law in rows]),
+            Quantity("b", "b", [law.b for *_, law in rows]),
+            Quantity("batch_sizes", "", [each.batch_sizes for _, each, _ in rows]),
+            Quantity("steps", "", [each.steps for _, each, _ in rows]),
+            Quantity("critical_batch_size", "B*", critical, intervals),
+            Quantity("interpolated", "B*, interpolated", interpolated),
         ]
-        by = self.tuned.by[0]
-        slopes = [
-            f"by {method}: B* ∝ {by}^p, p = {each.slope:.3g} ({between(*each.interval, 3)}): {each.verdict}"
-            for method, each in self.dependence.items()
+        references = ", ".join(f"{value:g}" for value in dict.fromkeys(fit.reference for fit in self.fits))
+        title = f"steps = a + b/B;  B*: {self.fits[0].overhead:.0%} more data than at B = {references}"
+        return Table(quantities, "groups", title, f"{self.level:.0%}", hidden=["batch_sizes", "steps"])
+
+    def _exponents(self) -> list[tuple[str, SizeDependence, dict[str, Any]]]:
+        """Where, how B* depends on the size there, and the record of it for programs."""
+        size = self.fits[0].tuned.by[0]
+        found = []
+        for fit in self.fits:
+            target = fit.tuned.target_loss
+            for each in fit.dependence.values():
+                found.append((f"loss {target:g}", each, {"target_loss": target, "size": size} | _record(each)))
+        for group, each in self.by_data.items():
+            found.append((group, each, {"group": group, "size": "data"} | _record(each)))
+        return found
+
+    def _slopes(self, exponents: list[tuple[str, SizeDependence, dict[str, Any]]]) -> Table:
+        slopes = [round(each.slope, 4) + 0.0 for _, each, _ in exponents]  # A slope of 1e-10 is 0, without a sign.
+        quantities = [
+            Quantity("", "of", [record["size"] for *_, record in exponents]),
+            Quantity("", "at", [where for where, *_ in exponents]),
+            Quantity("", "by", [record["method"] for *_, record in exponents]),
+            Quantity("", "slope", slopes, [each.interval for _, each, _ in exponents], digits=3),
+            Quantity("", "verdict", [each.verdict for _, each, _ in exponents]),
         ]
-        convention = f"B*: {self.overhead:.0%} more data than batch size {self.reference:g}"
-        table = Table(quantities, "groups", legend="\n".join([convention, *slopes]))
-        return Sheet("critical batch size, samples", [table], self.notes)
+        title = f"B* ∝ size^slope; holds: |slope| < {self.margin:g} by two one-sided tests; fails: slope ≠ 0"
+        return Table(quantities, "", title, f"{self.level:.0%}")
+
+
+def _record(dependence: SizeDependence) -> dict[str, Any]:
+    names = "slope", "interval", "equivalence_interval", "verdict", "sizes", "scatter"
+    found = {name: getattr(dependence, name) for name in names}
+    return found | {"method": METHODS[dependence.method], "critical_batch_sizes": dependence.critical}
 
 
 def fit_sweep(

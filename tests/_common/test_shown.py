@@ -47,7 +47,7 @@ def results():
     yield u_shaped(), "the best one"
     yield st.size_dependence(st.example_measurements()), "fails"
     yield st.batch_ramp([steps_law(), st.fit_steps_law([16, 64, 256, 1024], [4000, 1080, 350, 165])]), "from sample"
-    yield st.plan(steps_law(), 1000.0, devices=4), "take this"
+    yield st.plan(steps_law(), 1000.0, devices=4), "choice"
     yield (
         st.change_batch_size({"batch_size": 64, "learning_rate": 1e-3}, new_batch_size=256, optimizer="adam"),
         "learning rate",

@@ -31,6 +31,12 @@ def no_terminal(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture(autouse=True)
+def no_progress(monkeypatch):
+    """Whatever the load of the machine is, a command that is slow prints no notes on its progress."""
+    monkeypatch.setattr("sgdtheory.cli.progress.FIRST", 1e6)
+
+
 @pytest.fixture
 def run(capsys):
     """Standard output of a command that succeeds without a word on standard error."""

@@ -102,11 +102,3 @@ def test_b_star_is_the_one_that_fit_prints(run, tmp_path):
     flags = ["advise", "--batch-size", 32, "--new-batch-size", 64, "--learning-rate", 3e-4]
     found = strict_json(run(*flags, "--critical-batch-size", size, "--reference", 32, "--json"))
     assert found["rows"][-1]["new"] == pytest.approx(of_fit.new)
-
-
-def test_what_no_one_says_is_asked_for(fails, tmp_path):
-    asked = fails("advise", "--new-batch-size", 256, "--batch-size", 64)
-    assert asked == "sgdtheory: the learning rate now is not known: give --learning-rate\n"
-    path = tmp_path / "log.csv"
-    path.write_text("step,loss,learning_rate\n1,3,1e-3\n2,2.9,1e-3\n")
-    assert "the batch size now is not known: give --batch-size" in fails("advise", path, "--new-batch-size", 256)

@@ -35,10 +35,10 @@ def test_features_tables_figure_and_spectrum(run, files, tmp_path):
     out = run("features", *files, "--plot", tmp_path / "s.png", "--write", tmp_path / "s.npz", "--simulate")
     assert "X.npy: 1500 rows of 20 features, 1 target" in out
     assert "capacity exponent a" in out
-    row = cells(out[: out.index("SGD on the rows")], "1000")
+    row = cells(out[: out.index("SGD on the rows")], "1,000")
     low, high = row[2].split(" … ")
     assert 1 <= float(low) <= float(row[1]) <= float(high)
-    simulated, exact, ratio = (cells(out[out.index("SGD on the rows") :], "1000")[k] for k in (3, 4, 5))
+    simulated, exact, ratio = (cells(out[out.index("SGD on the rows") :], "1,000")[k] for k in (3, 4, 5))
     assert float(simulated.split(" ± ")[0]) / float(exact) == pytest.approx(float(ratio), abs=2e-3)
     assert 0.8 < float(ratio) < 1.25
     assert (tmp_path / "s.png").stat().st_size > 10_000
@@ -100,18 +100,3 @@ def test_bad_spectrum_files(fails, tmp_path, name, text, message):
     if text is not None:
         (tmp_path / name).write_text(text)
     assert message in fails("risk", "--spectrum", tmp_path / name, *SETTINGS)
-
-
-def test_bad_features(fails, files, tmp_path):
-    assert "features must be a file that exists" in fails("features", tmp_path / "Z.npy", files[1])
-    assert "targets must have one row for each of the 1500" in fails(
-        "features", files[0], files[0].parent / short(files)
-    )
-    assert "path must end in .npz or .csv" in fails("features", *files, "--write", tmp_path / "s.txt")
-    assert "plot must end in" in fails("features", *files, "--plot", "s.jpg")
-    assert "features needs FEATURES, TARGETS too" in fails("features")
-
-
-def short(files):
-    np.save(files[1].with_name("short.npy"), np.zeros(10))
-    return "short.npy"

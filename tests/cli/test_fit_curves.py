@@ -103,15 +103,6 @@ def test_json(run, files):
     assert group["num_samples"] == [1e5]
 
 
-def test_bad_input_is_refused_with_a_sentence(fails, files):
-    assert "hold-out must name curves, got none; there are cosine" in fails(*arguments(files, "--hold-out", "none"))
-    assert "hold-out must leave curves to fit" in fails(*arguments(files, "--hold-out", *SHAPES))
-    path = str(files / "cosine.csv")
-    assert "cosine: no column counts optimizer steps; name it, --step" in fails("fit-curves", path)
-    assert "preview needs files" in fails("fit-curves", "--preview")
-    assert "model must be one of" in fails("fit-curves", "--example", "1B")
-
-
 def test_the_optimizer_is_handed_on(monkeypatch):
     seen = []
     monkeypatch.setattr("sgdtheory.curves.fit_loss_curves", lambda curves, **options: seen.append(options))

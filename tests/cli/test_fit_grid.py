@@ -77,13 +77,6 @@ def test_steps_are_what_plan_reads(run, grid_file, tmp_path):
     assert out.startswith("Batch size ")
 
 
-def test_bad_input(fails, grid_file, tmp_path):
-    assert "has no column 'batch_size'; its columns are: 'bs'" in fails("fit-grid", grid_file)
-    assert "size must be the same in all rows of the table" in fails("fit-grid", grid_file, *FLAGS, "--size", "size")
-    assert "fit-grid needs a CSV file of losses, or logs" in fails("fit-grid", "--json")
-    assert "plot must end in .png, .pdf or .svg" in fails("fit-grid", grid_file, *FLAGS, "--plot", "x.gif")
-
-
 def test_the_optimal_batch_size_and_one_reference_for_all_targets(run, grid_file):
     flags = [*FLAGS, "--group", "group", "--optimal-batch-size"]
     found = strict_json(run("fit-grid", grid_file, *flags, "--json"))

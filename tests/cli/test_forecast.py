@@ -91,7 +91,7 @@ def test_too_early_is_said(run, tmp_path):
     path.write_text(HEADER + "".join(lines()[:5]))
     out = run("forecast", path, *PLAN)
     assert out.startswith("final loss ")
-    assert "\ntoo early: 5 rows after the warm-up cannot tell 7 numbers" in out
+    assert "\ntoo early: 5 rows after the warm-up are too few for 7 numbers" in out
 
 
 def test_other_runs_are_fitted_too(run, log, tmp_path):
@@ -108,16 +108,6 @@ def test_runs_in_one_log_are_told_apart_by_name(run, fails, tmp_path):
     assert "run-name must say which run of " in fails("forecast", path, *PLAN, "--curve", "run")
     found = json.loads(run("forecast", path, *PLAN, "--curve", "run", "--run-name", "a", "--json"))
     assert found["step"] == expected().step
-
-
-def test_preview(run, log):
-    assert run("forecast", log, "--preview").startswith("run7: ")
-
-
-def test_refusals(fails, log, tmp_path):
-    assert "num-steps must be given: the log does not say" in fails("forecast", log)
-    assert "cosinus" in fails("forecast", log, "--num-steps", 24_000, "--schedule", "cosinus")
-    assert "none.csv" in fails("forecast", tmp_path / "none.csv", "--num-steps", 24_000)
 
 
 # ------------------------------------------------------------------ a log that grows

@@ -63,9 +63,3 @@ def test_what_was_assumed_is_said_once():
         for name, said in (("a", ["x", "y"]), ("b", ["y"]), ("c", []))
     ]
     assert st.curves.curve_remarks(curves) == ["a: x", "2 curves: y"]
-
-
-def test_bad_logs_are_refused_with_a_sentence(fails, log, tmp_path):
-    assert "no log has a column 'nll'; there are: 'iteration'" in fails("fit-curves", log, "--loss", "nll")
-    assert "cannot read" in fails("fit-curves", tmp_path / "none.csv")
-    assert "preview needs files: name logs" in fails("fit-curves", "--preview")

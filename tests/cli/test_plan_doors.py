@@ -104,17 +104,3 @@ def test_a_grid_of_losses_and_its_plan_say_the_same(run, tmp_path):
     found = strict_json(run("plan", steps, "--throughput", 10, "--json"))
     assert found["critical_batch_size"] == pytest.approx(target["critical_batch_size"], rel=1e-9)
     assert found["critical_batch_size_interval"] == pytest.approx(target["critical_batch_size_interval"], rel=1e-9)
-
-
-def test_a_log_is_told_from_a_table_of_steps(fails, run, log, tmp_path):
-    assert "has no column 'steps'" in fails("plan", _file(tmp_path, "batch_size,count\n8,100\n"), *MACHINE)
-    assert "cannot read" in fails("plan", tmp_path / "none.csv", *MACHINE)
-    assert "schedule needs steps to several targets" in fails("plan", log, *MACHINE, "--schedule")
-    assert "target must be one of no group, got x" in fails("plan", log, *MACHINE, "--curve", "run", "--target", "x")
-    assert "constant_24000" in run("plan", log, "--curve", "run", "--preview")
-
-
-def _file(folder, text):
-    path = folder / "table.csv"
-    path.write_text(text)
-    return path

@@ -44,9 +44,3 @@ def headings(text):
     """The headings of the first table that has any."""
     line = next(line for line in text.splitlines() if line.startswith("┃"))
     return [heading.strip() for heading in line.split("┃")[1:-1]]
-
-
-def next_row(text, first):
-    """The cells of the line below the row that starts with `first`."""
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in text.splitlines() if line.startswith("│")]
-    return rows[[row[0] for row in rows].index(first) + 1]

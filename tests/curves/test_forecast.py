@@ -95,7 +95,7 @@ def test_a_finished_run_tells_what_a_decay_gains(run):
     rates = np.interp(np.arange(decaying.step[-1]), decaying.step, decaying.learning_rate)
     alone = forecast_loss(head, num_steps=rates.size, learning_rate=rates, weight_decay=0.1)
     beside = forecast_loss([run, head], num_steps=rates.size, learning_rate=rates, weight_decay=0.1)
-    assert "the learning rate has not changed yet, and what its decay gains is other runs' word" in alone.too_early
+    assert "the learning rate has not changed yet, and the gain of its decay is known from other" in alone.too_early
     assert not beside.too_early
     assert beside.band[1] - beside.band[0] < (alone.band[1] - alone.band[0]) / 3
     assert beside.band[0] < decaying.loss[-1] < beside.band[1]
@@ -106,7 +106,13 @@ def test_a_finished_run_tells_what_a_decay_gains(run):
     [
         (np.arange(10, 90, 10), 1e-3 * np.arange(1, 9), 9 - 0.2 * np.arange(8), 0, "still warming up"),
         (np.arange(10, 90, 10), 1e-3, 9 - 0.2 * np.arange(8), 100, "still warming up"),
-        (np.arange(110, 160, 10), 1e-3, 5 - 0.1 * np.arange(5), 100, "5 rows after the warm-up cannot tell 6 numbers"),
+        (
+            np.arange(110, 160, 10),
+            1e-3,
+            5 - 0.1 * np.arange(5),
+            100,
+            "5 rows after the warm-up are too few for 6 numbers",
+        ),
         (np.arange(100, 900, 10), 1e-3, np.full(80, 3.0), 100, "the loss has not yet fallen by more than it scatters"),
     ],
 )
@@ -216,7 +222,7 @@ def test_the_peak_is_that_after_the_warm_up():
 def test_without_a_schedule_the_rate_stays():
     rates, (remark,) = planned_rates(short(np.ones_like), 500, None, None)
     assert (rates == 1).all()
-    assert remark == "the learning rate is taken to stay at its last value"
+    assert remark == "the learning rate is assumed to stay at its last value"
     rates, (remark,) = planned_rates(short(lambda t: 1.0 / t), 500, None, None)
     assert (rates == 1 / 200).all()
     assert remark.endswith("it is changing: give a schedule")

@@ -187,7 +187,7 @@ def test_a_model_in_the_store_is_refused_though_it_is_named(trick, here, good, c
     trap = trick(here, good)
     with pytest.raises(SystemExit):
         cli.main(["extend-sweep", str(trap.store), "--entry-point", trap.place])
-    assert f"entry_point {trap.place} would run " in capsys.readouterr().err
+    assert f"--entry-point {trap.place} would run " in capsys.readouterr().err
     table = SweepTable.from_store(trap.store, entry_point=trap.place)
     with pytest.raises(ValueError, match="which lies in .*, a folder of runs"):
         sweep(table.configs, trap.store)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sgdtheory.cli.network import NetworkCommand
+from sgdtheory.cli.network import NetworkFlags
 from sgdtheory.training import Lanes, TrainConfig, branch, read_weights, resume, train
 from sgdtheory.training.config import ROUNDS
 from sgdtheory.training.streams import stream
@@ -155,5 +155,5 @@ def test_what_does_not_go_with_workers_is_said():
 
 def test_flags_are_made_from_the_fields():
     """They are in the optimizer's group of `train` and `sweep`."""
-    assert set(ROUNDS) <= set(NetworkCommand.FLAG_GROUPS["optimizer"])
-    assert set(ROUNDS) <= {field.name for field in dataclasses.fields(NetworkCommand)}
+    assert set(ROUNDS) <= set(NetworkFlags.FLAG_GROUPS["optimizer"])
+    assert set(ROUNDS) <= {field.name for field in dataclasses.fields(NetworkFlags)}
