@@ -129,7 +129,7 @@ def test_what_tells_nothing_is_said():
     step = np.arange(100.0, 3001, 100)
     loss = 3 * np.exp(1e-3 * np.random.default_rng(0).standard_normal(step.size))
     found = st.curves.fit_law(st.LossCurve(step, 0.1, loss), Steps())
-    assert found.remark.startswith("the law leaves as much of these losses as they scatter")
+    assert found.remark.startswith("the residuals of the law are as large as the changes of these losses")
     assert all(number.interval == (0, np.inf) for number in found.numbers.values())
 
 

@@ -80,5 +80,9 @@ def test_redraw_writes_every_recorded_figure(monkeypatch, capsys, tmp_path):
     assert {path.stem for path in tmp_path.iterdir()} == set(redraw.SHOWN.values())
     assert all(str(path) in text for path in tmp_path.iterdir())
     monkeypatch.setattr(redraw, "FOLDER", tmp_path / "recorded")
+    monkeypatch.setattr(redraw, "DARK", {"why.png": tmp_path / "dark.png"})
+    (tmp_path / "recorded").mkdir()
+    Figure((1, 1)).savefig(tmp_path / "recorded" / "why.png")  # no table is recorded of it
     output_of(monkeypatch, capsys, "--redraw")
     assert set(redraw.SHOWN) <= {path.name for path in (tmp_path / "recorded").iterdir()}
+    assert (tmp_path / "dark.png").stat().st_size > 100
