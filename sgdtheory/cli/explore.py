@@ -9,12 +9,12 @@ from sgdtheory.cli.ctrl_c import Unwinding
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreCommand:
-    """A page in the browser: move a power law, an algorithm, B and γ, and look at risks and critical batch sizes.
+    """Open a page in the browser that shows risks and critical batch sizes while you move sliders.
 
-    Everything is computed while you look, by this process and its children; Ctrl-C ends them. Only this machine can
-    open the page unless --host says otherwise. A link to the page holds all of its state.
+    This process and its children compute the page; Ctrl-C ends them. Only this machine can open the page unless --host
+    says otherwise. A link to the page holds all of its state.
 
-    With --export it writes a page instead that needs no server and no Python: averaged SGD, computed by the browser.
+    With --export it writes one file instead, which needs no server and no Python: the browser computes averaged SGD.
     """
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {"page": ("host", "port", "no_browser", "export")}
@@ -24,7 +24,7 @@ class ExploreCommand:
     port: int | None = None
     """Port; 5006 or the next that is free unless given."""
     no_browser: bool = False
-    """Print the address alone."""
+    """Print the address, and open no browser."""
     export: str | None = None
     """Write the page to this .html file, to be sent or hosted, and serve nothing."""
 
