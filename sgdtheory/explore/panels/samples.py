@@ -39,7 +39,7 @@ for axis, (name, algorithm) in zip(axes[0], algorithms.items()):
 
 CRITICAL = Job("critical", critical, "critical batch size", "samples", (*LAW, "overhead"), turn=4)
 ACROSS = {"slots": (INK,), "width": 0.7}
-RESULT = "$B^*$ = [batch_size]: the largest batch that needs at most [overhead%] more data"
+RESULT = "$B^*$ = [batch_size]: the largest $B$ with at most [overhead%] more data"
 LARGEST = "$B^*$, the largest $B$ that needs no more"
 PANELS = (
     PanelSpec(
