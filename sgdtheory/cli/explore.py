@@ -8,17 +8,17 @@ from sgdtheory.cli.ctrl_c import Unwinding
 def explore(
     host: str = "127.0.0.1", port: int | None = None, no_browser: bool = False, export: str | None = None
 ) -> None:
-    """A page in the browser: move a power law, an algorithm, B and γ, and look at risks and critical batch sizes.
+    """Open a page in the browser that shows risks and critical batch sizes while you move sliders.
 
-    Everything is computed while you look, by this process and its children; Ctrl-C ends them. Only this machine can
-    open the page unless --host says otherwise. A link to the page holds all of its state.
+    This process and its children compute the page; Ctrl-C ends them. Only this machine can open the page unless --host
+    says otherwise. A link to the page holds all of its state.
 
-    With --export it writes a page instead that needs no server and no Python: averaged SGD, computed by the browser.
+    With --export it writes one file instead, which needs no server and no Python: the browser computes averaged SGD.
 
     Args:
         host: Address to listen at; 0.0.0.0 lets everybody in who can reach this machine.
         port: Port; None: 5006 or the next that is free.
-        no_browser: Print the address alone.
+        no_browser: Print the address, and open no browser.
         export: Write the page to this .html file, to be sent or hosted, and serve nothing.
     """
     if export is not None:

@@ -39,6 +39,7 @@ for axis, (name, algorithm) in zip(axes[0], algorithms.items()):
 
 CRITICAL = Job("critical", critical, "critical batch size", "samples", (*LAW, "overhead"), turn=4)
 ACROSS = {"slots": (INK,), "width": 0.7}
+RESULT = "$B^*$ = [batch_size]: the largest $B$ with at most [overhead%] more data"
 LARGEST = "$B^*$, the largest $B$ that needs no more"
 PANELS = (
     PanelSpec(
@@ -49,19 +50,11 @@ PANELS = (
             Glyph("needed", "line", "samples", "batch_size", "data_ratio", words="", measured=True, hover=True),
             Glyph("linear", "level", "samples", y=1.0, dash="dashed", **ACROSS),
             Glyph("allowed", "level", "samples", y="data_allowed", words="$(1 + ω) D$", dash="dotted", **ACROSS),
-            Glyph(
-                "critical",
-                "star",
-                "samples",
-                "batch_size",
-                "data_ratio",
-                words=LARGEST,
-                single=True,
-            ),
+            Glyph("critical", "star", "samples", "batch_size", "data_ratio", words=LARGEST, single=True),
         ),
         captions=(
-            "$B^*$ = [batch_size]: batches from [smallest_batch_size] to $B^*$ need at most [overhead%] more data",
-            "$B^*$ = [batch_size]: batches up to $B^*$ need at most [overhead%] more data",
+            f"{RESULT}; the smallest is [smallest_batch_size]",
+            RESULT,
         ),
         told_by="samples",
         jobs=(CRITICAL,),
