@@ -102,11 +102,6 @@ def live_line(begin: str, describe: Callable[[Any], str]) -> Iterator[Callable[[
         yield lambda progress: status.update(describe(progress))
 
 
-def interval_text(ends: tuple[float, float]) -> str:
-    """Low … high; ∞ where an end is open."""
-    return f"{ends[0]:.4g} … {ends[1]:.4g}".replace("inf", "∞")
-
-
 def require_figure_suffix(path: Path | None) -> None:
     """Check the path of a figure, if there is one: its format, and that it needs one new folder at most.
 

@@ -95,7 +95,7 @@ def fit_law(
         curves: of one group.
         law: `MultiPowerLaw()`, `PowerOfSum()`, `TheoryLaw()` or your own AbstractLaw.
         level: of the intervals.
-        progress: is told, in a few words, what goes on.
+        progress: is called, in a few words, with what is computed.
 
     Returns:
         LawFit.

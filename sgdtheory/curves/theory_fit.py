@@ -47,7 +47,7 @@ def fit_loss_curves(
         optimizer: "sgd", or "adam", in coordinates that are eigenvectors: predictions for other batch sizes at a given
             learning rate need it.
         level: of the intervals.
-        progress: is told, in a few words, what goes on.
+        progress: is called, in a few words, with what is computed.
 
     Returns:
         CurvesFit.
@@ -74,6 +74,8 @@ def fit_loss_curves(
     if decay is not None and not 0 <= decay < np.inf:
         raise ValueError(f"weight_decay must be 0 or more, got {weight_decay}; leave it out where there is none")
     found, data = fit_to(curves, TheoryLaw(decay, optimizer), progress)
+    if progress is not None:
+        progress("intervals of the numbers")
     return _result(found, data, curves, share)
 
 

@@ -218,7 +218,7 @@ def test_what_is_fitted_with_and_without_weight_decay(found_at_once):
     ]  # fmt: skip
     found_at_once[0][2]("fit")
     found_at_once[1][2]("nobody listens")
-    assert said == ["fit"]
+    assert said == ["intervals of the numbers", "fit"]
 
 
 def test_intervals_are_students_in_logs(found_at_once):

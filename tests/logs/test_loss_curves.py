@@ -369,4 +369,4 @@ def test_batch_sizes_of_tokens_that_are_a_step_late():
 
 def test_the_missing_factors_of_a_batch_size_are_named():
     (sentence,) = (each for each in curve_of(settings={"micro_batch": 4}).assumed if "batch size" in each)
-    assert "the log has the micro batch (4), but not the number of accumulated batches and number of processes; give" in sentence
+    assert "the log has the micro batch (4), but not the number of accumulated batches and number of" in sentence
