@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +24,7 @@ from sgdtheory.cli.tables import print_table, wrapped
 PIPE = 160  # columns where there is no terminal: wide enough for every table
 NARROWEST = 20
 MOST_EXACT = 2.0**53  # Beyond it a float is a whole number for want of digits, and no count.
+BOTH_NAMES = re.compile(r"\b[a-z_]+= \((--[a-z-]+)\)")  # an argument by its names in Python and on the command line
 SUFFIXES = ".png", ".pdf", ".svg"
 
 
@@ -53,16 +55,17 @@ def _plain(value: Any) -> Any:
 
 def print_sheet(sheet: Sheet, as_json: bool) -> None:
     """Print the tables of a sheet, or all of it as JSON, and its remarks on standard error."""
+    notes = [BOTH_NAMES.sub(r"\1", note) for note in sheet.notes]
     if as_json:
-        print_json(sheet.json())
+        print_json(sheet.json() | {"notes": notes})
     else:
         if sheet.answer:
             print_text(sheet.answer)
         print_tables(*map(_rich, sheet.flat()))
         if sheet.copy:
             print(sheet.copy)
-    for remark in sheet.notes:
-        print_note(remark)
+    for note in notes:
+        print_note(note)
 
 
 def _rich(table: SheetTable) -> Table:
