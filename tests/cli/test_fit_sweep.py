@@ -206,10 +206,10 @@ def test_a_lower_target_goes_on(run, fails, tmp_path):
     (tmp_path / "grid.toml").write_text(GRID.format(target=1.6))
     store = tmp_path / "store"
     run("sweep", tmp_path / "grid.toml", "--store", store)
-    assert "target_loss must be at least 1.6" in fails("fit-sweep", store, "--target-loss", "1.2")
+    assert "--target-loss must be at least 1.6" in fails("fit-sweep", store, "--target-loss", "1.2")
     stopped = json.loads(run("show-sweep", store, "--json"))["outcomes"]["target"]
     assert f"{stopped} runs in" in run("extend-sweep", store, "--target-loss", "1.2")
-    assert "target_loss must be" not in fails("fit-sweep", store, "--target-loss", "1.2")
+    assert "--target-loss must be" not in fails("fit-sweep", store, "--target-loss", "1.2")
 
 
 def test_arguments_of_extend(fails, tmp_path):
