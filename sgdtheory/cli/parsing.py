@@ -120,7 +120,7 @@ def _mistaken(sentence: str, flags: list[Flag], words: Sequence[str]) -> str:
 
 def in_flags(message: str, command: Command) -> str:
     """Return an error of the library in the words of the command line: `batch_size` is --batch-size there."""
-    if not dataclasses.is_dataclass(command):
+    if not dataclasses.is_dataclass(command) or re.search(r", line \d", message):  # which is about columns of a file
         return message
     for name in sorted((field.name for field in dataclasses.fields(command)), key=len, reverse=True):
         flag = f"--{name.replace('_', '-')}"
