@@ -1,4 +1,4 @@
-"""What is run: methods, schedules, averages, an algorithm in words, and the course that its steps take."""
+"""Algorithms: methods, schedules and averages, their short text form, and the steps of a run."""
 
 from sgdtheory._common.door import open_door
 

@@ -1,4 +1,4 @@
-"""Accelerated SGD of Jain et al."""
+"""Accelerated SGD of Jain et al. 2018."""
 
 import math
 from collections.abc import Sequence
@@ -12,8 +12,7 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 
 @dataclass(frozen=True)
 class AcceleratedSGD(LinearMethod):
-    """`y = αx + (1 − α)v, x ← y − δ g(y), v ← βy + (1 − β)v − γ g(y)` (Jain et al. 2018; the iterate is x).
-
+    """Accelerated SGD: `y = αx + (1 − α)v, x ← y − δ g(y), v ← βy + (1 − β)v − γ g(y)`; the iterate is x.
     >>> import sgdtheory as st
     >>> st.AcceleratedSGD(coupling=0.9, forgetting=0.1, long_step=5.0)
     AcceleratedSGD(coupling=0.9, forgetting=0.1, long_step=5.0)
@@ -24,7 +23,10 @@ class AcceleratedSGD(LinearMethod):
         long_step: γ/δ ≥ 0; the learning rate is the short step δ.
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: if an argument is out of range.
+
+    Reference:
+        Jain et al. 2018, Accelerating stochastic gradient descent for least squares regression, arXiv:1704.08227.
     """
 
     start: ClassVar[Sequence[float]] = (1.0, 0.0)
@@ -60,9 +62,9 @@ class AcceleratedSGD(LinearMethod):
             object.__setattr__(self, name, value)
 
     def coefficients(self, rate: Any, step: Any) -> Coefficients:
-        """A, b, c of (y, v − x): the difference decays by α(1 − β), and only gradients move what does not decay.
+        """Return A, b, c for the state (y, v − x), whose second entry decays by α(1 − β).
 
-        Of (x, v) slow directions would be the small difference, and lose their digits.
+        In the state (x, v) slow directions would be small differences of large numbers, and lose digits.
         """
         rest, falls = 1 - self.coupling, self.coupling * (1 - self.forgetting)
         b = [rate * (self.coupling + rest * self.long_step), rate * (self.long_step - 1)]
@@ -71,5 +73,5 @@ class AcceleratedSGD(LinearMethod):
 
     @property
     def output(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """x = y − (1 − α)(v − x)."""
+        """Weights of the iterate x = y − (1 − α)(v − x)."""
         return 1.0, self.coupling - 1

@@ -1,4 +1,4 @@
-"""Adam."""
+"""Adam (Kingma & Ba 2015)."""
 
 import math
 from dataclasses import dataclass, replace
@@ -13,9 +13,9 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 
 @dataclass(frozen=True)
 class Adam(NonlinearMethod):
-    """`m ← β₁m + (1 − β₁) g, v ← β₂v + (1 − β₂) g², w ← w − γ m̂/(√v̂ + ε)` (Kingma & Ba 2015).
+    """Adam: `m ← β₁m + (1 − β₁) g, v ← β₂v + (1 − β₂) g², w ← w − γ m̂/(√v̂ + ε)` (Kingma & Ba 2015).
 
-    `m̂ = m/(1 − β₁^{t+1})` and `v̂ = v/(1 − β₂^{t+1})` are means of the gradients so far. With β₁ = β₂ = ε = 0 it is
+    `m̂ = m/(1 − β₁^{t+1})` and `v̂ = v/(1 − β₂^{t+1})` are means of the gradients so far. With β₁ = β₂ = ε = 0 Adam is
     signSGD.
 
     >>> import sgdtheory as st
@@ -23,15 +23,14 @@ class Adam(NonlinearMethod):
     Adam(beta1=0.9, beta2=0.95, epsilon=0.0, basis='eigenvectors')
 
     Args:
-        beta1: of the mean, at least 0 and below 1.
-        beta2: of the mean square, likewise.
-        epsilon: at least 0, in the units of gradients.
-        basis: whose coordinates have learning rates of their own: "eigenvectors" of the covariance, a "random" rotation
-            of them, or given ones, (d, d) orthogonal: row j is coordinate j among the eigenvectors, that of λ_1
-            first.
+        beta1: decay rate of the mean, at least 0 and below 1.
+        beta2: decay rate of the mean square, at least 0 and below 1.
+        epsilon: ε ≥ 0, in the units of gradients.
+        basis: coordinates with learning rates of their own: "eigenvectors" of the covariance, a "random" rotation of
+            them, or a (d, d) orthogonal matrix, whose row j is coordinate j in the eigenbasis (λ_1 first).
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: if an argument is out of range.
     """
 
     kept: ClassVar[int] = 2
@@ -58,7 +57,7 @@ class Adam(NonlinearMethod):
         object.__setattr__(self, "basis", checked_basis(self.basis))
 
     def direction(self, gradient: Any, kept: tuple[Any, ...], number: Any) -> tuple[Any, tuple[Any, ...]]:
-        """m̂/(√v̂ + ε); 0 where no gradient has been seen."""
+        """Return m̂/(√v̂ + ε), with 0 where all gradients were 0, and the new means."""
         import jax.numpy as jnp
 
         mean = self.beta1 * kept[0] + (1 - self.beta1) * gradient
@@ -69,10 +68,10 @@ class Adam(NonlinearMethod):
         return unbiased / jnp.where(size > 0, size, 1), (mean, square)
 
     def in_units(self, unit: float) -> "Adam":
-        """ε in them."""
+        """Return Adam with ε in multiples of `unit`."""
         return replace(self, epsilon=self.epsilon / unit)
 
 
 def _log_power(beta: float, seen: Any) -> Any:
-    """log β^seen, for β = 0 far below 0."""
+    """Return log β^seen; for β = 0 a number so far below 0 that its exponential is 0."""
     return seen * (math.log(beta) if beta else -1e3)

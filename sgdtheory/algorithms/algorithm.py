@@ -1,4 +1,4 @@
-"""An algorithm: a method, what its learning rate and batch size do along the run, and which average it returns."""
+"""An algorithm: a method, schedules of its learning rate and batch size, and the average that it returns."""
 
 import math
 from dataclasses import dataclass
@@ -33,18 +33,18 @@ class Algorithm:
         1.318e-04 2.552e-04
 
     Args:
-        method: a method of docs/algorithms.md, such as SGD(), HeavyBall(β) or Adam(β₁, β₂); your own LinearMethod; and
+        method: a method of docs/algorithms.md, such as SGD(), HeavyBall(β) or Adam(β₁, β₂); your own LinearMethod; or
             for `simulate` your own NonlinearMethod.
-        schedule: of the learning rate: a shape of docs/algorithms.md, such as Cosine() or WSD(), an array (as many
-            stages of equal length; one step each for as many steps), Schedule(f) of your own, f a function of the
-            fraction u = t/n, or a bare function of the step (optax's schedules), which does not stretch with the run.
-        batch_schedule: the same, for the batch size.
+        schedule: schedule of the learning rate. It is a shape of docs/algorithms.md, such as Cosine() or WSD(); an
+            array of values for stages of equal length; Schedule(f) with a function f of the fraction u = t/n; or a bare
+            function of the step (optax's schedules), which does not stretch with the run.
+        batch_schedule: schedule of the batch size, in the same forms.
         average: UniformAverage(), TailAverage(φ), ExponentialAverage(τ), LastIterate() or your own AbstractAverage.
-        clip_norm: c: mini-batch gradients g that are longer are shortened to c, `g min(1, c/‖g‖)`; for `simulate`.
-            None: none is.
+        clip_norm: norm c to which longer mini-batch gradients g are shortened, `g min(1, c/‖g‖)`; only for `simulate`.
+            None: no clipping.
 
     Raises:
-        ValueError: an argument of another type.
+        ValueError: if an argument has another type.
     """
 
     method: Any = SGD()
@@ -76,22 +76,22 @@ class Algorithm:
 
     @property
     def linear(self) -> bool:
-        """Steps are linear in the gradient, so that risks are exact."""
+        """Return whether steps are linear in the gradient, so that risks are exact."""
         return isinstance(self.method, LinearMethod) and self.clip_norm is None
 
     @property
     def workers(self) -> int:
-        """K, how many draw a batch in every step."""
+        """Number K of workers that draw a batch in every step."""
         return self.method.workers if isinstance(self.method, LinearMethod) else 1
 
     @property
     def constant(self) -> bool:
-        """Every step has the same learning rate, batch size and coefficients."""
+        """Return whether every step has the same learning rate, batch size and coefficients."""
         return self.method.step_dependence == "none" and self._flat
 
     @property
     def steady(self) -> bool:
-        """Every step, or every round of local steps, is like the others."""
+        """Return whether all steps, or all rounds of local steps, are alike."""
         return self.method.step_dependence in ("none", "period") and self._flat
 
     @property
@@ -105,10 +105,11 @@ DEFAULT = Algorithm()
 def require_stretching(algorithm: Algorithm, search: str) -> None:
     """Refuse schedules that are functions of the step in a search that compares runs of different lengths.
 
-    A function of the step made for one n is another schedule on a run of another length: cut off, or never decayed.
+    A function of the step that is made for one n is a different schedule on a run of another length, on which it is cut
+    off or does not decay.
 
     Raises:
-        ValueError: the learning rate or the batch size follows a function of the step.
+        ValueError: if the learning rate or the batch size follows a function of the step.
     """
     for name in ("schedule", "batch_schedule"):
         if isinstance(getattr(algorithm, name), StepFunction):
@@ -120,10 +121,10 @@ def require_stretching(algorithm: Algorithm, search: str) -> None:
 
 
 def checked_algorithm(algorithm: object, *, linear: bool = True) -> Algorithm:
-    """`algorithm`, if it is one; by default one whose steps are linear in the gradient.
+    """Return `algorithm` after checking its type and, if `linear`, that its steps are linear in the gradient.
 
     Raises:
-        ValueError: another type, or a method of which there is no exact risk.
+        ValueError: if it has another type, or its risk is not exact.
     """
     if isinstance(algorithm, Algorithm):
         if linear and not algorithm.linear:

@@ -1,4 +1,4 @@
-"""Averages of the iterates, and which of them a run returns (THEORY.md T19, T21, T22)."""
+"""Averages of the iterates that a run can return (THEORY.md T19, T21, T22)."""
 
 import math
 from abc import ABC, abstractmethod
@@ -10,7 +10,7 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 
 
 class Returned(NamedTuple):
-    """The weights of w_t and of S_t in what is returned after t steps.
+    """The weights of w_t and S_t in the average that is returned after t steps.
 
     Attributes:
         iterate: a, the weight of w_t.
@@ -22,58 +22,58 @@ class Returned(NamedTuple):
 
 
 class AbstractAverage(ABC):
-    """What a run of n steps returns: derive from it, and say which sum is kept and what is returned of it.
+    """Base class of averages, which a run of n steps accumulates and returns.
 
-    From the step f on a sum is kept, `S ← ρ S + ω w`, with w the iterate before the step. After t steps
-    `a w_t + c S_t` is returned. ρ and ω are constant along a run, and may depend on n.
+    From step f on the run accumulates a sum, `S ← ρ S + ω w`, with w the iterate before the step. After t steps it
+    returns `a w_t + c S_t`. ρ and ω are constant along a run, and may depend on n.
     """
 
     @abstractmethod
     def first(self, num_steps: float) -> float:
-        """f, the first step whose iterate counts; n if none does."""
+        """Return f, the first step whose iterate enters the sum; n if none does."""
 
     @abstractmethod
     def forgetting(self, num_steps: float) -> float:
-        """1 − ρ."""
+        """Return 1 − ρ."""
 
     @abstractmethod
     def weight(self, num_steps: float) -> float:
-        """ω."""
+        """Return ω."""
 
     @abstractmethod
     def returned(self, step: float, num_steps: float) -> Returned:
-        """a and c after t steps; nan where there is nothing to return yet."""
+        """Return a and c after t steps; nan if no iterate has entered the sum yet."""
 
-    # Simulated and tuned runs keep S from step 0 on: only a sum that counts from there may begin as the iterate.
+    # Simulated and tuned runs keep S from step 0 on: only a sum with f = 0 may start at the iterate.
     def starts_at_iterate(self) -> bool:
-        """Whether S begins as w_0 and not as 0; f is 0 then."""
+        """Return whether S starts at w_0 instead of 0; f must be 0 then."""
         return False
 
     @property
     def any_length(self) -> bool:
-        """Whether f, ρ and ω are the same for every n, so that a long run passes by the results of shorter ones."""
+        """Return whether f, ρ and ω do not depend on n, so that a long run contains the results of shorter ones."""
         return False
 
 
 class _Sum(AbstractAverage):
-    """A plain sum from some step on, divided by how many iterates it has."""
+    """The mean of all iterates from some step on."""
 
     def first(self, num_steps: float) -> float:
-        """The first step whose iterate counts."""
+        """Return 0, the first step whose iterate enters the sum."""
         return 0.0
 
     def forgetting(self, num_steps: float) -> float:
-        """1 − ρ = 0."""
+        """Return 1 − ρ = 0."""
         return 0.0
 
     def weight(self, num_steps: float) -> float:
-        """ω = 1."""
+        """Return ω = 1."""
         return 1.0
 
     def returned(self, step: float, num_steps: float) -> Returned:
-        """S over the number of iterates in it."""
+        """Return the weights of S divided by its number of iterates."""
         number = step - self.first(num_steps)
-        # an empty sum has no mean: nan, which a path shows as nothing, and not 0, which would be a risk of 0
+        # The mean of an empty sum is nan: with 0 the risk would be 0, while a path does not plot nan.
         return Returned(0.0, 1 / number if number > 0 else math.nan)
 
 
@@ -88,7 +88,7 @@ class UniformAverage(_Sum):
 
     @property
     def any_length(self) -> bool:
-        """The same sum for every n."""
+        """Return True, as the sum is the same for every n."""
         return True
 
 
@@ -104,7 +104,7 @@ class TailAverage(_Sum):
         fraction: φ, above 0 and at most 1.
 
     Raises:
-        ValueError: φ out of range.
+        ValueError: if φ is out of range.
     """
 
     fraction: Annotated[
@@ -123,13 +123,13 @@ class TailAverage(_Sum):
         object.__setattr__(self, "fraction", value)
 
     def first(self, num_steps: float) -> float:
-        """n − ⌈φn⌉."""
+        """Return n − ⌈φn⌉, the first step whose iterate enters the sum."""
         return float(num_steps - min(math.ceil(self.fraction * num_steps), num_steps))
 
 
 @dataclass(frozen=True)
 class ExponentialAverage(AbstractAverage):
-    """`ξ_{t+1} = τ ξ_t + (1 − τ) w_t`, ξ_0 = w_0 (THEORY.md T19).
+    """Exponential moving average, `ξ_{t+1} = τ ξ_t + (1 − τ) w_t` with ξ_0 = w_0 (THEORY.md T19).
 
     >>> import sgdtheory as st
     >>> print(st.ExponentialAverage(window=0.1).forgetting(num_steps=1000))  # 1 − τ
@@ -140,7 +140,7 @@ class ExponentialAverage(AbstractAverage):
         window: 1/(1 − τ) as a fraction of the steps, so that it grows with them; never below one step.
 
     Raises:
-        ValueError: an argument out of range, both or none.
+        ValueError: if an argument is out of range, or both or none are given.
     """
 
     decay: Annotated[float | None, Parameter("decay rate τ of the average; or", setting="average_decay")] = None
@@ -168,36 +168,36 @@ class ExponentialAverage(AbstractAverage):
             object.__setattr__(self, "window", value)
 
     def first(self, num_steps: float) -> float:
-        """0."""
+        """Return 0, the first step whose iterate enters the average."""
         return 0.0
 
     def forgetting(self, num_steps: float) -> float:
-        """1 − τ."""
+        """Return 1 − τ."""
         if self.decay is not None:
             return 1 - self.decay
         return 1 / max((self.window or 0.0) * num_steps, 1.0)
 
     def weight(self, num_steps: float) -> float:
-        """1 − τ."""
+        """Return ω = 1 − τ."""
         return self.forgetting(num_steps)
 
     def starts_at_iterate(self) -> bool:
-        """ξ_0 = w_0."""
+        """Return True, as ξ_0 = w_0."""
         return True
 
     def returned(self, step: float, num_steps: float) -> Returned:
-        """S itself."""
+        """Return the weights of S itself."""
         return Returned(0.0, 1.0)
 
     @property
     def any_length(self) -> bool:
-        """τ itself is given, and not a share of the steps."""
+        """Return whether τ itself is given, instead of a fraction of the steps."""
         return self.decay is not None
 
 
 @dataclass(frozen=True)
 class LastIterate(AbstractAverage):
-    """No average: w_n, and no sum that would be kept.
+    """The last iterate w_n, without an average.
 
     >>> import sgdtheory as st
     >>> st.Algorithm(average=st.LastIterate()).average
@@ -205,22 +205,22 @@ class LastIterate(AbstractAverage):
     """
 
     def first(self, num_steps: float) -> float:
-        """n: no iterate counts."""
+        """Return n, as no iterate enters a sum."""
         return num_steps
 
     def forgetting(self, num_steps: float) -> float:
-        """0."""
+        """Return 1 − ρ = 0."""
         return 0.0
 
     def weight(self, num_steps: float) -> float:
-        """0."""
+        """Return ω = 0."""
         return 0.0
 
     def returned(self, step: float, num_steps: float) -> Returned:
-        """w_t."""
+        """Return the weights of w_t itself."""
         return Returned(1.0, 0.0)
 
     @property
     def any_length(self) -> bool:
-        """Nothing is kept."""
+        """Return True, as there is no sum that could depend on n."""
         return True

@@ -1,4 +1,4 @@
-"""Coordinates that a method looks at: the eigenvectors of the covariance, a random rotation of them, or given ones."""
+"""Coordinates of coordinate-wise methods: eigenvectors of the covariance, a random rotation of them, or given ones."""
 
 import zlib
 from collections.abc import Sequence
@@ -9,19 +9,19 @@ import numpy as np
 
 from sgdtheory.algorithms.parameter import Choice, Parameter
 
-ORTHOGONAL = 1e-6  # of entries of QQᵀ: farther from the identity Q is no rotation
+ORTHOGONAL = 1e-6  # Largest deviation of QQᵀ from the identity, which allows for matrices in float32.
 BASES = "eigenvectors", "random"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Coordinates:
-    """Given coordinates, compared by their entries.
+    """An orthonormal basis, hashable and compared by its entries.
 
     Args:
-        rows: (d, d) orthogonal Q: entry j, i is what eigenvector i has along coordinate j.
+        rows: (d, d) orthogonal Q, whose entry j, i is the component of eigenvector i along coordinate j.
 
     Raises:
-        ValueError: Q is not a square matrix of orthonormal rows.
+        ValueError: if Q is not a square matrix of orthonormal rows.
     """
 
     rows: np.ndarray
@@ -53,19 +53,19 @@ class Coordinates:
 
 Basis = Literal["eigenvectors", "random"] | Coordinates
 BasisField = Annotated[
-    Any,  # a Basis; a matrix becomes Coordinates
+    Any,  # A Basis; a matrix is converted to Coordinates.
     Parameter(
-        "whose coordinates it looks at: eigenvectors of the covariance, or a random rotation of them.",
+        "coordinates of its steps: eigenvectors of the covariance, or a random rotation of them.",
         choice=Choice("coordinates", BASES),
     ),
 ]
 
 
 def checked_basis(value: Any) -> Basis:
-    """One of `BASES`, or coordinates from a matrix.
+    """Return one of `BASES`, or the coordinates of a matrix.
 
     Raises:
-        ValueError: another.
+        ValueError: if the value is neither.
     """
     if isinstance(value, str) and value not in BASES:
         raise ValueError(f"basis must be one of {', '.join(map(repr, BASES))}, got {value!r}; or a matrix")
@@ -73,16 +73,16 @@ def checked_basis(value: Any) -> Basis:
 
 
 def random_rotation(dim: int, seed: Sequence[int]) -> np.ndarray:
-    """(d, d) orthogonal matrix from the uniform distribution, the same for one seed (Mezzadri 2007)."""
+    """Draw a (d, d) orthogonal matrix from the uniform distribution, determined by the seed (Mezzadri 2007)."""
     q, r = np.linalg.qr(np.random.default_rng(list(seed)).standard_normal((dim, dim)))
     return q * np.sign(np.diag(r))
 
 
 def rotation(basis: Basis, dim: int, seed: Sequence[int]) -> np.ndarray | None:
-    """(d, d) Q of a basis, drawn from the seed if it is random; None: the identity.
+    """Return (d, d) Q of a basis, drawn from the seed if it is random; None for the identity.
 
     Raises:
-        ValueError: given coordinates of another number.
+        ValueError: if given coordinates have another dimension.
     """
     if isinstance(basis, str):
         return random_rotation(dim, seed) if basis == "random" else None

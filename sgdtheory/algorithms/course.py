@@ -1,4 +1,4 @@
-"""The course of one run: how many steps its samples allow, and the coefficients and the batch size of each."""
+"""The steps of one run: how many its samples allow, with the learning rate, batch size and coefficients of each."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,19 +9,19 @@ from sgdtheory.algorithms.algorithm import Algorithm
 from sgdtheory.algorithms.linear_method import StepMatrices
 from sgdtheory.algorithms.schedules import Shape
 
-MOST_PLATEAUS = 2**15  # different batch sizes between two knots: above, a ramp is as good as smooth
-MOST_TABULATED = 2**16  # steps whose batch sizes are summed one by one
-MOST_FURTHER = 64  # more steps that are tried where fewer are too many
-SUM_NODES = 128  # of the Gauss rule for the sum of a ramp with more
+MOST_PLATEAUS = 2**15  # A ramp with more different batch sizes between two knots is treated as a smooth function.
+MOST_TABULATED = 2**16  # Most steps whose batch sizes are summed one by one.
+MOST_FURTHER = 64  # Most larger numbers of steps that are tried, as they may need fewer samples.
+SUM_NODES = 128  # Nodes of the Gauss rule for the sum of a smooth ramp.
 
 
 def batch_sizes(shape: Shape, batch: float | np.ndarray, step: np.ndarray, num_steps: float) -> np.ndarray:
-    """`B_t = max(1, round(B g(t/n)))`."""
+    """Compute the batch sizes `B_t = max(1, round(B g(t/n)))`."""
     return np.maximum(np.rint(batch * shape.factors(step, num_steps)), 1.0)
 
 
 def first_step(fraction: float, num_steps: float) -> float:
-    """The first t with t/n ≥ fraction, in the arithmetic of t/n."""
+    """Return the first t with t/n ≥ fraction, where t/n is rounded as in the schedule."""
     step = np.ceil(fraction * num_steps)
     while step > 0 and (step - 1) / num_steps >= fraction:
         step -= 1
@@ -31,16 +31,16 @@ def first_step(fraction: float, num_steps: float) -> float:
 
 
 def steps_of_shape(shape: Shape, num_steps: float) -> list[float]:
-    """0, the steps at which the shape's formula changes, and n."""
+    """Return 0, the steps at which the shape's formula changes, and n."""
     inner = {first_step(knot, num_steps) for knot in shape.knots()} if shape.smooth else set()
     return sorted({0.0, float(num_steps)} | inner)
 
 
 def plateaus(shape: Shape, batch: float, num_steps: float) -> tuple[np.ndarray, np.ndarray]:
-    """First step and batch size of each run of equal batch sizes of a smooth shape, (L,) each.
+    """Return the first step and the batch size (L,) of each run of equal batch sizes of a smooth shape.
 
-    Between knots shapes are monotone, so each value's first step is found by bisection; where a piece has more than
-    `MOST_PLATEAUS` of them the answer is empty: they are then as good as a smooth function.
+    Shapes are monotone between knots, so that the first step of each value is found by bisection. With more than
+    `MOST_PLATEAUS` values between two knots both arrays are empty.
     """
     starts = [np.zeros(0)]
     sizes = [np.zeros(0)]
@@ -59,14 +59,14 @@ def plateaus(shape: Shape, batch: float, num_steps: float) -> tuple[np.ndarray, 
             there = sign * batch_sizes(shape, batch, middle, num_steps) >= sign * level
             before = np.where(there, before, middle)
             reached = np.where(there, middle, reached)
-        begin, kept = np.unique(reached[::-1], return_index=True)  # of values that are skipped the last one counts
+        begin, kept = np.unique(reached[::-1], return_index=True)  # If values are skipped, the last one applies.
         starts += [np.array([low]), begin]
         sizes += [np.array([first]), level[::-1][kept]]
     return np.concatenate(starts), np.concatenate(sizes)
 
 
 def samples_of(shape: Shape, batch: float, num_steps: float) -> float:
-    """Σ_{t<n} B_t."""
+    """Compute the samples of a run, Σ_{t<n} B_t."""
     if num_steps <= MOST_TABULATED or not shape.smooth:
         return float(batch_sizes(shape, batch, np.arange(num_steps), num_steps).sum())
     starts, sizes = plateaus(shape, batch, num_steps)
@@ -82,10 +82,10 @@ def samples_of(shape: Shape, batch: float, num_steps: float) -> float:
 
 
 def number_of_steps(shape: Shape, batch: float, samples: float, workers: int = 1) -> float:
-    """The largest n with K Σ_{t<n} B_t ≤ D (exact where the batch size takes few enough values, else to 1e-9).
+    """Find the largest n with K Σ_{t<n} B_t ≤ D, exactly if the batch size takes few enough values, else to 1e-9.
 
     Raises:
-        ValueError: not one step.
+        ValueError: if the samples are not enough for one step.
     """
     if workers > 1:
         return float(numbers_of_steps(shape, np.array(batch), np.array(samples), workers))
@@ -95,7 +95,8 @@ def number_of_steps(shape: Shape, batch: float, samples: float, workers: int = 1
     if not shape.smooth:
         return _at_least_one(_counted(shape, batch, samples), samples)
     _at_least_one(np.floor(samples), samples)
-    low, high = 0.0, float(np.floor(samples))  # the sum is within its variation of an increasing function of n
+    # The sum differs from an increasing function of n at most by its variation: bisection finds n up to `_slack`.
+    low, high = 0.0, float(np.floor(samples))
     guess = min(max(np.floor(samples / batch), 1.0), high)
     for _ in range(4):
         guess = min(max(np.floor(guess * samples / samples_of(shape, batch, guess)), 1.0), high)
@@ -113,23 +114,24 @@ def number_of_steps(shape: Shape, batch: float, samples: float, workers: int = 1
         low, high = (middle, high) if samples_of(shape, batch, middle) <= samples else (low, middle)
     if samples_of(shape, batch, high) <= samples:
         low = high
-    # Stages and rounding may let more steps cost less than fewer do.
+    # With stages and rounding, a larger number of steps may need fewer samples.
     most = min(_slack(shape, batch), MOST_FURTHER, int(samples - low))
     fitting = [more for more in range(1, most + 1) if samples_of(shape, batch, low + more) <= samples]
     return _at_least_one(low + max(fitting, default=0), samples)
 
 
 def _slack(shape: Shape, batch: float) -> int:
-    """How many more steps may cost less: the sum of n differs from n times the mean by the variation V at most.
+    """Bound the number k of further steps that may need fewer samples than one further step.
 
-    So n + k steps do not cost less than n + 1 where (k − 1) times the mean exceeds 2V.
+    The samples of n steps differ from n times the mean batch size at most by its variation V. Therefore n + k steps need
+    at least the samples of n + 1 steps if (k − 1) times the mean exceeds 2V.
     """
     values = np.maximum(np.rint(batch * shape.factors(np.arange(257), 257)), 1.0)
     return int(2 * np.abs(np.diff(values)).sum() / values.mean()) + 1
 
 
 def _counted(shape: Shape, batch: float, samples: float) -> float:
-    """n for a function of the step, by counting."""
+    """Count the steps for a schedule that is a function of the step."""
     done = 0.0
     used = 0.0
     chunk = 1024
@@ -153,9 +155,9 @@ def _at_least_one(steps: float, samples: float) -> float:
 
 @dataclass(frozen=True)
 class Course:
-    """One algorithm at one peak batch size B and learning rate γ, for n steps.
+    """A run of n steps of an algorithm with one peak batch size B and learning rate γ.
 
-    B need not be whole where `rounded` is false: `B_t = max(1, B g(t/n))` then.
+    If `rounded` is false, B need not be whole, and `B_t = max(1, B g(t/n))`.
     """
 
     algorithm: Algorithm
@@ -166,7 +168,7 @@ class Course:
 
     @cached_property
     def batch_runs(self) -> tuple[np.ndarray, np.ndarray]:
-        """First steps and sizes of runs of equal batch sizes; empty if they are too many."""
+        """First steps and sizes of runs of equal batch sizes; empty if there are too many."""
         shape = self.algorithm.batch_schedule
         if self.constant_batch:
             size = self.batch * float(shape.factors(np.zeros(1), 1)[0])
@@ -177,15 +179,15 @@ class Course:
 
     @cached_property
     def constant_batch(self) -> bool:
-        """Whether all batches have the same size."""
+        """Return whether all batches have the same size."""
         return self.algorithm.batch_schedule.flat
 
     def rates(self, step: np.ndarray) -> np.ndarray:
-        """γ_t."""
+        """Return the learning rates γ_t."""
         return self.rate * self.algorithm.schedule.factors(step, self.num_steps)
 
     def batches(self, step: np.ndarray) -> np.ndarray:
-        """B_t."""
+        """Return the batch sizes B_t."""
         if self.constant_batch:
             return np.broadcast_to(self.batch_runs[1], np.shape(step))
         if not self.rounded:
@@ -193,20 +195,20 @@ class Course:
         return batch_sizes(self.algorithm.batch_schedule, self.batch, step, self.num_steps)
 
     def smooth_batches(self, step: np.ndarray) -> np.ndarray:
-        """max(1, B g), not rounded: for steps between which there are too many whole values to tell apart."""
+        """Return max(1, B g) without rounding, for ramps with too many different whole batch sizes."""
         return np.maximum(self.batch * self.algorithm.batch_schedule.factors(step, self.num_steps), 1.0)
 
     def matrices(self, step: np.ndarray) -> StepMatrices:
-        """I − A, b and c of these steps."""
+        """Return I − A, b and c of these steps."""
         return self.algorithm.method.matrices(self.rates(step), step)
 
     @cached_property
     def first_averaged(self) -> float:
-        """The first step whose iterate the average takes; n for the last iterate."""
+        """The first step whose iterate enters the average; n for the last iterate."""
         return min(self.algorithm.average.first(self.num_steps), self.num_steps)
 
     def samples(self, step: np.ndarray) -> np.ndarray:
-        """K Σ_{s<t} B_s, of all K workers."""
+        """Return the samples K Σ_{s<t} B_s that all K workers have seen before each step t."""
         return self.algorithm.workers * self._samples_each(step)
 
     def _samples_each(self, step: np.ndarray) -> np.ndarray:
@@ -218,15 +220,15 @@ class Course:
             starts = np.floor(starts * (self.num_steps / starts.size))
             sizes = self.batches(starts)
         sums = np.concatenate([[0.0], np.cumsum(sizes * np.diff(starts, append=self.num_steps))])
-        place = np.searchsorted(starts, step, side="right") - 1
-        return sums[place] + sizes[place] * (step - starts[place])
+        run = np.searchsorted(starts, step, side="right") - 1
+        return sums[run] + sizes[run] * (step - starts[run])
 
 
 def numbers_of_steps(shape: Shape, batch: np.ndarray, samples: np.ndarray, workers: int = 1) -> np.ndarray:
-    """`number_of_steps` for arrays of one shape.
+    """Find the largest number of steps as `number_of_steps` does, for arrays of one shape.
 
     Raises:
-        ValueError: not one step.
+        ValueError: if the samples are not enough for one step.
     """
     if workers > 1:
         short = samples < workers * batch_sizes(shape, batch, np.zeros(()), 1)
@@ -237,8 +239,8 @@ def numbers_of_steps(shape: Shape, batch: np.ndarray, samples: np.ndarray, worke
             )
         return numbers_of_steps(shape, batch, samples / workers)
     if not shape.flat:
-        found = [number_of_steps(shape, *each) for each in zip(batch.flat, samples.flat, strict=True)]
-        return np.array(found).reshape(batch.shape)
+        numbers = [number_of_steps(shape, *each) for each in zip(batch.flat, samples.flat, strict=True)]
+        return np.array(numbers).reshape(batch.shape)
     steps = np.asarray(np.floor_divide(samples, batch_sizes(shape, batch, np.zeros(()), 1)))
     if steps.size:
         _at_least_one(float(steps.min()), float(samples.flat[steps.argmin()]))

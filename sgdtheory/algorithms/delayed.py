@@ -1,4 +1,4 @@
-"""SGD whose gradients come late: by a fixed number of steps, or by a random one."""
+"""SGD with delayed (stale) gradients: by a fixed or a random number of steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from sgdtheory._common.arguments import real_array, whole_number
 from sgdtheory.algorithms.linear_method import Coefficients, LinearMethod
 from sgdtheory.algorithms.parameter import Parameter, Slider
 
-LONGEST = 256  # steps: an edge, and every step, take as many numbers of each direction squared
-ONE = 1e-9  # what shares of a law may miss of 1
+LONGEST = 256  # Longest delay τ in steps: each direction has a matrix of (τ + 1)² numbers.
+ONE = 1e-9  # Largest deviation from 1 of the sum of a law's probabilities.
 
 
 @dataclass(frozen=True)
 class DelayedSGD(LinearMethod):
-    """`w_{t+1} = w_t − γ_t g_t(w_{t−τ})`, w_0 before the start: gradients are τ steps late (THEORY.md T41).
+    """SGD with gradients delayed by τ steps, `w_{t+1} = w_t − γ_t g_t(w_{t−τ})`, w_0 before the start (THEORY.md T41).
 
-    With several shares p_0, p_1, … in the place of τ the delay is drawn anew in every step, τ_t = j with probability
-    p_j, alike for a whole batch.
+    With probabilities p_0, p_1, … in the place of τ the delay is random: in every step τ_t = j with probability p_j,
+    the same for the whole batch.
 
     >>> import sgdtheory as st
     >>> st.DelayedSGD(4).longest
@@ -28,15 +28,15 @@ class DelayedSGD(LinearMethod):
     (0.5, 0.25, 0.25)
 
     Args:
-        delay: τ, a whole number from 0 to 256, or shares (p_0, p_1, …) that add up to 1.
+        delay: τ, a whole number from 0 to 256, or probabilities (p_0, p_1, …) that add up to 1.
 
     Raises:
-        ValueError: τ out of range, or shares that are no law.
+        ValueError: if τ is out of range, or the probabilities are negative or do not add up to 1.
     """
 
     delay: Annotated[
         int | tuple[float, ...],
-        Parameter("steps τ by which gradients are late.", Slider("τ, delay in steps", 0, 32, 1, 4)),
+        Parameter("delay τ of gradients, in steps.", Slider("τ, delay in steps", 0, 32, 1, 4)),
     ]
 
     def __post_init__(self) -> None:
@@ -51,17 +51,17 @@ class DelayedSGD(LinearMethod):
 
     @property
     def random(self) -> bool:
-        """Whether the delay is given as a law."""
+        """Return whether the delay is given by probabilities."""
         return isinstance(self.delay, tuple)
 
     @property
     def law(self) -> tuple[float, ...]:
-        """(p_0 … p_τ), τ the longest delay."""
+        """Probabilities (p_0 … p_τ) of the delays, with τ the longest one."""
         return self.delay if isinstance(self.delay, tuple) else (*[0.0] * self.delay, 1.0)
 
     @property
     def delays(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """(p_0 … p_τ)."""
+        """Probabilities (p_0 … p_τ) of the delays."""
         return self.law
 
     @property
@@ -71,21 +71,21 @@ class DelayedSGD(LinearMethod):
 
     @property
     def vectors(self) -> int:
-        """The last τ + 1 iterates."""
+        """Number τ + 1 of iterates in the state."""
         return self.longest + 1
 
     @property
     def start(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """w_0 throughout."""
+        """Initial state, in which all iterates are w_0."""
         return (1.0,) * self.vectors
 
     @property
     def output(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """The newest."""
+        """Weights of the newest iterate in the state."""
         return (1.0, *[0.0] * self.longest)
 
     def coefficients(self, rate: Any, step: Any) -> Coefficients:
-        """A, b, c of (w_t, …, w_{t−τ}); of a random delay those of the mean path."""
+        """Return A, b, c for the state (w_t, …, w_{t−τ}); for a random delay those of the mean path."""
         k = self.vectors
         decay = np.zeros((k, k))
         for j in range(1, k):
@@ -96,7 +96,7 @@ class DelayedSGD(LinearMethod):
 
 
 def _checked_law(shares: Sequence[float]) -> tuple[float, ...]:
-    """Shares of delays 0, 1, …, without those of 0 at the end."""
+    """Return the probabilities of delays 0, 1, … after checking them, without zeros at the end."""
     values = real_array("delay", shares)
     law = values.ndim == 1 and values.size > 0 and (values >= 0).all() and abs(values.sum() - 1) < ONE
     if not law:

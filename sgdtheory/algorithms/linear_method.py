@@ -1,7 +1,7 @@
 """Linear stochastic methods: SGD, momentum, schedule-free, …, and a user's own (THEORY.md T20, T21).
 
-A method keeps k vectors. In the direction of eigenvalue λ they are a state u ∈ ℝ^k of errors, the gradient g is taken
-at `cᵀu`, and a step is `u ← A u − b g`. A, b and c may depend on the learning rate and on the step, not on λ.
+A method keeps k vectors. In a direction of eigenvalue λ their errors form a state u ∈ ℝ^k, the gradient g is taken at
+`cᵀu`, and a step is `u ← A u − b g`. A, b and c may depend on the learning rate and on the step, but not on λ.
 """
 
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ import numpy as np
 
 
 class Coefficients(NamedTuple):
-    """A, b and c of one step, and I − A where A alone has lost digits of it.
+    """The coefficients A, b and c of one step, and `decay`, I − A without the rounding of A.
 
-    What decays by 1e-12 a step has an A that differs from 1 by 1e-12, of which float64 keeps four digits: after 1e12
-    steps they are all that is left. `decay`, I − A from the small numbers themselves, keeps them; None is I − A.
+    An entry of A that differs from 1 by 1e-12 keeps only four digits of the difference in float64, and after 1e12 steps
+    the result depends on them. `decay` is computed from the small numbers themselves; None stands for I − A.
     """
 
     A: Sequence[Sequence[Any]]
@@ -25,10 +25,10 @@ class Coefficients(NamedTuple):
 
 
 class StepMatrices(NamedTuple):
-    """Those of T steps: `I − A` (T, k, k), b (T, k), c (T, k), float64.
+    """The coefficients of T steps: `I − A` (T, k, k), b (T, k), c (T, k), float64.
 
-    Or b and c (T, k, r): r gradients with independent noise of one strength, taken at c_rᵀu of vectors that have
-    nothing in common, as of the workers' mean and of a contrast between them (THEORY.md T40).
+    b and c may also be (T, k, r), for r gradients with independent noise of equal variance, taken at c_rᵀu for disjoint
+    sets of vectors, such as the workers' mean and a contrast between workers (THEORY.md T40).
     """
 
     decay: np.ndarray
@@ -37,7 +37,10 @@ class StepMatrices(NamedTuple):
 
 
 def column_products(left: Any, right: Any, decay: Any) -> Any:
-    """(…, k, k) Σ_r left_r right_rᵀ of (…, k, r), or left rightᵀ of (…, k), beside I − A (…, k, k)."""
+    """Compute Σ_r left_r right_rᵀ (…, k, k) of arrays (…, k, r), or left rightᵀ of arrays (…, k).
+
+    The number of axes of `decay`, I − A (…, k, k), distinguishes the two cases.
+    """
     if left.ndim < decay.ndim:
         return left[..., :, None] * right[..., None, :]
     return (left[..., :, None, :] * right[..., None, :, :]).sum(-1)
@@ -45,19 +48,19 @@ def column_products(left: Any, right: Any, decay: Any) -> Any:
 
 @dataclass(frozen=True)
 class LinearMethod:
-    """A method of k vectors: derive from it, and say what a step does.
+    """Base class of linear methods with k vectors; a derived class gives the `coefficients` of a step.
 
     Attributes:
-        start: (k,) the state at the start in units of w_0 − w*.
+        start: (k,) initial state in units of w_0 − w*.
         output: (k,) o; the iterate's error is oᵀu.
-        step_dependence: "none" if A, b and c depend on the learning rate alone; "smooth" if they are smooth functions
-            of the logarithm of the step number; "period" if on it alone, and every `period`-th step differs from the
-            others, which are all alike; "any" if none of these (every step is then taken).
-        period: H, after how many steps they repeat.
-        cleared: places of vectors that are 0 whenever a period begins.
-        workers: K that draw batches at the same time.
-        delays: shares p_0 … p_τ of gradients that are taken at the iterate of 0 … τ steps ago. Where some are late,
-            steps are `w ← w − γ g`, and A, b and c those of the mean path of (w_t … w_{t−τ}).
+        step_dependence: "none" if A, b and c depend only on the learning rate; "smooth" if they are also smooth
+            functions of the logarithm of the step number; "period" if every `period`-th step differs from the others,
+            which are all alike; "any" otherwise, in which case every step is computed.
+        period: number of steps H after which the coefficients repeat.
+        cleared: indices of vectors that are 0 whenever a period begins.
+        workers: number K of workers that draw batches at the same time.
+        delays: probabilities p_0 … p_τ that a gradient is taken at the iterate of 0 … τ steps ago. With delays, steps
+            are `w ← w − γ g`, and A, b and c are those of the mean path of (w_t … w_{t−τ}).
 
     Example:
         Averaging with a fixed look-ahead: gradients are taken at the iterate plus a share of the last step.
@@ -84,48 +87,48 @@ class LinearMethod:
 
     @property
     def late(self) -> bool:
-        """Whether gradients come late."""
+        """Return whether gradients are delayed."""
         return len(self.delays) > 1
 
     @property
     def longest_delay(self) -> int:
-        """τ."""
+        """Longest delay τ in steps."""
         return len(self.delays) - 1
 
     @property
     def random(self) -> bool:
-        """Whether the delay is drawn anew in every step."""
+        """Return whether the delay is random."""
         return sum(share > 0 for share in self.delays) > 1
 
     @property
     def sequential(self) -> bool:
-        """Whether one worker takes all steps, alike but for their coefficients, with gradients in time."""
+        """Return whether there is one worker, no rounds and no delay."""
         return self.workers == 1 and self.period == 1 and not self.late
 
     @property
     def gain(self) -> float | None:
-        """How much farther than SGD the weights go in the end with gradient 1, if it is known; at least 1."""
+        """Final displacement of the weights by one unit gradient relative to SGD's, at least 1; None if unknown."""
         return None
 
     @property
     def vectors(self) -> int:
-        """k."""
+        """Number k of vectors in the state."""
         return len(self.start)
 
     def coefficients(self, rate: Any, step: Any) -> Coefficients:
-        """A, b, c of the steps with these learning rates γ_t and numbers t: arrays of one shape, or numbers."""
+        """Return A, b, c of the steps with learning rates γ_t and numbers t, which are arrays of one shape or numbers."""
         raise NotImplementedError
 
     def matrices(self, rate: np.ndarray, step: np.ndarray) -> StepMatrices:
-        """The coefficients of T steps as arrays.
+        """Return the coefficients of T steps as arrays.
 
         Raises:
-            ValueError: A, b and c do not fit together or are not finite.
+            ValueError: if A, b and c have incompatible shapes or are not finite.
         """
         k = len(self.start)
-        found = self.coefficients(rate, step)
-        A, b, c = (_stacked(entries, rate.shape) for entries in found[:3])
-        decay = None if found.decay is None else _stacked(found.decay, rate.shape)
+        given = self.coefficients(rate, step)
+        A, b, c = (_stacked(entries, rate.shape) for entries in given[:3])
+        decay = None if given.decay is None else _stacked(given.decay, rate.shape)
         square = A.shape[1:] == (k, k) and (decay is None or decay.shape == A.shape)
         if not square or b.shape[1:] != (k,) or c.shape[1:] != (k,) or len(self.output) != k:
             raise ValueError(
@@ -139,19 +142,19 @@ class LinearMethod:
 
 
 def _stacked(entries: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """(T, k) or (T, k, k) float64 from nested sequences of numbers and (T,) arrays.
+    """Stack nested sequences of numbers and (T,) arrays to float64 (T, k) or (T, k, k).
 
     Raises:
-        ValueError: rows of different lengths, or entries that are not numbers.
+        ValueError: if rows have different lengths, or entries are not numbers.
     """
     try:
         rows = [entry if isinstance(entry, list | tuple) else [entry] for entry in entries]
-        found = np.empty((*shape, len(rows), len(rows[0])))
+        stacked = np.empty((*shape, len(rows), len(rows[0])))
         for i, row in enumerate(rows):
             if len(row) != len(rows[0]):
                 raise ValueError(f"rows of {len(rows[0])} and {len(row)}")
             for j, entry in enumerate(row):
-                found[..., i, j] = entry
-        return found if any(isinstance(entry, list | tuple) for entry in entries) else found[..., 0]
+                stacked[..., i, j] = entry
+        return stacked if any(isinstance(entry, list | tuple) for entry in entries) else stacked[..., 0]
     except (TypeError, ValueError, IndexError) as error:
         raise ValueError(f"method must have coefficients A, b and c of numbers in full rows, got {error}") from None

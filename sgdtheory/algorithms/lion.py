@@ -1,4 +1,4 @@
-"""Lion: signs of a mixture of the newest gradient and a memory of older ones."""
+"""Lion: signs of a mixture of the newest gradient and a moving average of older ones (Chen et al. 2023)."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -11,22 +11,22 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 
 @dataclass(frozen=True)
 class Lion(NonlinearMethod):
-    """`w ← w − γ sign(β₁m + (1 − β₁) g), m ← β₂m + (1 − β₂) g`, m = 0 at the start (Chen et al. 2023).
+    """Lion: `w ← w − γ sign(β₁m + (1 − β₁) g), m ← β₂m + (1 − β₂) g`, m = 0 at the start (Chen et al. 2023).
 
-    With β₁ = β₂ it is signSGD with that momentum, with β₁ = 0 signSGD without.
+    With β₁ = β₂ Lion is signSGD with that momentum; with β₁ = 0 it is signSGD without momentum.
 
     >>> import sgdtheory as st
     >>> st.Lion()
     Lion(beta1=0.9, beta2=0.99, basis='eigenvectors')
 
     Args:
-        beta1: weight of the memory beside the newest gradient, at least 0 and below 1.
-        beta2: decay of the memory a step, likewise.
-        basis: whose coordinates have the signs: "eigenvectors" of the covariance, a "random" rotation of them, or
-            given ones, (d, d) orthogonal: row j is coordinate j among the eigenvectors, that of λ_1 first.
+        beta1: weight of the moving average m in a step, at least 0 and below 1.
+        beta2: decay rate of m, at least 0 and below 1.
+        basis: coordinates whose signs are taken: "eigenvectors" of the covariance, a "random" rotation of them, or a
+            (d, d) orthogonal matrix, whose row j is coordinate j in the eigenbasis (λ_1 first).
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: if an argument is out of range.
     """
 
     kept: ClassVar[int] = 1

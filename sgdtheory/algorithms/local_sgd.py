@@ -1,4 +1,4 @@
-"""Workers that take steps of their own and talk seldom: local SGD, DiLoCo (THEORY.md T40)."""
+"""Workers that take local steps and communicate once per round: local SGD, DiLoCo (THEORY.md T40)."""
 
 import math
 from dataclasses import dataclass
@@ -11,31 +11,32 @@ from sgdtheory.algorithms.linear_method import LinearMethod, StepMatrices
 from sgdtheory.algorithms.momentum import checked_momentum
 from sgdtheory.algorithms.parameter import Parameter, Slider
 
-# The vectors of a direction: the common weights m, what the workers' mean has moved from them Δ = m − v̄, the outer
-# buffer p, the mean u of the inner buffers; and of what K − 1 contrasts of the workers have, over √K, weights d and
-# buffer e: `d = Σ_k a_k v_k/√K`, Σ a = 0, Σ a² = 1, as v̄ is it with a = 1/√K. Where the outer step takes the workers'
-# mean (η = 1, μ = 0) the first vector is v̄ itself and there is no Δ: a round may shrink v̄ by any factor, and m − Δ
-# would leave the rounding of m.
+# The vectors of a direction are the common weights m, the displacement Δ = m − v̄ of the workers' mean, the outer buffer
+# p, and the mean u of the inner buffers. Each of the K − 1 contrasts between workers has weights d and a buffer e:
+# `d = Σ_k a_k v_k/√K` with Σ a = 0 and Σ a² = 1, while a = 1/√K gives v̄. If the outer step takes the workers' mean
+# (η = 1, μ = 0), the first vector is v̄ itself and there is no Δ: a round may shrink v̄ by any factor, and m − Δ would
+# then consist of the rounding errors of m.
 M, DELTA, P, U, D, E = range(6)
 
-MOST = 1e15  # workers or local steps: whole numbers of floats
+MOST = 1e15  # Largest number of workers or local steps: whole numbers are exact in float64 up to 9e15.
 
 
 @dataclass(frozen=True)
 class LocalSGD(LinearMethod):
-    """K workers take H steps each from common weights m; then follows an outer step of Nesterov's on their mean.
+    """K workers take H local steps each from common weights m, followed by an outer Nesterov step on their mean.
 
         v_k ← v_k − γ g_k,  H times from v_k = m;    Δ = m − (1/K) Σ_k v_k,
         p ← μp + Δ,    m ← m − η (Δ + μp),    v_k ← m
 
-    Local SGD (Stich 2019) with η = 1, μ = 0, where m becomes the workers' mean; DiLoCo (arXiv 2311.08105) with plain
-    inner steps. The outer step is PyTorch's `SGD(lr=η, momentum=μ, nesterov=True)`. Workers may have momentum
-    β, `b_k ← βb_k + g_k, v_k ← v_k − γ b_k`, and keep their buffers b_k when they talk, as DiLoCo's do.
+    With η = 1 and μ = 0, m becomes the workers' mean: this is local SGD (Stich 2019). With other values it is DiLoCo
+    (arXiv 2311.08105) with plain inner steps. The outer step is PyTorch's `SGD(lr=η, momentum=μ, nesterov=True)`.
+    Workers may have momentum β, `b_k ← βb_k + g_k, v_k ← v_k − γ b_k`, and keep their buffers b_k when they communicate,
+    as in DiLoCo.
 
-    `batch_size` is one worker's, in B* as well, and `num_samples` what all workers see, K B a step. The iterate is the
-    mean of the workers' weights v̄, the common weights after each round; averages are of v̄ before every step. A run
-    that ends within a round returns v̄ there: its last round is cut short and has no outer step. Schedules are the
-    inner learning rate's. One worker with K = H = 1 is SGD; K workers with H = 1 are SGD with batches of K B.
+    `batch_size`, also as B*, is that of one worker, and `num_samples` counts the samples of all workers, K B per step.
+    The iterate is the mean v̄ of the workers' weights, which equals the common weights after each round; averages are
+    of v̄ before every step. A run that ends within a round returns v̄ without an outer step. Schedules apply to the
+    inner learning rate. K = H = 1 with the default outer step is SGD; K workers with H = 1 are SGD with batches of K B.
 
     >>> import sgdtheory as st
     >>> diloco = st.Algorithm(st.LocalSGD(8, 30, outer_learning_rate=0.7, outer_momentum=0.6), average=st.LastIterate())
@@ -51,7 +52,7 @@ class LocalSGD(LinearMethod):
         inner_momentum: β of each worker, at least 0 and below 1.
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: if an argument is out of range.
     """
 
     num_workers: Annotated[int, Parameter("number of workers K.", Slider("K, workers", 1, 64, 1, 4))]
@@ -80,38 +81,38 @@ class LocalSGD(LinearMethod):
 
     @property
     def workers(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """K."""
+        """Number K of workers."""
         return self.num_workers
 
     @property
     def period(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """H."""
+        """Number H of local steps in a round."""
         return self.local_steps
 
     @property
     def step_dependence(self) -> Literal["none", "period"]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Every H-th step is followed by an outer one, which leaves a single worker alone where η = 1 and μ = 0."""
+        """Return "period" if every H-th step is followed by an outer step that changes the weights, else "none"."""
         alike = self.local_steps == 1 or self.takes_mean and self.num_workers == 1
         return "none" if alike else "period"
 
     @property
     def takes_mean(self) -> bool:
-        """Whether the outer step takes the workers' mean, η = 1 and μ = 0."""
+        """Return whether the outer step takes the workers' mean, η = 1 and μ = 0."""
         return self.outer_learning_rate == 1 and self.outer_momentum == 0
 
     @property
     def vectors(self) -> int:
-        """Of each worker weights and buffer, and the common weights and the outer buffer: what a simulation keeps."""
+        """Number of vectors of a simulation: each worker's weights and buffer, the common weights, the outer buffer."""
         return 2 * self.num_workers + 2
 
     @property
     def gain(self) -> float:
-        """η/((1 − μ)(1 − β)): how much farther than SGD the weights go in the end with gradient 1, at least 1."""
+        """Final displacement by one unit gradient relative to SGD's, max(η/(1 − μ), 1)/(1 − β)."""
         return max(self.outer_learning_rate / (1 - self.outer_momentum), 1.0) / (1 - self.inner_momentum)
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """Which of the six vectors are not always 0 when a step begins."""
+        """Indices of the vectors that are not always 0 when a step begins."""
         apart = self.local_steps > 1
         wanted = {
             M: True,
@@ -125,25 +126,26 @@ class LocalSGD(LinearMethod):
 
     @property
     def cleared(self) -> tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Places of Δ and d, which are 0 when a round begins."""
-        return tuple(place for place, vector in enumerate(self.kept) if vector in (DELTA, D))
+        """Indices of Δ and d in the state, which are 0 when a round begins."""
+        return tuple(index for index, vector in enumerate(self.kept) if vector in (DELTA, D))
 
     @property
     def start(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """All weights at w_0."""
+        """Initial state, in which all weights are w_0."""
         return tuple(float(vector == M) for vector in self.kept)
 
     @property
     def output(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """v̄: m − Δ, or the first vector itself."""
+        """Weights of the iterate v̄ in the state: m − Δ, or the first vector itself."""
         return tuple({M: 1.0, DELTA: -1.0}.get(vector, 0.0) for vector in self.kept)
 
     def matrices(self, rate: np.ndarray, step: np.ndarray) -> StepMatrices:
-        """Of T steps: I − A (T, k, k), and b and c (T, k, r), r = 3 where workers differ.
+        """Return I − A (T, k, k), and b and c (T, k, r), of T steps; r = 3 where workers differ, else r is absent.
 
-        Gradients of independent workers, noise of variance s² in each, have s²/K in their mean and in every contrast
-        over √K, all uncorrelated, and a worker's risk is that of `E v_k² = E v̄² + (K − 1) E d²`. So the mean and one
-        contrast are two noises, and the third moves nothing: it sees the K − 2 other contrasts.
+        If every worker's gradient has noise of variance s², their mean and every contrast over √K have noise of variance
+        s²/K, and all are uncorrelated. A worker's risk follows from `E v_k² = E v̄² + (K − 1) E d²`. Two of the gradients
+        are therefore those of the mean and of one contrast. The third moves no weights, and only adds the risk of the
+        K − 2 other contrasts to the noise.
         """
         beta = self.inner_momentum
         moved, sign = (M, 1.0) if self.takes_mean else (DELTA, -1.0)
@@ -158,8 +160,8 @@ class LocalSGD(LinearMethod):
         c = np.zeros((rate.size, 6, 3))
         c[:, [M, DELTA], 0] = 1.0, -1.0
         c[:, D, 1:] = 1.0, math.sqrt(max(self.num_workers - 2, 0))
-        talks = (step + 1) % self.local_steps == 0
-        outer = np.where(talks[:, None, None], self._outer(), 0.0)  # I less the outer step
+        synchronises = (step + 1) % self.local_steps == 0
+        outer = np.where(synchronises[:, None, None], self._outer(), 0.0)
         decay = outer + decay - outer @ decay
         b = b - outer @ b
         kept = list(self.kept)
@@ -169,14 +171,14 @@ class LocalSGD(LinearMethod):
         return StepMatrices(decay, b[:, kept], c[:, kept])
 
     def _outer(self) -> np.ndarray:
-        """(6, 6) I less the outer step and the new start of the workers from m."""
+        """Return I minus the (6, 6) matrix of the outer step, after which all workers start from m."""
         eta = self.outer_learning_rate
         mu = self.outer_momentum
-        found = np.zeros((6, 6))
+        change = np.zeros((6, 6))
         if self.takes_mean:
-            found[D, D] = 1.0
-            return found
-        found[M, [DELTA, P]] = eta * (1 + mu), eta * mu**2
-        found[P, [P, DELTA]] = 1 - mu, -1.0
-        found[DELTA, DELTA] = found[D, D] = 1.0
-        return found
+            change[D, D] = 1.0
+            return change
+        change[M, [DELTA, P]] = eta * (1 + mu), eta * mu**2
+        change[P, [P, DELTA]] = 1 - mu, -1.0
+        change[DELTA, DELTA] = change[D, D] = 1.0
+        return change

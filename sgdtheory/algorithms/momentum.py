@@ -1,4 +1,4 @@
-"""SGD with momentum: heavy ball and Nesterov's."""
+"""SGD with momentum: heavy ball and Nesterov."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 
 @dataclass(frozen=True)
 class _Momentum(LinearMethod):
-    """What both methods with momentum have."""
+    """Base class of the methods with momentum."""
 
     start: ClassVar[Sequence[float]] = (1.0, 0.0)
     output: ClassVar[Sequence[float]] = (1.0, 0.0)
@@ -24,7 +24,7 @@ class _Momentum(LinearMethod):
 
 @dataclass(frozen=True)
 class HeavyBall(_Momentum):
-    """`m ← βm + g, w ← w − γm`, m = 0 at the start (Polyak 1964).
+    """Heavy ball: `m ← βm + g, w ← w − γm`, m = 0 at the start (Polyak 1964).
 
     >>> import sgdtheory as st
     >>> st.HeavyBall(0.9)
@@ -34,17 +34,17 @@ class HeavyBall(_Momentum):
         momentum: β, at least 0 and below 1.
 
     Raises:
-        ValueError: β out of range.
+        ValueError: if β is out of range.
     """
 
     def coefficients(self, rate: Any, step: Any) -> Coefficients:
-        """A, b, c."""
+        """Return A, b, c for the state (w, m)."""
         return Coefficients([[1, -rate * self.momentum], [0, self.momentum]], [rate, -1], [1, 0])
 
 
 @dataclass(frozen=True)
 class Nesterov(_Momentum):
-    """`m ← βm + g, w ← w − γ(g + βm)`, m = 0 at the start (Nesterov 1983, as in Sutskever et al. 2013).
+    """Nesterov momentum: `m ← βm + g, w ← w − γ(g + βm)`, m = 0 at the start (Sutskever et al. 2013).
 
     >>> import sgdtheory as st
     >>> st.Nesterov(0.9)
@@ -54,17 +54,17 @@ class Nesterov(_Momentum):
         momentum: β, at least 0 and below 1.
 
     Raises:
-        ValueError: β out of range.
+        ValueError: if β is out of range.
     """
 
     def coefficients(self, rate: Any, step: Any) -> Coefficients:
-        """A, b, c."""
+        """Return A, b, c for the state (w, m)."""
         beta = self.momentum
         return Coefficients([[1, -rate * beta**2], [0, beta]], [rate * (1 + beta), -1], [1, 0])
 
 
 def checked_momentum(name: str, value: object) -> float:
-    """β as one float, at least 0 and below 1."""
+    """Return β as one float, at least 0 and below 1."""
     number = single_number(name, value)
     if not 0 <= number < 1:
         raise ValueError(f"{name} must be at least 0 and below 1, got {number:g}")

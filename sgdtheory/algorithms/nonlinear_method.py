@@ -1,4 +1,4 @@
-"""Methods whose step is no linear function of the gradient: sign, normalized and adaptive ones, and a user's own."""
+"""Methods whose step is not linear in the gradient: sign, normalized and adaptive methods, and a user's own."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal
@@ -7,15 +7,15 @@ from sgdtheory.algorithms.coordinates import Basis
 
 
 class NonlinearMethod(ABC):
-    """A method `w ← w − γ_t d(g, k)` that keeps k from step to step: derive from it, and say what d is.
+    """Base class of nonlinear methods `w ← w − γ_t d(g, k)` with a state k; a derived class gives `direction`, d.
 
-    `w`, g and every array of k are of one shape: (d,), or (m, d) with m outputs. The start is w_0 − w* = √(s_i/λ_i) in
-    each direction, divided among outputs, and γ is in units of the weights over d's.
+    `w`, g and every array of k have the same shape: (d,), or (m, d) with m outputs. The start is w_0 − w* = √(s_i/λ_i)
+    in each direction, divided among outputs, and γ is in units of w over units of d.
 
     Attributes:
-        kept: how many arrays k has; they begin at 0.
-        basis: whether the coordinates of w are the eigenvectors of the covariance, a random rotation of them or given
-            ones. It matters where d looks at each coordinate by itself.
+        kept: number of arrays in k, which are 0 at the start.
+        basis: coordinates of w: eigenvectors of the covariance, a random rotation of them, or given ones. The choice
+            matters if d treats each coordinate separately.
 
     Example:
         >>> import jax
@@ -32,26 +32,26 @@ class NonlinearMethod(ABC):
     """
 
     kept: ClassVar[int] = 0
-    step_dependence: ClassVar[Literal["none"]] = "none"  # d sees the number of the step; its formula is one
+    step_dependence: ClassVar[Literal["none"]] = "none"  # The formula of d is one, even if it uses the step number.
 
     @property
     def basis(self) -> Basis:
-        """The coordinates of w."""
+        """Coordinates of w."""
         return "eigenvectors"
 
     @property
     def vectors(self) -> int:
-        """Arrays of the shape of w: itself and what is kept."""
+        """Number of arrays of the shape of w: w itself and the state."""
         return 1 + self.kept
 
     @abstractmethod
     def direction(self, gradient: Any, kept: tuple[Any, ...], number: Any) -> tuple[Any, tuple[Any, ...]]:
-        """d and the new k of step `number` = 0, 1, …, from the mini-batch gradient: JAX arrays of one shape."""
+        """Return d and the new k of step `number` = 0, 1, … for a mini-batch gradient; all are JAX arrays of one shape."""
 
     def in_units(self, unit: float) -> "NonlinearMethod | None":
-        """The method that has the same d where gradients are given in multiples of `unit`, if there is one.
+        """Return the method with the same d for gradients in multiples of `unit`; None if there is none.
 
-        It is itself where d does not tell the size of gradients, so that none are too small or too large for a float.
-        None: it is given gradients as they are.
+        Simulations use it so that gradients are neither too small nor too large for a float. If d does not depend on
+        the size of gradients, it is the method itself. With None, gradients are passed unscaled.
         """
         return None

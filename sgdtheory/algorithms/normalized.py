@@ -1,4 +1,4 @@
-"""Steps of given length: signSGD and normalized SGD."""
+"""Methods with steps of a given length: signSGD and normalized SGD."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -11,7 +11,7 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 
 @dataclass(frozen=True)
 class WithMomentum(NonlinearMethod):
-    """What looks at `m ← βm + (1 − β) g`, m = 0 at the start."""
+    """Base class of methods that use `m ← βm + (1 − β) g`, m = 0 at the start, and not the size of m."""
 
     kept: ClassVar[int] = 1
 
@@ -21,17 +21,17 @@ class WithMomentum(NonlinearMethod):
         object.__setattr__(self, "momentum", checked_momentum("momentum", self.momentum))
 
     def in_units(self, unit: float) -> "WithMomentum":
-        """Itself: d does not tell the size of gradients."""
+        """Return the method itself, as d does not depend on the size of gradients."""
         return self
 
     def averaged(self, gradient: Any, kept: tuple[Any, ...]) -> Any:
-        """The new m."""
+        """Return the new m."""
         return self.momentum * kept[0] + (1 - self.momentum) * gradient
 
 
 @dataclass(frozen=True)
 class SignSGD(WithMomentum):
-    """`m ← βm + (1 − β) g, w ← w − γ sign(m)`: every coordinate moves by γ (Bernstein et al. 2018; Signum with β > 0).
+    """signSGD, with β > 0 Signum: `m ← βm + (1 − β) g, w ← w − γ sign(m)` (Bernstein et al. 2018).
 
     >>> import sgdtheory as st
     >>> st.SignSGD()
@@ -39,11 +39,11 @@ class SignSGD(WithMomentum):
 
     Args:
         momentum: β, at least 0 and below 1.
-        basis: whose coordinates have the signs: "eigenvectors" of the covariance, a "random" rotation of them, or
-            given ones, (d, d) orthogonal: row j is coordinate j among the eigenvectors, that of λ_1 first.
+        basis: coordinates whose signs are taken: "eigenvectors" of the covariance, a "random" rotation of them, or a
+            (d, d) orthogonal matrix, whose row j is coordinate j in the eigenbasis (λ_1 first).
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: if an argument is out of range.
     """
 
     basis: BasisField = "eigenvectors"  # pyright: ignore[reportIncompatibleMethodOverride] (a field in a property's place)
@@ -53,7 +53,7 @@ class SignSGD(WithMomentum):
         object.__setattr__(self, "basis", checked_basis(self.basis))
 
     def direction(self, gradient: Any, kept: tuple[Any, ...], number: Any) -> tuple[Any, tuple[Any, ...]]:
-        """sign(m)."""
+        """Return sign(m) and the new m."""
         import jax.numpy as jnp
 
         averaged = self.averaged(gradient, kept)
@@ -62,7 +62,7 @@ class SignSGD(WithMomentum):
 
 @dataclass(frozen=True)
 class NormalizedSGD(WithMomentum):
-    """`m ← βm + (1 − β) g, w ← w − γ m/‖m‖`: steps of length γ (Nesterov 1984; with momentum, Cutkosky & Mehta 2020).
+    """Normalized SGD: `m ← βm + (1 − β) g, w ← w − γ m/‖m‖` (Nesterov 1984; with momentum Cutkosky & Mehta 2020).
 
     >>> import sgdtheory as st
     >>> st.NormalizedSGD(momentum=0.9)
@@ -72,11 +72,11 @@ class NormalizedSGD(WithMomentum):
         momentum: β, at least 0 and below 1.
 
     Raises:
-        ValueError: β out of range.
+        ValueError: if β is out of range.
     """
 
     def direction(self, gradient: Any, kept: tuple[Any, ...], number: Any) -> tuple[Any, tuple[Any, ...]]:
-        """m/‖m‖; 0 where m is."""
+        """Return m/‖m‖, or 0 if m = 0, and the new m."""
         import jax.numpy as jnp
 
         averaged = self.averaged(gradient, kept)

@@ -1,4 +1,4 @@
-"""Schedules that are functions of one's own: of the fraction of the run that is done, or of the step."""
+"""Schedules given by a user's function of the fraction of the run, or of the step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Schedule(Shape):
         function: f(u) ≥ 0 and finite for 0 ≤ u < 1, of an array or, if it cannot take one, of a single number.
 
     Raises:
-        ValueError: not a function, or a value that is negative, complex or not finite.
+        ValueError: if it is not a function, or a value is negative, complex or not finite.
     """
 
     function: Callable[[Any], Any]
@@ -41,46 +41,46 @@ class Schedule(Shape):
         object.__setattr__(self, "_knots", self._located_knots())
 
     def at(self, fraction: Any, xp: Any = np) -> Any:
-        """f(u), elementwise; u = 1, which no step reaches, is taken as the largest number below 1.
+        """Return f(u), elementwise; u = 1, which no step reaches, is replaced by the largest number below 1.
 
         Raises:
-            ValueError: a value that is negative, complex or not finite.
+            ValueError: if a value is negative, complex or not finite.
         """
         return values_of(self.function, np.minimum(fraction, np.nextafter(1.0, 0.0)), "schedule")
 
     def knots(self) -> tuple[float, ...]:
-        """Fractions at which f begins to rise, to fall or to stay constant, in order."""
-        return self._knots  # type: ignore[attr-defined]  # set when it is made
+        """Return the fractions at which f begins to rise, to fall or to stay constant, in order."""
+        return self._knots  # type: ignore[attr-defined]  # `__post_init__` sets it.
 
     def _located_knots(self) -> tuple[float, ...]:
-        """Fractions between which f is monotone or constant, found from its changes between scanned fractions."""
-        places = np.append(np.arange(SCANNED) / SCANNED, np.nextafter(1.0, 0.0))
-        values = self.at(places)
+        """Locate the fractions between which f is monotone or constant, from its changes between scanned fractions."""
+        fractions = np.append(np.arange(SCANNED) / SCANNED, np.nextafter(1.0, 0.0))
+        values = self.at(fractions)
         noise = ROUNDING * values.max()
         change = np.diff(values)
         moves = np.where(np.abs(change) <= noise, 0.0, np.sign(change))
         knots = set()
         for cell in np.flatnonzero(np.diff(moves)):
-            low, middle, high = places[cell : cell + 3].tolist()
-            if moves[cell] == 0:  # f leaves the value that it has had
+            low, middle, high = fractions[cell : cell + 3].tolist()
+            if moves[cell] == 0:  # f leaves a constant value.
                 knots.add(_boundary(lambda u, value=values[cell + 1]: abs(self.at(u) - value) > noise, middle, high))
-            elif moves[cell + 1] == 0:  # f arrives at the value that it keeps
+            elif moves[cell + 1] == 0:  # f arrives at a constant value.
                 knots.add(_boundary(lambda u, value=values[cell + 1]: abs(self.at(u) - value) <= noise, low, middle))
             else:
                 knots.add(self._turning_point(low, high, float(moves[cell])))
         return tuple(sorted(knots))
 
     def _turning_point(self, low: float, high: float, sign: float) -> float:
-        """The fraction just after the largest value of sign · f between two fractions.
+        """Find the fraction just after the largest value of sign · f between two fractions.
 
-        Where f jumps back, the largest value is the last one before the jump, which then begins the next piece.
+        If f jumps back, the largest value is the last one before the jump, with which the next segment begins.
         """
         best = low
         while high > np.nextafter(low, 1.0):
-            places = np.linspace(low, high, 9)
-            place = int(np.argmax(sign * self.at(places)))
-            best = float(places[place])
-            narrower = float(places[max(place - 1, 0)]), float(places[min(place + 1, 8)])
+            fractions = np.linspace(low, high, 9)
+            index = int(np.argmax(sign * self.at(fractions)))
+            best = float(fractions[index])
+            narrower = float(fractions[max(index - 1, 0)]), float(fractions[min(index + 1, 8)])
             if narrower == (low, high):
                 break
             low, high = narrower
@@ -91,18 +91,18 @@ class Schedule(Shape):
 class StepFunction(Shape):
     """Schedule given by a function of the step, such as an optax schedule: its value at step 0, at step 1, and so on.
 
-    A bare function is taken for one: `Algorithm(schedule=optax.cosine_decay_schedule(1.0, 1000))`. It does not stretch
-    with the run, so searches that compare runs of different lengths refuse it; `Schedule` is for them.
+    A bare function is converted to it: `Algorithm(schedule=optax.cosine_decay_schedule(1.0, 1000))`. It does not stretch
+    with the run, so that searches that compare runs of different lengths refuse it; use `Schedule` for these.
 
     >>> import sgdtheory as st
     >>> print(st.algorithms.StepFunction(lambda step: 1 / (1 + step)).factors([0, 1, 3], 4))
     [1.   0.5  0.25]
 
     Args:
-        function: of an array of step numbers or, if it cannot take one, of a single one.
+        function: function of an array of step numbers or, if it cannot take one, of a single number.
 
     Raises:
-        ValueError: no function; and later, where it is used, factors that are negative or not finite.
+        ValueError: if it is not a function; and later, when it is used, if a factor is negative or not finite.
     """
 
     smooth: ClassVar[bool] = False
@@ -114,7 +114,7 @@ class StepFunction(Shape):
             raise ValueError(f"function must be a function of the step, got {self.function!r}")
 
     def at(self, fraction: Any, xp: Any = np) -> Any:
-        """A function of the step has no value at a fraction.
+        """Refuse, because a function of the step has no value at a fraction of the run.
 
         Raises:
             ValueError: always.
@@ -125,15 +125,15 @@ class StepFunction(Shape):
         )
 
     def factors(self, step: ArrayLike, num_steps: float) -> np.ndarray:
-        """The function at these steps, float64, whatever `num_steps`."""
+        """Return the function's values at these steps, float64; they do not depend on `num_steps`."""
         return values_of(self.function, np.asarray(step), "schedule")
 
 
 def as_shape(name: str, value: Any) -> Shape:
-    """A shape as it is; an array as stages of equal length, one step each for as many steps; a function of the step.
+    """Convert an array to stages of equal length and a function to one of the step; a shape is returned unchanged.
 
     Raises:
-        ValueError: none of them.
+        ValueError: if the value is none of these.
     """
     if isinstance(value, Shape):
         return value
@@ -151,7 +151,7 @@ def as_shape(name: str, value: Any) -> Shape:
 
 
 def _boundary(true_at: Callable[[float], Any], low: float, high: float) -> float:
-    """The first number at which a condition that is false at `low` and true at `high` is true, by bisection."""
+    """Find the first number at which a condition is true that is false at `low` and true at `high`, by bisection."""
     while np.nextafter(low, 1.0) < high:
         middle = (low + high) / 2
         low, high = (low, middle) if true_at(middle) else (middle, high)

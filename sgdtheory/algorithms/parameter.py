@@ -1,4 +1,4 @@
-"""What flags, help and sliders say of a number or a word of an algorithm's part: it stands with its field."""
+"""Descriptions of an algorithm's parameters for flags, help and sliders, as annotations of the fields."""
 
 import dataclasses
 import functools
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Slider(NamedTuple):
-    """How a number is set by hand: a label, the ends, the step, and where it stands at first."""
+    """A slider for a number: its label, ends, step and initial position."""
 
     label: str
     low: float
@@ -17,32 +17,32 @@ class Slider(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """How a word is chosen by hand: a label, what it may be, the default first, and what that means, if not itself."""
+    """A choice between words: its label, the words with the default first, and their values if these are not words."""
 
     label: str
     words: tuple[str, ...]
     values: tuple[Any, ...] = ()
 
     def value(self, word: Any) -> Any:
-        """What a word means; what is none of them is left for the field's own check."""
+        """Return the value of a word; anything else is returned unchanged, for the field's own check."""
         return dict(zip(self.words, self.values, strict=False)).get(word, word)
 
     def word(self, value: Any) -> str:
-        """The word that means it."""
+        """Return the word for a value."""
         return self.words[self.values.index(value)] if self.values else value
 
 
 class Parameter(NamedTuple):
-    """Of a field: `momentum: Annotated[float, Parameter("momentum β.", Slider(…))]`.
+    """The description of a field, as in `momentum: Annotated[float, Parameter("momentum β.", Slider(…))]`.
 
     Attributes:
-        text: what it means, for help.
-        slider: None if it is not set by hand.
-        setting: its name where an algorithm is written flat; that of the field unless given.
-        of_batch: the slider where it is a schedule's of the batch size, if that is another.
-        batch_note: what help says of it there.
-        examples: of what is no number but a text: one of the learning rate, one of the batch size.
-        choice: of what is no number but one of several words.
+        text: meaning of the parameter, for help.
+        slider: slider of the parameter; None if it has none.
+        setting: name of the parameter in flat settings; empty: the name of the field.
+        of_batch: slider of the parameter in a batch-size schedule, if it differs.
+        batch_note: additional help for a batch-size schedule.
+        examples: for a parameter that is a text, an example for the learning rate and one for the batch size.
+        choice: for a parameter that is one of several words, the choice.
     """
 
     text: str
@@ -56,7 +56,7 @@ class Parameter(NamedTuple):
 
 @functools.cache
 def parameters(kind: type) -> dict[str, Parameter]:
-    """Field → what is said of it, of the fields that are annotated; of a kind that is written as one text, of that.
+    """Return the descriptions of the annotated fields by name; a kind that is written as one text has only that one.
 
     >>> from sgdtheory.algorithms import HeavyBall, parameters
     >>> parameters(HeavyBall)["momentum"].text
@@ -65,9 +65,9 @@ def parameters(kind: type) -> dict[str, Parameter]:
     if written := getattr(kind, "written", None):
         return {written.setting: written}
     hints = typing.get_type_hints(kind, include_extras=True)
-    found = {}
+    descriptions = {}
     for field in dataclasses.fields(kind):
-        said = [each for each in getattr(hints[field.name], "__metadata__", ()) if isinstance(each, Parameter)]
-        if said:
-            found[field.name] = said[0]
-    return found
+        own = [each for each in getattr(hints[field.name], "__metadata__", ()) if isinstance(each, Parameter)]
+        if own:
+            descriptions[field.name] = own[0]
+    return descriptions

@@ -1,4 +1,4 @@
-"""The methods, schedules and averages that have a name: flags, help, texts, sliders and tables are made of these.
+"""Registry of named methods, schedules and averages, from which flags, help, texts, sliders and tables are made.
 
 To add one, write its class in a module of this subpackage, and one line here: its name, its module and class.
 docs/how-it-works.md lists what else a name needs.
@@ -7,16 +7,16 @@ docs/how-it-works.md lists what else a name needs.
 import importlib
 
 
-def _found(**kinds: str) -> dict[str, type]:
-    """Name → class, of module.Class of this wing; an underscore stands for the hyphen of a name."""
-    found = {}
+def _classes(**kinds: str) -> dict[str, type]:
+    """Import each "module.Class" of this subpackage; underscores in names stand for hyphens."""
+    classes = {}
     for name, origin in kinds.items():
         module, kind = origin.split(".")
-        found[name.replace("_", "-")] = getattr(importlib.import_module(f"sgdtheory.algorithms.{module}"), kind)
-    return found
+        classes[name.replace("_", "-")] = getattr(importlib.import_module(f"sgdtheory.algorithms.{module}"), kind)
+    return classes
 
 
-METHODS = _found(
+METHODS = _classes(
     sgd="sgd.SGD",
     heavy_ball="momentum.HeavyBall",
     nesterov="momentum.Nesterov",
@@ -30,7 +30,7 @@ METHODS = _found(
     muon="muon.Muon",
     local="local_sgd.LocalSGD",
 )
-SCHEDULES = _found(
+SCHEDULES = _classes(
     constant="schedules.Constant",
     cosine="schedules.Cosine",
     linear="schedules.Linear",
@@ -38,13 +38,13 @@ SCHEDULES = _found(
     power="schedules.PowerDecay",
     stages="schedules.Stages",
 )
-AVERAGES = _found(
+AVERAGES = _classes(
     uniform="averages.UniformAverage",
     tail="averages.TailAverage",
     exponential="averages.ExponentialAverage",
     last="averages.LastIterate",
 )
-KINDS: dict[str, dict[str, type]] = {  # part of an algorithm → name of a kind → its class; the first is the default
+KINDS: dict[str, dict[str, type]] = {  # Part of an algorithm → name of a kind → class; the first is the default.
     "method": METHODS,
     "schedule": SCHEDULES,
     "batch_schedule": SCHEDULES,

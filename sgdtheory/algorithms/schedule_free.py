@@ -1,4 +1,4 @@
-"""Schedule-free SGD."""
+"""Schedule-free SGD (Defazio et al. 2024)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 
 @dataclass(frozen=True)
 class ScheduleFree(LinearMethod):
-    """`y = (1 − β)z + βx, z ← z − γ g(y), x ← (1 − c_t)x + c_t z`, c_t = 1/(t + 1) (Defazio et al. 2024).
+    """Schedule-free SGD: `y = (1 − β)z + βx, z ← z − γ g(y), x ← (1 − c_t)x + c_t z`, c_t = 1/(t + 1).
 
-    The iterate is x. With β = 0 it is the mean of SGD's w_1 … w_n.
+    The iterate is x (Defazio et al. 2024). With β = 0 it is the mean of SGD's w_1 … w_n.
 
     >>> import sgdtheory as st
     >>> st.ScheduleFree().interpolation
@@ -23,7 +23,7 @@ class ScheduleFree(LinearMethod):
         interpolation: β between 0 and 1.
 
     Raises:
-        ValueError: β out of range.
+        ValueError: if β is out of range.
     """
 
     start: ClassVar[Sequence[float]] = (1.0, 1.0)
@@ -45,7 +45,7 @@ class ScheduleFree(LinearMethod):
         object.__setattr__(self, "interpolation", value)
 
     def coefficients(self, rate: Any, step: Any) -> Coefficients:
-        """A, b, c."""
+        """Return A, b, c for the state (z, x)."""
         share, beta = 1 / (step + 1), self.interpolation
         A = [[1, 0], [share, 1 - share]]
         return Coefficients(A, [rate, share * rate], [1 - beta, beta], decay=[[0, 0], [-share, share]])

@@ -1,7 +1,7 @@
-"""Shapes: what multiplies the peak learning rate, or the batch size, along a run (THEORY.md T21).
+"""Shapes of schedules: factors of the peak learning rate, or of the batch size, along a run (THEORY.md T21).
 
-A shape f is a function of the fraction u = t/n of steps that have been taken, t = 0 … n − 1. The same object serves the
-exact theory, the simulator and the training of networks.
+A shape f is a function of the fraction u = t/n of steps that have been taken, t = 0 … n − 1. The exact theory, the
+simulator and the training of networks use the same objects.
 """
 
 import sys
@@ -34,7 +34,7 @@ class Shape:
     With a warm-up fraction w, f = u/w for u < w, and what follows is a function of v = (u − w)/(1 − w).
     """
 
-    smooth: ClassVar[bool] = True  # between its knots
+    smooth: ClassVar[bool] = True  # Whether f is smooth between its knots.
 
     def at(self, fraction: Any, xp: Any = np) -> Any:
         """Return f(u), elementwise; `xp` is the module of the arrays, numpy or jax.numpy."""
@@ -51,7 +51,7 @@ class Shape:
     def knots(self) -> tuple[float, ...]:
         """Return the fractions strictly between 0 and 1 at which the formula changes, in order.
 
-        f is monotone between two of them: searches and bounds look at f at the knots and at both ends alone.
+        f is monotone between two of them: searches and bounds only evaluate f at the knots and at both ends.
         """
         warmup = getattr(self, "warmup", 0.0)
         return (warmup,) if 0 < warmup < 1 else ()
@@ -68,7 +68,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Constant(Shape):
-    """f = 1 after the warm-up.
+    """Constant schedule, f = 1 after the warm-up.
 
     >>> import sgdtheory as st
     >>> print(st.Constant(warmup=0.5).factors([0, 1, 2, 3], 4))
@@ -78,7 +78,7 @@ class Constant(Shape):
         warmup: fraction w of the steps in which f grows linearly from 0.
 
     Raises:
-        ValueError: w out of range.
+        ValueError: if w is out of range.
     """
 
     warmup: Warmup = 0.0
@@ -92,7 +92,7 @@ class Constant(Shape):
 
 @dataclass(frozen=True)
 class _ToFinal(Shape):
-    """Base of the shapes that go from 1 to a value which the user chooses."""
+    """Base class of the shapes that go from 1 to a value which the user chooses."""
 
     final: Annotated[
         float,
@@ -112,7 +112,7 @@ class _ToFinal(Shape):
 
 @dataclass(frozen=True)
 class Cosine(_ToFinal):
-    """f = final + (1 − final)(1 + cos πv)/2: half a cosine from 1 to `final`.
+    """Half a cosine from 1 to `final`, f = final + (1 − final)(1 + cos πv)/2.
 
     >>> import sgdtheory as st
     >>> print(st.Cosine().factors([0, 1, 2, 3], 4).round(3))
@@ -123,7 +123,7 @@ class Cosine(_ToFinal):
         warmup: fraction w of the steps in which f grows linearly from 0.
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: if an argument is out of range.
     """
 
     def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:
@@ -132,7 +132,7 @@ class Cosine(_ToFinal):
 
 @dataclass(frozen=True)
 class Linear(_ToFinal):
-    """f = 1 − (1 − final) v: a straight line from 1 to `final`, which may lie above 1.
+    """Straight line from 1 to `final`, f = 1 − (1 − final) v; `final` may be above 1.
 
     >>> import sgdtheory as st
     >>> print(st.Linear(final=5).factors([0, 1, 2, 3], 4))  # a ramp, for batch sizes
@@ -143,7 +143,7 @@ class Linear(_ToFinal):
         warmup: fraction w of the steps in which f grows linearly from 0.
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: if an argument is out of range.
     """
 
     def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:
@@ -152,7 +152,7 @@ class Linear(_ToFinal):
 
 @dataclass(frozen=True)
 class WSD(Shape):
-    """Warm-up, stable, decay: f = 1 up to u = 1 − decay, then (1 − u)/decay.
+    """Warmup-stable-decay schedule: f = 1 up to u = 1 − decay, then (1 − u)/decay.
 
     >>> import sgdtheory as st
     >>> print(st.WSD(decay=0.5).factors([0, 1, 2, 3], 4))
@@ -163,7 +163,7 @@ class WSD(Shape):
         warmup: fraction w of the steps in which f grows linearly from 0.
 
     Raises:
-        ValueError: an argument out of range, or warm-up and decay that overlap.
+        ValueError: if an argument is out of range, or warm-up and decay overlap.
     """
 
     decay: Annotated[
@@ -189,24 +189,24 @@ class WSD(Shape):
         return xp.where(fraction <= 1 - self.decay, 1.0, xp.clip((1 - fraction) / self.decay, 0.0, 1.0))
 
     def knots(self) -> tuple[float, ...]:
-        """The ends of the warm-up and of the stable part."""
+        """Return the ends of the warm-up and of the stable part."""
         return tuple(dict.fromkeys(knot for knot in (*super().knots(), 1 - self.decay) if 0 < knot < 1))
 
 
 @dataclass(frozen=True)
 class PowerDecay(Shape):
-    """f = (1 − v)^exponent.
+    """Power decay, f = (1 − v)^exponent.
 
     >>> import sgdtheory as st
     >>> print(st.PowerDecay(2).factors([0, 1, 2, 3], 4))
     [1.     0.5625 0.25   0.0625]
 
     Args:
-        exponent: ≥ 0.
+        exponent: exponent ≥ 0.
         warmup: fraction w of the steps in which f grows linearly from 0.
 
     Raises:
-        ValueError: an argument out of range.
+        ValueError: if an argument is out of range.
     """
 
     exponent: Annotated[
@@ -225,7 +225,7 @@ class PowerDecay(Shape):
 
 @dataclass(frozen=True)
 class Stages(Shape):
-    """Piecewise constant: f = values[j] from u ≥ fractions[j] on.
+    """Piecewise constant schedule: f = values[j] from u ≥ fractions[j] on.
 
     >>> import sgdtheory as st
     >>> print(st.Stages(fractions=[0, 0.5, 0.75], values=[1, 0.5, 0.25]).factors([0, 1, 2, 3], 4))
@@ -236,7 +236,7 @@ class Stages(Shape):
         values: (J,) f ≥ 0 of each stage.
 
     Raises:
-        ValueError: fractions that do not increase from 0 to below 1, values out of range, or different lengths.
+        ValueError: if fractions do not increase from 0 to below 1, values are out of range, or lengths differ.
     """
 
     written: ClassVar[Parameter] = Parameter(
@@ -246,7 +246,7 @@ class Stages(Shape):
         batch_note="0:1,0.5:4 is B up to half of the steps, and 4B from there on.",
     )
 
-    fractions: Any  # any sequence; kept as a tuple
+    fractions: Any  # Any sequence is accepted, and stored as a tuple.
     values: Any
 
     def __post_init__(self) -> None:
@@ -265,14 +265,14 @@ class Stages(Shape):
 
     @classmethod
     def from_text(cls, text: Any) -> "Stages":
-        """The stages of a text of fraction:value pairs.
+        """Parse the stages from a text of fraction:value pairs.
 
         >>> import sgdtheory as st
         >>> st.Stages.from_text("0:1,0.5:0.3")
         Stages(fractions=(0.0, 0.5), values=(1.0, 0.3))
 
         Raises:
-            ValueError: the text is not of that form, or what Stages refuses.
+            ValueError: if the text does not have this form, or the stages are invalid.
         """
         try:
             fractions, values = zip(*(map(float, pair.split(":")) for pair in text.split(",")), strict=True)
@@ -299,31 +299,31 @@ class Stages(Shape):
 
 
 def values_of(function: Callable[[Any], Any], points: np.ndarray, name: str) -> np.ndarray:
-    """The values of a user's function at an array of points, float64, where it cannot take one at one point at a time.
+    """Evaluate a user's function at an array of points, float64; one point at a time if it cannot take an array.
 
     Raises:
-        ValueError: values that are negative, complex or not finite; `name` is what they are of.
+        ValueError: if a value is negative, complex or not finite; `name` is the schedule's name in the message.
     """
     points = np.asarray(points)
     with _double_precision():
         try:
             values = np.broadcast_to(np.asarray(function(points)), points.shape)
-        except (TypeError, ValueError):  # a function of one number
+        except (TypeError, ValueError):  # The function takes only one number.
             values = np.array([function(each) for each in points.ravel()]).reshape(points.shape)
     refuse_complex(name, values)
     return checked_factors(name, np.asarray(values, dtype=float))
 
 
 def _double_precision() -> AbstractContextManager[Any]:
-    """For functions that compute with JAX, if it is there at all."""
+    """Return a context with double precision in JAX, which a user's function may use, if JAX has been imported."""
     return sys.modules["jax"].enable_x64(True) if "jax" in sys.modules else nullcontext()
 
 
 def checked_factors(name: str, values: np.ndarray) -> np.ndarray:
-    """Factors of a schedule as they are.
+    """Return the factors of a schedule after checking them.
 
     Raises:
-        ValueError: one that is negative or not finite.
+        ValueError: if a factor is negative or not finite.
     """
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
@@ -332,10 +332,10 @@ def checked_factors(name: str, values: np.ndarray) -> np.ndarray:
 
 
 def one_row(name: str, value: Any) -> np.ndarray:
-    """A one-dimensional array with at least one entry.
+    """Return a value as a one-dimensional array with at least one entry.
 
     Raises:
-        ValueError: another shape, or no real numbers.
+        ValueError: if it has another shape, or its entries are not real numbers.
     """
     array = real_array(name, value)
     if array.ndim != 1 or array.size == 0:

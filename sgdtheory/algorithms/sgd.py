@@ -11,9 +11,9 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 
 @dataclass(frozen=True)
 class SGD(LinearMethod):
-    """`w ← (1 − γκ) w − γ g`: mini-batch SGD, with decoupled weight decay κ.
+    """Mini-batch SGD with decoupled weight decay κ: `w ← (1 − γκ) w − γ g`.
 
-    With κ > 0 runs begin at w_0 = 0, so that the signal is that of w* itself.
+    With κ > 0 runs start at w_0 = 0, so that the signal is that of w* itself.
 
     >>> import sgdtheory as st
     >>> st.SGD(weight_decay=0.01)
@@ -23,7 +23,7 @@ class SGD(LinearMethod):
         weight_decay: κ ≥ 0, in units of λ.
 
     Raises:
-        ValueError: κ out of range.
+        ValueError: if κ is out of range.
     """
 
     weight_decay: Annotated[
@@ -39,16 +39,16 @@ class SGD(LinearMethod):
 
     @property
     def start(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """(w_0 − w*), and with weight decay w* beside it."""
+        """Initial state: the error w_0 − w*, and with weight decay also the fixed vector w*."""
         return (1.0, -1.0) if self.weight_decay else (1.0,)
 
     @property
     def output(self) -> tuple[float, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """w."""
+        """Weights of the iterate w in the state."""
         return (1.0, 0.0) if self.weight_decay else (1.0,)
 
     def coefficients(self, rate: Any, step: Any) -> Coefficients:
-        """A, b, c."""
+        """Return A, b, c; with weight decay for the state (w − w*, w*)."""
         if not self.weight_decay:
             return Coefficients([[1]], [rate], [1])
         shrink = rate * self.weight_decay

@@ -1,4 +1,4 @@
-"""An algorithm in words: flat settings, or a short text, "heavy-ball momentum=0.9 wsd last"."""
+"""Text forms of an algorithm: flat settings, or a short text such as "heavy-ball momentum=0.9 wsd last"."""
 
 import dataclasses
 import re
@@ -10,17 +10,17 @@ from sgdtheory.algorithms.algorithm import Algorithm
 from sgdtheory.algorithms.parameter import parameters
 from sgdtheory.algorithms.registry import KINDS
 
-ALONE = "method", "schedule", "average"  # parts whose kinds stand in a text by their names alone
+ALONE = "method", "schedule", "average"  # Parts whose kinds a text names without NAME=.
 
 
 def make_algorithm(settings: Mapping[str, Any]) -> Algorithm:
-    """The algorithm of flat settings: a name for each part that is not the default, and what belongs to these kinds.
+    """Make an algorithm from flat settings: names of the parts that are not the default, and their parameters.
 
     >>> make_algorithm({"schedule": "wsd", "decay": 0.1}).schedule
     WSD(decay=0.1, warmup=0.0)
 
     Raises:
-        ValueError: an unknown name, a setting that does not matter, is missing or is out of range.
+        ValueError: if a name is unknown, or a setting does not matter, is missing or is out of range.
     """
     names = {part: settings.get(part, next(iter(kinds))) for part, kinds in KINDS.items()}
     for part, name in names.items():
@@ -34,36 +34,36 @@ def make_algorithm(settings: Mapping[str, Any]) -> Algorithm:
 
 
 def algorithm_settings(text: str, also: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The flat settings that a text describes.
+    """Parse the flat settings that a text describes.
 
     >>> algorithm_settings("heavy-ball momentum=0.9 last")
     {'method': 'heavy-ball', 'momentum': 0.9, 'average': 'last'}
 
     Args:
-        text: names of a method, a schedule and an average, and NAME=VALUE, where names are those of the flags.
-        also: names of further settings that it may have.
+        text: names of a method, a schedule and an average, and NAME=VALUE options, named like the flags.
+        also: names of further settings that the text may have.
 
     Raises:
-        ValueError: a word that is neither, a name that is said twice, a value that is no number.
+        ValueError: if a word is unknown, a name occurs twice, or a value is not a number.
     """
     of_parts = dict.fromkeys(name for part in KINDS for name in (part, *settings_of_part(part)))
     known = [*of_parts, *parameters(Algorithm), *also]
     words = _word_settings()
-    found = {}
+    settings = {}
     for word in text.split():
         name, equals, value = word.partition("=")
         if not equals:
             name, value = _part_of(word), word
         name = name.replace("-", "_")
         checked_name("a setting of an algorithm", _dashed(name), map(_dashed, known))
-        if name in found:
+        if name in settings:
             raise ValueError(f"algorithm must say {_dashed(name)} once, got {text!r}")
-        found[name] = value if name in words else _number(name, value)
-    return found
+        settings[name] = value if name in words else _number(name, value)
+    return settings
 
 
 def algorithm_text(algorithm: Algorithm) -> str:
-    """The text of an algorithm: what is not the default, to the last digit.
+    """Return the text of an algorithm: all settings that are not the default, to the last digit.
 
     >>> algorithm_text(Algorithm(schedule=Cosine(), average=TailAverage(0.25)))
     'cosine tail tail-fraction=0.25'
@@ -89,33 +89,33 @@ def algorithm_text(algorithm: Algorithm) -> str:
 
 
 def settings_of_kind(part: str, kind: Any) -> dict[str, str]:
-    """Setting → argument of a kind of a part: `KINDS` has all.
+    """Return the argument of each setting of a kind (a class in `KINDS`) as a part of an algorithm.
 
-    What is written as one text has a setting of that name alone.
+    A kind that is written as one text has only that setting.
 
     >>> settings_of_kind("average", TailAverage)
     {'tail_fraction': 'fraction'}
     """
-    names = {said.setting or field: field for field, said in parameters(kind).items()}
+    names = {parameter.setting or field: field for field, parameter in parameters(kind).items()}
     return {f"batch_{name}": field for name, field in names.items()} if part == "batch_schedule" else names
 
 
 def _word_settings() -> set[str]:
-    """Settings that are no numbers."""
+    """Return the settings whose values are words or texts instead of numbers."""
     kinds = [(part, kind) for part in KINDS for kind in KINDS[part].values()]
-    said = [
+    described = [
         (name, parameters(kind)[field]) for part, kind in kinds for name, field in settings_of_kind(part, kind).items()
     ]
-    return {*KINDS, *(name for name, each in said if each.examples or each.choice)}
+    return {*KINDS, *(name for name, parameter in described if parameter.examples or parameter.choice)}
 
 
 def _written(kind: Any) -> bool:
-    """Whether all that a kind is made of is one text, as it is with stages."""
+    """Return whether a kind is written as one text, as stages are."""
     return hasattr(kind, "written")
 
 
 def settings_of_part(part: str) -> list[str]:
-    """Those of all kinds of a part, each once.
+    """Return the settings of all kinds of a part, each once.
 
     >>> settings_of_part("average")
     ['tail_fraction', 'average_decay', 'average_window']
@@ -124,7 +124,7 @@ def settings_of_part(part: str) -> list[str]:
 
 
 def _made(part: str, name: str, own: Mapping[str, str], settings: Mapping[str, Any]) -> Any:
-    """A part of an algorithm, of the settings that are its own."""
+    """Construct a part of an algorithm from its own settings."""
     kind: Any = KINDS[part][name]
     given = {argument: settings[setting] for setting, argument in own.items() if setting in settings}
     choices = {argument: parameters(kind)[argument].choice for argument in given if not _written(kind)}
@@ -151,12 +151,12 @@ def _without_default(kind: type) -> list[str]:
 
 
 def _one_of_several(kind: type) -> bool:
-    """Whether none of a kind's arguments says anything unless it is given."""
+    """Return whether all arguments of a kind default to None, so that one of them must be given."""
     return all(field.default is None for field in dataclasses.fields(kind))
 
 
 def _refusal(name: str, value: Any, names: Mapping[str, str]) -> str:
-    """Why a setting does not belong, and to which kinds it does."""
+    """Return the error text for a setting that does not belong to the chosen kinds, with those that it belongs to."""
     part = next(part for part in KINDS if name in settings_of_part(part))
     others = [other for other, kind in KINDS[part].items() if name in settings_of_kind(part, kind)]
     shown, where = f"{_dashed(name)} = {_shown(value)}", _dashed(part)
@@ -165,7 +165,7 @@ def _refusal(name: str, value: Any, names: Mapping[str, str]) -> str:
 
 
 def _part_of(word: str) -> str:
-    """The part that a name alone stands for."""
+    """Return the part of an algorithm that a name without NAME= stands for."""
     names = {name: part for part in ALONE for name in KINDS[part]}
     checked_name("a word of an algorithm without =", word, names)
     return names[word]

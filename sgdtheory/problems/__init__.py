@@ -1,4 +1,4 @@
-"""What is learnt: power laws, finite spectra, features of a model; and the directions that stand for all of them."""
+"""Least-squares problems: power laws, finite spectra, models with fewer features, finite samples; and their modes."""
 
 from sgdtheory._common.door import open_door
 

@@ -1,8 +1,8 @@
-"""What a finite sample makes of a problem: the spectrum of its rows, and how risk and training loss see it (T42).
+"""Training on a finite sample: the spectrum of its rows, and how risk and training loss depend on it (THEORY.md T42).
 
-With N rows X of features, label noise ε, `Ĥ = XᵀX/N = Σ w_j v_j v_jᵀ` and ŵ the least-squares fit of these rows that is
-nearest to w_0, the mean of w over the order of the batches is `ŵ + f(Ĥ)(w_0 − ŵ)`, f the response of the algorithm's
-steps, and what scatters around it is driven by the training loss.
+Let X be the N rows of features, ε the label noise, `Ĥ = XᵀX/N = Σ w_j v_j v_jᵀ`, and ŵ the least-squares fit of these
+rows that is nearest to w_0. The mean of w over the order of the batches is `ŵ + f(Ĥ)(w_0 − ŵ)`, with f the response of
+the algorithm's steps. The fluctuations around this mean are driven by the training loss.
 """
 
 from abc import ABC, abstractmethod
@@ -16,25 +16,27 @@ from sgdtheory.problems.modes import Modes
 from sgdtheory.problems.problem import AbstractProblem, FiniteSampleProblem
 from sgdtheory.problems.sample_equivalent import AveragedDrivers, apart, averaged_drivers
 
-LARGEST_DRAWN = 2048  # directions of a drawn sample: its eigenvectors take 10 s
-MOST_DRAWN = 1e9  # numbers in the rows of one: a minute
-CHUNK = 1 << 20  # numbers of rows that are held at once
-NEGLIGIBLE = 1e-13  # of the largest eigenvalue: smaller ones are rounding
-FEWEST_SAMPLES = 3  # of the mean over samples
+LARGEST_DRAWN = 2048  # Most directions of a drawn sample, whose eigenvectors then take 10 s.
+MOST_DRAWN = 1e9  # Most numbers in the rows of a drawn sample, which then take a minute.
+CHUNK = 1 << 20  # Numbers of rows that are held in memory together.
+NEGLIGIBLE = 1e-13  # Eigenvalues of Ĥ below this fraction of the largest one are rounding errors.
+FEWEST_SAMPLES = 3  # Fewest samples of a mean over samples: its noise has the factor N/(N − 2).
 
 
 class Drivers(ABC):
-    """What the risk of passes over a sample is made of: derive from it for other samples, or means over them.
+    """Base class of the spectral quantities that determine the risk of multi-epoch training.
 
-    J nodes stand for the positive eigenvalues of Ĥ: for those of one sample, or for their density.
+    Derived classes describe one sample or the mean over samples. J nodes stand for the positive eigenvalues of Ĥ, or
+    for their density.
 
     Attributes:
         num_samples: N.
-        weight: (J,) w_j > 0.
-        count: (J,) how many eigenvalues each stands for: `tr g(Ĥ) = Σ count_j g(w_j)`, g(0) = 0.
-        excess: (J,) `(w_0 − ŵ)ᵀ Ĥ g(Ĥ) (w_0 − ŵ) = Σ excess_j g(w_j)`: the training loss of w_0 above the least.
-        seen: (J,) risk for each unit of loss that scatters in a node: `tr H g(Ĥ) = Σ seen_j count_j w_j g(w_j)`.
-        least_loss: the least training loss.
+        weight: (J,) nodes w_j > 0.
+        count: (J,) number of eigenvalues that a node stands for: `tr g(Ĥ) = Σ count_j g(w_j)` if g(0) = 0.
+        excess: (J,) excess training loss of w_0: `(w_0 − ŵ)ᵀ Ĥ g(Ĥ) (w_0 − ŵ) = Σ excess_j g(w_j)`.
+        seen: (J,) risk per unit of training loss that fluctuates in a node:
+            `tr H g(Ĥ) = Σ seen_j count_j w_j g(w_j)`.
+        least_loss: the least training loss, that of ŵ.
     """
 
     num_samples: float
@@ -46,29 +48,29 @@ class Drivers(ABC):
 
     @property
     def fourth(self) -> np.ndarray | None:
-        """Fourth moments of single rows beyond those of orthogonal ones, as `RowSample.fourth`; None if not known."""
+        """Fourth moments of single rows beyond those of orthogonal rows, as in `RowSample`; None if not known."""
         return None
 
     def relative_error_at(self, reach: float) -> float:
-        """Of risks after steps whose γ add up to `reach`."""
+        """Return the relative error of risks after steps whose learning rates add up to `reach`."""
         return 0.0
 
     def interpolation_error(self, response: np.ndarray) -> np.ndarray:
-        """(…) relative error of `mean_risk` from responses that the nodes miss."""
+        """Return the relative errors (…) of `mean_risk` from features of responses (…, J) between the nodes."""
         return np.zeros(response.shape[:-1])
 
     @abstractmethod
     def mean_risk(self, response: np.ndarray) -> np.ndarray:
-        """(…) risk of `ŵ + f(Ĥ)(w_0 − ŵ)`, for responses (…, J) f(w_j)."""
+        """Return the risks (…) of `ŵ + f(Ĥ)(w_0 − ŵ)` for responses f(w_j) (…, J)."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingProblem(AbstractProblem):
-    """The training loss of a sample as a problem of its own, whose risk is that of the population (THEORY.md T42).
+    """A problem that is driven by the training loss of a sample, with the risk of the population (THEORY.md T42).
 
-    Given Ĥ the whitened rows of Gaussian samples are uniform on the orthonormal frames: their fourth moments are
-    `E z_j² z_k² = N/(N + 2) (1 + 2δ_jk)`. So the second moments move as those of the plain problem with eigenvalues w,
-    N/(N − 2) directions for each, label noise `least_loss` and batches of B (N + 2)/(N − 2).
+    Conditional on Ĥ, the whitened rows of a Gaussian sample are uniform on the orthonormal frames, with fourth moments
+    `E z_j² z_k² = N/(N + 2) (1 + 2δ_jk)`. The second moments therefore evolve as in the one-epoch problem with
+    eigenvalues w, N/(N − 2) directions for each, label noise `least_loss` and batch size B (N + 2)/(N − 2).
     """
 
     drivers: Drivers
@@ -80,20 +82,20 @@ class TrainingProblem(AbstractProblem):
 
     @property
     def largest_eigenvalue(self) -> float:
-        """Of Ĥ."""
+        """The largest eigenvalue of Ĥ."""
         return float(self.drivers.weight.max())
 
     def batch(self, size: np.ndarray) -> np.ndarray:
-        """Batch sizes that have the plain problem's noise."""
+        """Return the batch sizes B (N + 2)/(N − 2), at which the one-epoch problem has the same gradient noise."""
         number = self.drivers.num_samples
         return size * ((number + 2) / (number - 2))
 
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues of Ĥ, or nodes of their density, and the training loss of w_0."""
+        """Return the eigenvalues of Ĥ, or nodes of their density, and the excess training loss of w_0 in each."""
         return self.drivers.weight, self.drivers.excess
 
     def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
-        """In units of the risk, driven by the training loss."""
+        """Return modes that sum to the population's risk, while `trained` gives the training loss that drives them."""
         given = self.drivers
         number = given.num_samples
         many = given.count * (number / (number - 2))
@@ -101,12 +103,12 @@ class TrainingProblem(AbstractProblem):
 
 
 class RowSample(Drivers):
-    """Of rows that are known, in the coordinates of the population's eigenvectors.
+    """The drivers of a sample whose rows are known, in the eigenbasis of the population covariance.
 
     Attributes:
-        scale: (d,) √λ of the directions that move.
+        scale: (d,) √λ of the directions with λ > 0.
         start: (d,) w_0 − w*.
-        frozen: risk of the directions without an eigenvalue, which is noise to the others.
+        frozen: risk of the directions with λ = 0, which acts as label noise on the others.
     """
 
     scale: np.ndarray
@@ -115,83 +117,84 @@ class RowSample(Drivers):
 
     @abstractmethod
     def rows(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Rows (n, d) of features and (n,) label noise, some at a time."""
+        """Generate rows (n, d) of features and (n,) label noise in chunks."""
 
     @cached_property
     def _spectrum(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """(J,) w, (d, J) v, (J,) `v_jᵀ(w_0 − ŵ)` and the least loss."""
+        """Eigenvalues w (J,), eigenvectors v (d, J), `v_jᵀ(w_0 − ŵ)` (J,) and the least training loss."""
         dim = self.scale.size
         few = self.num_samples < dim
         pull = np.zeros(dim)
         square = 0.0
         covariance = np.zeros((dim, dim)) if not few else np.empty(0)
-        kept = []
+        chunks = []
         for features, noise in self.rows():
             residual = features @ self.start - noise
             pull += features.T @ residual
             square += float(residual @ residual)
             if few:
-                kept.append(features)
+                chunks.append(features)
             else:
                 covariance += features.T @ features
         if few:
-            x = np.concatenate(kept) / np.sqrt(self.num_samples)
+            # With fewer rows than directions, the N × N matrix XXᵀ/N has the same positive eigenvalues and is smaller.
+            x = np.concatenate(chunks) / np.sqrt(self.num_samples)
             weight, left = np.linalg.eigh(x @ x.T)
             vectors = x.T @ left / np.sqrt(np.maximum(weight, np.finfo(float).tiny))
         else:
             weight, vectors = np.linalg.eigh(covariance / self.num_samples)
-        kept_ones = weight > NEGLIGIBLE * weight.max(initial=0.0)
-        weight = weight[kept_ones][::-1]
-        vectors = vectors[:, kept_ones][:, ::-1]
+        positive = weight > NEGLIGIBLE * weight.max(initial=0.0)
+        weight = weight[positive][::-1]
+        vectors = vectors[:, positive][:, ::-1]
         away = vectors.T @ pull / self.num_samples / weight
         least = square / self.num_samples - float(weight @ away**2)
         return weight, vectors, away, max(least, 0.0) if self.num_samples > weight.size else 0.0
 
     @property
     def weight(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """(J,) eigenvalues of Ĥ, from the largest down."""
+        """(J,) positive eigenvalues of Ĥ in decreasing order."""
         return self._spectrum[0]
 
     @property
     def vectors(self) -> np.ndarray:
-        """(d, J) eigenvectors."""
+        """(d, J) eigenvectors of Ĥ."""
         return self._spectrum[1]
 
     @property
     def away(self) -> np.ndarray:
-        """(J,) w_0 − ŵ along them."""
+        """(J,) components of w_0 − ŵ along the eigenvectors of Ĥ."""
         return self._spectrum[2]
 
     @property
     def least_loss(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """|Xŵ − y|²/N."""
+        """Least training loss |Xŵ − y|²/N."""
         return self._spectrum[3]
 
     @property
     def count(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """One each."""
+        """(J,) ones, as each node is one eigenvalue."""
         return np.ones_like(self.weight)
 
     @cached_property
     def test(self) -> np.ndarray:
-        """v_jᵀ H v_j."""
+        """(J,) `v_jᵀ H v_j`, the population's curvature along the eigenvectors of Ĥ."""
         return self.scale**2 @ self.vectors**2
 
     @property
     def seen(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """`v_jᵀ H v_j / w_j`."""
+        """(J,) `v_jᵀ H v_j / w_j`, the risk per unit of training loss along each eigenvector."""
         return self.test / self.weight
 
     @property
     def excess(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """`w_j (v_jᵀ(w_0 − ŵ))²`."""
+        """(J,) `w_j (v_jᵀ(w_0 − ŵ))²`, the excess training loss of w_0 along each eigenvector."""
         return self.weight * self.away**2
 
     @cached_property
     def fourth(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """(J + 1, J + 1) `mean z_i² z_j² − 1 − δ_ij` over the rows, `z_j = v_jᵀx/√w_j`.
+        """(J + 1, J + 1) fourth moments `mean z_i² z_j² − 1 − δ_ij` over the rows, `z_j = v_jᵀx/√w_j`.
 
-        The last z is the residual of ŵ, in units in which its mean square is 1.
+        The last z is the residual of ŵ, scaled to a mean square of 1.
         """
         size = self.weight.size
         fitted = self.vectors @ self.away  # w_0 − ŵ
@@ -203,36 +206,35 @@ class RowSample(Drivers):
             rows[:, size] = (noise - features @ (self.start - fitted)) ** 2
             squares += rows.sum(0)
             moments += rows.T @ rows
-        if (
-            not self.least_loss > 0
-        ):  # no residual but rounding: a node that nothing drives, with moments of orthogonal rows
+        if not self.least_loss > 0:
+            # The residual of ŵ is rounding: its node has no loss to drive it, and gets the moments of orthogonal rows.
             squares[size] = 1.0
             moments[size] = moments[:, size] = squares / self.num_samples
         return self.num_samples * moments / squares / squares[:, None] - 1 - np.eye(size + 1)
 
     @cached_property
     def _shares(self) -> tuple[np.ndarray, np.ndarray]:
-        """H^½ of ŵ − w*, (d,), and of the components of w_0 − ŵ, (d, J)."""
+        """`H^½ (ŵ − w*)` (d,), and H^½ times the components of w_0 − ŵ along each eigenvector (d, J)."""
         parts = self.vectors * self.away
         return self.scale * (self.start - parts.sum(1)), self.scale[:, None] * parts
 
     def mean_risk(self, response: np.ndarray) -> np.ndarray:
-        """`|H^½(ŵ − w* + Σ_j f_j v_j v_jᵀ(w_0 − ŵ))|²`."""
+        """Return the risk of the mean weights, `|H^½(ŵ − w* + Σ_j f_j v_j v_jᵀ(w_0 − ŵ))|²`, for responses f (…, J)."""
         return (self._error(response) ** 2).sum(-1) + self.frozen
 
     def _error(self, response: np.ndarray) -> np.ndarray:
-        """(…, d) `H^½ (w − w*)` of mean weights."""
+        """Return `H^½ (w − w*)` (…, d) of the mean weights."""
         fixed, parts = self._shares
         return fixed + response @ parts.T
 
     def risk_slope(self, response: np.ndarray) -> np.ndarray:
-        """(…, J) `v_jᵀ H (w − w*)`: half of what the risk of mean weights changes by as they move along v_j."""
+        """Return `v_jᵀ H (w − w*)` (…, J), half the derivative of the risk as mean weights move along v_j."""
         return self._error(response) @ (self.scale[:, None] * self.vectors)
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnSample(RowSample):
-    """Of N Gaussian rows, in the coordinates of the population's eigenvectors."""
+    """The drivers of N Gaussian rows that are drawn with a seed, in the eigenbasis of the population covariance."""
 
     problem: AbstractProblem
     size: int
@@ -240,7 +242,7 @@ class DrawnSample(RowSample):
 
     @property
     def num_samples(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """N."""
+        """Number N of samples."""
         return self.size
 
     @cached_property
@@ -249,7 +251,7 @@ class DrawnSample(RowSample):
 
     @cached_property
     def scale(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """(d,) √λ of the directions that move."""
+        """(d,) √λ of the directions with λ > 0."""
         return np.sqrt(self.problem.directions()[0][self._moving])
 
     @cached_property
@@ -259,11 +261,11 @@ class DrawnSample(RowSample):
 
     @cached_property
     def frozen(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Risk of the directions without an eigenvalue, which is noise to the others."""
+        """Risk of the directions with λ = 0, which acts as label noise on the others."""
         return float(self.problem.directions()[1][~self._moving].sum())
 
     def rows(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Rows (n, d) of features and (n,) label noise, some at a time."""
+        """Draw rows (n, d) of features and (n,) label noise in chunks."""
         random = np.random.default_rng(self.seed)
         dim = self._moving.size
         step = max(CHUNK // (dim + 1), 1)
@@ -277,7 +279,7 @@ class DrawnSample(RowSample):
 
 @dataclass(frozen=True, eq=False)
 class GivenSample(RowSample):
-    """Of rows that somebody has, of a population of rows."""
+    """The drivers of given rows, in the eigenbasis of the rows' population."""
 
     features: np.ndarray
     noise: np.ndarray
@@ -286,65 +288,65 @@ class GivenSample(RowSample):
 
     @property
     def num_samples(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """N."""
+        """Number N of samples."""
         return len(self.noise)
 
     def rows(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """All at once."""
+        """Return all rows in one chunk."""
         yield self.features, self.noise
 
 
 @dataclass(frozen=True, eq=False)
 class MeanOfSamples(Drivers):
-    """Of all samples of N rows, by deterministic equivalents.
+    """The drivers in the mean over all samples of N rows, by deterministic equivalents.
 
-    Every node is there twice, since its weights may have either sign and only what is linear in them means something:
-    once with what noise makes of it, and once with the signal alone.
+    Every node occurs twice, once for the effect of label noise and once for the signal alone. The weights of a node may
+    have either sign, so that only quantities linear in them are meaningful, and products of the two are not.
     """
 
     nodes: AveragedDrivers
 
     @property
     def num_samples(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """N."""
+        """Number N of samples."""
         return self.nodes.num_samples
 
     @cached_property
     def weight(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Nodes, twice."""
+        """(2J,) nodes, each of them twice."""
         return np.tile(self.nodes.weight, 2)
 
     @cached_property
     def count(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """And nothing."""
+        """(2J,) number of eigenvalues of each node, and 0 for its second occurrence."""
         return np.append(_not_0(self.nodes.count), np.zeros_like(self.nodes.count))
 
     @cached_property
     def excess(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Of label noise that ŵ has learnt, and of signal."""
+        """(2J,) excess training loss of w_0 from the label noise that ŵ fits, and from the signal."""
         noise = self.nodes.noise_variance / self.nodes.num_samples
         return np.append(noise * self.nodes.count, self.nodes.learnt)
 
     @cached_property
     def seen(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As noise scatters, and as single eigenvectors of Ĥ lie: `v_jᵀHv_j/w_j`, a smooth function of w."""
+        """(2J,) risk per unit of training loss: on average over fluctuations, and `v_jᵀHv_j/w_j` as a function of w."""
         return np.append(_not_0(self.nodes.test) / (_not_0(self.nodes.count) * self.nodes.weight), self.nodes.seen)
 
     def relative_error_at(self, reach: float) -> float:
-        """What was measured on drawn samples."""
+        """Return the relative error of risks after Σγ = reach, as measured on drawn samples."""
         return float(self.nodes.relative_error_at(reach))
 
     def interpolation_error(self, response: np.ndarray) -> np.ndarray:
-        """That of real nodes."""
+        """Return the relative error of `mean_risk` from features of responses between the nodes."""
         return self.nodes.interpolation_error(response[..., : self.nodes.weight.size])
 
     @property
     def least_loss(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """σ²(1 − rank/N)."""
+        """Least training loss σ²(1 − rank/N)."""
         return self.nodes.least_loss
 
     def mean_risk(self, response: np.ndarray) -> np.ndarray:
-        """Risk of `ŵ + f(Ĥ)(w_0 − ŵ)`."""
+        """Return the risk of `ŵ + f(Ĥ)(w_0 − ŵ)` for responses f at the nodes."""
         return self.nodes.mean_risk(response[..., : self.nodes.weight.size])
 
 
@@ -353,10 +355,10 @@ def _not_0(values: np.ndarray) -> np.ndarray:
 
 
 def mean_of_samples(problem: FiniteSampleProblem, turning: bool = False) -> MeanOfSamples:
-    """The mean over samples of a problem; `turning`: of responses that oscillate, as with momentum.
+    """Return the drivers in the mean over samples; `turning` is for responses that oscillate, as with momentum.
 
     Raises:
-        ValueError: too few samples.
+        ValueError: if there are too few samples.
     """
     if problem.num_samples < FEWEST_SAMPLES:
         raise ValueError(
@@ -368,10 +370,10 @@ def mean_of_samples(problem: FiniteSampleProblem, turning: bool = False) -> Mean
 
 
 def drawn_sample(problem: FiniteSampleProblem) -> RowSample:
-    """The sample of a problem with a seed, or of given rows.
+    """Return the drivers of the sample that a problem's seed draws, or of its given rows.
 
     Raises:
-        ValueError: too large to be drawn.
+        ValueError: if the sample is too large to be drawn.
     """
     if problem.rows is not None:
         return problem.rows

@@ -18,12 +18,13 @@ from sgdtheory.problems.problem import (
 )
 from sgdtheory.problems.sketch import Sketch, equivalent_sketch, sampled_sketch
 
-SINGLE_CUTS = 300  # distinct eigenvalues, from the largest, each of which has a part of a sketch's spectrum to itself
+# This many distinct eigenvalues, from the largest, each get a separate part of a sketch's spectrum.
+SINGLE_CUTS = 300
 
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares(SplitSpectrum):
-    """A problem with any finite spectrum.
+    """A least-squares problem with any finite spectrum.
 
     Example:
         >>> import sgdtheory as st
@@ -33,16 +34,16 @@ class LeastSquares(SplitSpectrum):
 
     Args:
         eigenvalues: (d,) eigenvalues λ_i ≥ 0 of the data covariance, in any order.
-        signal: (d,) initial risk `s_i = λ_i ⟨v_i, w_0 − w*⟩² ≥ 0` of each direction. Where λ_i = 0 it is read as
-            a limit λ_i → 0: a direction that holds its risk for ever.
+        signal: (d,) initial risk `s_i = λ_i ⟨v_i, w_0 − w*⟩² ≥ 0` of each direction. For λ_i = 0 it is the limit
+            λ_i → 0: a direction whose risk never decreases.
         noise_variance: σ² ≥ 0 of the label noise, in units of y².
-        approximation_risk: of a model of M features, what the best predictor on them misses: a part of σ².
+        approximation_risk: risk of the best predictor on a model's M features; it is included in σ².
 
     Raises:
-        ValueError: an argument outside its range, or arrays of different lengths.
+        ValueError: if an argument is outside its range, or the arrays have different lengths.
     """
 
-    eigenvalues: Any  # any sequence; kept as a read-only float64 array
+    eigenvalues: Any  # Any sequence is accepted, and stored as a read-only float64 array.
     signal: Any
     noise_variance: float = 1.0
     approximation_risk: float = field(default=0.0, kw_only=True, repr=False)
@@ -60,13 +61,13 @@ class LeastSquares(SplitSpectrum):
         object.__setattr__(self, "noise_variance", checked_noise_variance(self.noise_variance))
 
     def truncated(self, dim: int) -> "LeastSquares":
-        """The problem of the `dim` directions with the largest eigenvalues alone."""
+        """Return the problem with only the `dim` directions of the largest eigenvalues."""
         return LeastSquares(self.eigenvalues[:dim], self.signal[:dim], self.noise_variance)
 
     def preconditioned(self, power: float = 0.5) -> "LeastSquares":
-        """Steps `w ← w − γ H^−θ g` as plain ones on another spectrum (THEORY.md T35): `λ_i^{1−θ}`, the same signal.
+        """Return the problem whose plain SGD steps are `w ← w − γ H^−θ g` (THEORY.md T35): `λ_i^{1−θ}`, the same signal.
 
-        A direction without an eigenvalue stays without one.
+        Eigenvalues of 0 stay 0.
 
         Example:
             >>> import sgdtheory as st
@@ -77,27 +78,27 @@ class LeastSquares(SplitSpectrum):
             power: θ, from 0, which changes nothing, to 1, which makes all eigenvalues equal.
 
         Raises:
-            ValueError: θ out of range.
+            ValueError: if θ is out of range.
         """
         return replace(self, eigenvalues=preconditioned_spectrum(self.eigenvalues, checked_power(power)))
 
     def with_features(self, num_features: int, kind: Kind = "first", seed: int | None = None) -> "LeastSquares":
         """Return the problem of training on M features instead of all directions (THEORY.md T31).
 
-        "first": the M directions with the largest eigenvalues; label noise grows by the signal of the others.
-        "gaussian": M random combinations of all directions, `z = Sx`, with independent entries N(0, 1/M) of S: one S,
-        or without a seed the spectrum that they tend to as M grows.
+        The features are either the M directions with the largest eigenvalues ("first"), so that the signal of the others
+        adds to the label noise; or M random combinations of all directions ("gaussian"), `z = Sx` with independent
+        entries N(0, 1/M) of S. Gaussian features have one random S, or without a seed their limit spectrum for large M.
 
         Args:
-            num_features: M ≥ 1, at most dim; of Gaussian features with a seed at most 8,192.
-            kind: of features.
-            seed: of S; the first M directions need none.
+            num_features: M ≥ 1, at most dim; for Gaussian features with a seed at most 8,192.
+            kind: kind of features, "first" or "gaussian".
+            seed: seed of S; the first M directions need none.
 
         Returns:
-            LeastSquares: of M directions, with its `approximation_risk`, which its label noise has in it.
+            LeastSquares: a problem of M directions, whose label noise includes its `approximation_risk`.
 
         Raises:
-            ValueError: an argument outside its range.
+            ValueError: if an argument is outside its range.
 
         Example:
             >>> import sgdtheory as st
@@ -108,45 +109,46 @@ class LeastSquares(SplitSpectrum):
         """
         size = checked_model(num_features, kind, seed, self.dim)
         if kind == "first":
-            found = Sketch(self.eigenvalues[:size], self.signal[:size], float(self.tail_signal(size)))
+            sketch = Sketch(self.eigenvalues[:size], self.signal[:size], float(self.tail_signal(size)))
         elif self.largest_eigenvalue == 0:
-            found = Sketch(np.zeros(size), np.zeros(size), self.initial_risk)
+            sketch = Sketch(np.zeros(size), np.zeros(size), self.initial_risk)
         elif seed is not None:
-            found = sampled_sketch(self.eigenvalues, self.signal, size, seed)
+            sketch = sampled_sketch(self.eigenvalues, self.signal, size, seed)
         else:
-            found = self._equivalent(size)
-        return sketched(found, self)
+            sketch = self._equivalent(size)
+        return sketched(sketch, self)
 
     def _equivalent(self, size: int) -> Sketch:
         positive = self.eigenvalues[self.eigenvalues > 0]
-        step = np.flatnonzero(np.diff(positive))  # the last of equal eigenvalues
+        step = np.flatnonzero(np.diff(positive))  # Index of the last of each group of equal eigenvalues.
         if step.size > SINGLE_CUTS:
             chosen = np.unique(np.round(np.geomspace(SINGLE_CUTS, step.size, SINGLE_CUTS))).astype(int) - 1
             step = step[np.concatenate([np.arange(SINGLE_CUTS - 1), chosen])]
         return equivalent_sketch(self.modes(0.0), positive.size, size, positive[step], positive[step + 1])
 
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
-        """(d,) eigenvalues, from the largest down, and (d,) signal."""
+        """Return (d,) eigenvalues in decreasing order, and (d,) signal."""
         return self.eigenvalues, self.signal
 
     def count_above(self, threshold: ArrayLike) -> Any:
-        """max{k : λ_k ≥ threshold}, 0 if there is none; elementwise."""
+        """Return max{k : λ_k ≥ threshold}, 0 if there is none; elementwise."""
         return np.searchsorted(-self.eigenvalues, -np.asarray(threshold, dtype=float), side="right")[()]
 
     def head_signal(self, count: ArrayLike, power: int) -> Any:
-        """Σ_{i≤count} s_i / λ_i^power; elementwise in `count`."""
-        terms = np.where(self.eigenvalues > 0, self.signal, 0.0)  # no positive threshold puts the others into the head
+        """Compute Σ_{i≤count} s_i / λ_i^power; elementwise in `count`."""
+        # Directions with λ_i = 0 are below every positive threshold, and never belong to the head.
+        terms = np.where(self.eigenvalues > 0, self.signal, 0.0)
         for _ in range(power):
             terms = terms / np.where(self.eigenvalues > 0, self.eigenvalues, 1.0)
         return np.concatenate([[0.0], np.cumsum(terms)])[np.asarray(count)]
 
     def tail_squares(self, count: ArrayLike) -> Any:
-        """Σ_{i>count} λ_i²; elementwise."""
+        """Compute Σ_{i>count} λ_i²; elementwise."""
         return tails(self.eigenvalues**2)[np.asarray(count)]
 
 
 def sketched(sketch: Sketch, problem: AbstractProblem) -> LeastSquares:
-    """The problem of M features of a problem."""
+    """Return the problem of training on the features of a sketch."""
     noise = problem.noise_variance + sketch.missed
     missed = problem.approximation_risk + sketch.missed
     return LeastSquares(sketch.eigenvalues, sketch.signal, noise, approximation_risk=missed)

@@ -1,8 +1,8 @@
-"""Training on M features instead of all directions (THEORY.md T31): which features there are, and how many may be.
+"""Training on M features instead of all directions (THEORY.md T31): kinds of features, and limits on their number.
 
-With x Gaussian, y given the features is linear in them with Gaussian noise, so training on features *is* the theory's
-problem, with label noise `σ² + approximation_risk`. Its risks are above the best predictor on the features; above the
-best of all they are larger by the constant `approximation_risk`.
+With x Gaussian, y given the features is linear in them with Gaussian noise. Training on features is therefore the same
+kind of problem, with label noise `σ² + approximation_risk`. Its risks are relative to the best predictor on the
+features; relative to the best predictor on all directions they are larger by the constant `approximation_risk`.
 """
 
 from typing import Literal
@@ -10,15 +10,16 @@ from typing import Literal
 from sgdtheory._common.arguments import checked_name, whole_number
 
 Kind = Literal["first", "gaussian"]
-LARGEST_SAMPLED = 8192  # features: M² numbers, and M³ operations
+LARGEST_SAMPLED = 8192  # Most features of a sampled sketch, which takes M² numbers and M³ operations.
 LARGEST_EQUIVALENT = 100_000
 
 
 def checked_model(num_features: object, kind: object, seed: object, dim: int | None) -> int:
-    """`num_features` as a whole number that the kind of features can have.
+    """Return `num_features` as a whole number that the kind of features allows.
 
     Raises:
-        ValueError: below 1, above the number of directions, or larger than can be computed; no such kind or seed.
+        ValueError: if it is below 1, above the number of directions, or too large to compute; or if the kind or the
+            seed is invalid.
     """
     size = whole_number("num_features", num_features, 1)
     if dim is not None and size > dim:

@@ -1,8 +1,8 @@
-"""Weighted modes: a spectrum of any size, infinity included, as a few hundred numbers.
+"""Weighted modes: a spectrum of any size, even an infinite one, represented by a few hundred numbers.
 
-Everything that the exact theory computes is a sum over directions, `Σ_i f(λ_i)` or `Σ_i s_i f(λ_i)`, with
-`f(λ) = O(λ)` in the first. A power law makes both smooth in log i, so a quadrature for the counting measure on
-the integers replaces all but the leading directions.
+The exact theory only computes sums over directions, `Σ_i f(λ_i)` or `Σ_i s_i f(λ_i)`, with `f(λ) = O(λ)` in the first.
+For a power law both terms are smooth in log i, so that a quadrature for the counting measure on the integers replaces
+all except the leading directions.
 """
 
 import math
@@ -17,12 +17,12 @@ from sgdtheory.problems.power_sums import MIDPOINT_COEFFICIENTS, power_sum
 
 
 class Rule(NamedTuple):
-    """How many modes a power law gets.
+    """A quadrature rule for a power law, which determines the number of modes.
 
     Attributes:
-        leading: first direction that is not kept by itself.
+        leading: first direction that is not a mode of its own.
         nodes: Gauss–Legendre nodes in a block of log i, at least 6.
-        width: of blocks, over what is widest with many nodes.
+        width: width of blocks, relative to the largest width that is accurate with 16 nodes.
     """
 
     leading: int
@@ -30,31 +30,31 @@ class Rule(NamedTuple):
     width: float = 1.0
 
 
-# Relative error of sums → rule, by measurement (tests/problems/test_modes.py): the first is exact to about 1e-12.
+# Measured relative error of sums → rule (tests/problems/test_modes.py). The first is exact to about 1e-12.
 RULES = {0.0: Rule(64, 16), 1e-8: Rule(24, 10), 1e-6: Rule(20, 8), 1e-4: Rule(12, 6, 2.0)}
 EXACT = RULES[0.0]
-BLOCK_WIDTH_INDEX = 0.9  # widest block, in log i
-BLOCK_WIDTH_EIGENVALUE = 1.6  # widest block, in log λ
-TAIL_NODES = 12  # nodes in the tail, where f is a polynomial in λ to rounding error
+BLOCK_WIDTH_INDEX = 0.9  # Largest width of a block in log i.
+BLOCK_WIDTH_EIGENVALUE = 1.6  # Largest width of a block in log λ.
+TAIL_NODES = 12  # Nodes in the tail, where f is a polynomial in λ to rounding error.
 
-# d^r/dx^r in terms of d/d(log x): x^r f^(r) = Σ_k STIRLING[r][k] d^k f/d(log x)^k
+# Derivatives d^r/dx^r in terms of d/d(log x): x^r f^(r) = Σ_k _STIRLING[r][k] d^k f/d(log x)^k.
 _STIRLING = {1: (0, 1), 3: (0, 2, -3, 1), 5: (0, 24, -50, 35, -10, 1)}
-LARGEST_EXPONENT = 1000.0  # of 2, that a float holds
+LARGEST_EXPONENT = 1000.0  # Largest exponent of 2 that is safely within the range of a float (1023).
 
 
 @dataclass(frozen=True)
 class Modes:
-    """A discrete pair of measures on the eigenvalues.
+    """A pair of discrete measures on the eigenvalues.
 
     `Σ_i f(λ_i) = Σ_k multiplicity_k f(eigenvalue_k)` and `Σ_i s_i f(λ_i) = Σ_k signal_k f(eigenvalue_k)`.
 
     Attributes:
-        eigenvalue: (K,) nonincreasing up to the tail, nonnegative.
-        multiplicity: (K,) how many directions the mode stands for: not necessarily whole, and in a tail of few
-            directions not necessarily positive.
-        signal: (K,) their initial risk, summed.
-        trained: (K,) the part of the loss that drives the noise of gradients, for each unit of the risk that a mode
-            holds: of a finite sample that is the training loss (THEORY.md T42). None: they are the same.
+        eigenvalue: (K,) nonnegative, and nonincreasing up to the tail.
+        multiplicity: (K,) number of directions that a mode stands for. It need not be whole, nor positive in a tail of
+            few directions.
+        signal: (K,) sum of the initial risks of these directions.
+        trained: (K,) loss that drives the gradient noise, per unit of a mode's risk. For a finite sample it is the
+            training loss (THEORY.md T42). None: the risk itself drives the noise.
     """
 
     eigenvalue: np.ndarray
@@ -64,22 +64,22 @@ class Modes:
 
     @property
     def driving(self) -> np.ndarray:
-        """(K,) multiplicity as the loss sees it."""
+        """(K,) multiplicity in the loss that drives the gradient noise."""
         return self.multiplicity if self.trained is None else self.multiplicity * self.trained
 
 
 def rule_within(tolerance: float) -> Rule:
-    """The lightest rule whose relative error is below a tolerance."""
+    """Return the rule with the fewest modes whose relative error is below a tolerance."""
     return RULES[max(error for error in RULES if error <= tolerance)]
 
 
 @lru_cache(maxsize=256)
 def power_law_modes(capacity: float, source: float, dim: int | None, reach_exponent: int, rule: Rule = EXACT) -> Modes:
-    """Modes of `λ_i = i^−capacity`, `s_i = i^−source`, `i = 1 … dim` (None: infinitely many).
+    """Compute the modes of `λ_i = i^−capacity`, `s_i = i^−source`, `i = 1 … dim` (None: infinitely many).
 
-    Three ranges of i: single directions below `rule.leading`; blocks of Gauss–Legendre nodes in log i; and, from the
-    index with `λ_i = 2^reach_exponent` on, a tail in which f is a low-degree polynomial in λ (`f(λ)/λ` for the sum
-    without signal), integrated exactly from sums of powers.
+    There are three ranges of i. Directions below `rule.leading` are single modes. Then follow blocks of Gauss–Legendre
+    nodes in log i. From the index with `λ_i = 2^reach_exponent` on, f is a low-degree polynomial in λ (`f(λ)/λ` in the
+    sum without signal), which is integrated exactly from sums of powers.
     """
     last = math.inf if dim is None else dim
     if last < 2 * rule.leading:
@@ -101,10 +101,10 @@ def power_law_modes(capacity: float, source: float, dim: int | None, reach_expon
 
 
 def _block_rule(end: float, capacity: float, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights with Σ_{leading ≤ i < end} f(i) ≈ Σ_k w_k f(x_k) for f smooth in log i.
+    """Return nodes and weights with Σ_{leading ≤ i < end} f(i) ≈ Σ_k w_k f(x_k) for f smooth in log i.
 
-    Composite Gauss–Legendre in log i for `∫_{first−½}^{end−½} f`, plus the Euler–Maclaurin terms at the two ends,
-    whose derivatives are those of the polynomial through the nodes of the outermost blocks.
+    The rule is composite Gauss–Legendre in log i for `∫_{first−½}^{end−½} f`, plus the Euler–Maclaurin terms at the two
+    ends. Their derivatives are those of the polynomial through the nodes of the outermost blocks.
     """
     low, high = math.log(rule.leading - 0.5), math.log(end - 0.5)
     width = rule.width * min(BLOCK_WIDTH_INDEX, BLOCK_WIDTH_EIGENVALUE / capacity)
@@ -121,7 +121,7 @@ def _block_rule(end: float, capacity: float, rule: Rule) -> tuple[np.ndarray, np
 
 
 def _seam(side: float, x: float, half: float, num_nodes: int) -> np.ndarray:
-    """Σ_k B_2k(½)/(2k)! f^(2k−1)(x) at one end (side = ∓1) of a block, as weights on the block's nodes."""
+    """Express Σ_k B_2k(½)/(2k)! f^(2k−1)(x) at one end (side = ∓1) of a block as weights on the block's nodes."""
     slopes = _end_slopes(side, num_nodes) / half ** np.arange(6)[:, None]
     total = np.zeros(num_nodes)
     for order, coefficient in zip((1, 3, 5), MIDPOINT_COEFFICIENTS, strict=False):
@@ -136,7 +136,7 @@ def _gauss_legendre(num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache
 def _end_slopes(side: float, num_nodes: int) -> np.ndarray:
-    """(6, num_nodes): derivatives 0 … 5 at ∓1 of the polynomial through values at the Gauss–Legendre nodes."""
+    """Return (6, num_nodes) derivatives 0 … 5 at ∓1 of the polynomial through values at the Gauss–Legendre nodes."""
     nodes, node_weights = _gauss_legendre(num_nodes)
     basis = legendre.legvander(nodes, num_nodes - 1)
     to_coefficients = (np.arange(num_nodes) + 0.5)[:, None] * (basis * node_weights[:, None]).T
@@ -145,10 +145,10 @@ def _end_slopes(side: float, num_nodes: int) -> np.ndarray:
 
 
 def _tail_rule(capacity: float, source: float, first: int, last: float) -> Modes:
-    """Modes for i ≥ first where every f is, to rounding error, a polynomial of low degree in λ.
+    """Return modes for i ≥ first, where every f is a polynomial of low degree in λ to rounding error.
 
-    Interpolatory at Chebyshev nodes `λ_first · y`, 0 < y ≤ 1, with the exact moments `Σ s_i (λ_i/λ_first)^k` and
-    `Σ λ_i (λ_i/λ_first)^k`. The node next to 0 stands for all directions that never move.
+    The rule interpolates at Chebyshev nodes `λ_first · y`, 0 < y ≤ 1, and has the exact moments `Σ s_i (λ_i/λ_first)^k`
+    and `Σ λ_i (λ_i/λ_first)^k`. The node next to 0 stands for the directions that never move.
     """
     y = (1.0 + chebyshev.chebpts2(TAIL_NODES)) / 2.0
     y[0] = 1e-9

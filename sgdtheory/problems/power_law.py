@@ -1,4 +1,4 @@
-"""Capacity and source conditions in any number of directions, infinitely many too."""
+"""Problems under capacity and source conditions, with finitely or infinitely many directions."""
 
 import math
 from dataclasses import dataclass, field, replace
@@ -15,17 +15,17 @@ from sgdtheory.problems.power_sums import power_sum
 from sgdtheory.problems.problem import SplitSpectrum, checked_noise_variance, checked_power
 from sgdtheory.problems.sketch import Sketch, Tail, equivalent_sketch, sampled_sketch
 
-SINGLE_COLUMNS = 8  # directions for each feature that a sampled sketch sees one by one
-CUTS_PER_DECADE = 30
+SINGLE_COLUMNS = 8  # Directions per feature that a sampled sketch draws one by one; it treats the rest as a sum.
+CUTS_PER_DECADE = 30  # Cuts per decade of i of an equivalent sketch's spectrum, where single λ_i are not resolved.
 
 
 @dataclass(frozen=True)
 class PowerLaw(SplitSpectrum):
-    """Capacity and source conditions: `λ_i = i^−a`, `s_i = i^−b`, i = 1 … dim.
+    """A power-law problem with `λ_i = i^−a` and `s_i = i^−b`, i = 1 … dim (capacity and source conditions).
 
-    With `dim=None` there are infinitely many directions; sums over them are exact to about 1e-12 relative, at a
-    cost that depends neither on dim nor on the exponents. Measured limit: exponents down to 1 + 1e-6, below
-    which the sums themselves (tr H = ζ(a) ≈ 1/(a − 1)) leave the range where rounding is harmless.
+    With `dim=None` there are infinitely many directions. Sums over them have a relative error of about 1e-12, at a cost
+    that depends neither on dim nor on the exponents. This was measured for exponents down to 1 + 1e-6; below, the sums
+    themselves (tr H = ζ(a) ≈ 1/(a − 1)) are so large that rounding matters.
 
     Example:
         >>> import sgdtheory as st
@@ -38,10 +38,10 @@ class PowerLaw(SplitSpectrum):
         source: exponent b > 1 of the initial risk.
         dim: number of directions, or None.
         noise_variance: σ² ≥ 0 of the label noise, in units of y².
-        approximation_risk: of a model of M features, what the best predictor on them misses: a part of σ².
+        approximation_risk: risk of the best predictor on a model's M features; it is included in σ².
 
     Raises:
-        ValueError: an argument outside its range.
+        ValueError: if an argument is outside its range.
     """
 
     capacity: float
@@ -69,26 +69,25 @@ class PowerLaw(SplitSpectrum):
 
     @property
     def largest_eigenvalue(self) -> float:
-        """λ_1 = 1."""
+        """Largest eigenvalue λ_1 = 1."""
         return 1.0
 
     @property
     def trace(self) -> float:
-        """tr H = Σ i^−a."""
+        """Trace of the covariance, tr H = Σ i^−a."""
         return float(power_sum(self.capacity, 1, self._last))
 
     @property
     def initial_risk(self) -> float:
-        """‖w_0 − w*‖²_H = Σ i^−b."""
+        """Initial excess risk ‖w_0 − w*‖²_H = Σ i^−b."""
         return float(power_sum(self.source, 1, self._last))
 
     def truncated(self, dim: int) -> "PowerLaw":
-        """The problem of the first `dim` directions alone."""
+        """Return the problem with only the first `dim` directions."""
         return replace(self, dim=dim if self.dim is None else min(dim, self.dim))
 
     def preconditioned(self, power: float = 0.5) -> "PowerLaw | LeastSquares":
-        """Steps `w ← w − γ H^−θ g` as plain ones on another power law (THEORY.md T35): `λ_i = i^−a(1 − θ)`, the same b.
-
+        """Return the power law whose plain SGD steps are `w ← w − γ H^−θ g` (THEORY.md T35): `i^−a(1 − θ)`, the same b.
         Example:
             >>> import sgdtheory as st
             >>> for problem in (st.PowerLaw(3, 2), st.PowerLaw(3, 2).preconditioned(0.5)):
@@ -97,14 +96,14 @@ class PowerLaw(SplitSpectrum):
             74.0
 
         Args:
-            power: θ, from 0, which changes nothing, to 1, which makes all eigenvalues equal; with infinitely many
-                directions below 1 − 1/a, as their trace has to be finite.
+            power: θ, from 0, which changes nothing, to 1, which makes all eigenvalues equal. With infinitely many
+                directions it must be below 1 − 1/a, so that the trace is finite.
 
         Returns:
             PowerLaw; for θ = 1 LeastSquares.
 
         Raises:
-            ValueError: θ out of range.
+            ValueError: if θ is out of range.
         """
         theta = checked_power(power)
         capacity = self.capacity * (1 - theta)
@@ -125,21 +124,22 @@ class PowerLaw(SplitSpectrum):
     ) -> "PowerLaw | LeastSquares":
         """Return the problem of training on M features instead of all directions (THEORY.md T31).
 
-        "first": the first M directions, `λ_i` and `s_i` with `i ≤ M` and label noise `σ² + Σ_{i>M} s_i`.
-        "gaussian": M random combinations of all directions, `z = Sx`, with independent entries N(0, 1/M) of S: one S,
-        or without a seed the spectrum that they tend to as M grows.
+        The features are either the first M directions ("first"), with label noise `σ² + Σ_{i>M} s_i`; or M random
+        combinations of all directions ("gaussian"), `z = Sx` with independent entries N(0, 1/M) of S. Gaussian features
+        have one random S, or without a seed their limit spectrum for large M.
 
         Args:
-            num_features: M ≥ 1, at most dim; of Gaussian features at most 8,192, without a seed 100,000 (a minute).
-            kind: of features.
-            seed: of S; the first M directions need none.
+            num_features: M ≥ 1, at most dim. For Gaussian features it is at most 8,192 with a seed, and 100,000 without
+                one, which takes a minute.
+            kind: kind of features, "first" or "gaussian".
+            seed: seed of S; the first M directions need none.
 
         Returns:
-            PowerLaw, of random features LeastSquares, of M directions: with its `approximation_risk`, which its label
-                noise has in it.
+            PowerLaw, or LeastSquares for Gaussian features: a problem of M directions, whose label noise includes its
+                `approximation_risk`.
 
         Raises:
-            ValueError: an argument outside its range.
+            ValueError: if an argument is outside its range.
 
         Example:
             >>> import sgdtheory as st
@@ -170,22 +170,23 @@ class PowerLaw(SplitSpectrum):
 
     def _equivalent(self, size: int) -> Sketch:
         a, last = self.capacity, self._last
-        oscillating = int(1.5 * a * math.sqrt(size)) + 32  # beyond, the density does not tell single directions
+        oscillating = int(1.5 * a * math.sqrt(size)) + 32  # Beyond this index the density shows no single directions.
         end = min(last - 1, 8.0 * size)
         index = np.arange(1.0, min(oscillating, end) + 1)
         if end > oscillating:
             count = int(CUTS_PER_DECADE * math.log10(end / oscillating)) + 2
             index = np.unique(np.append(index, np.round(np.geomspace(oscillating, end, count))))
         reach = math.floor(-a * math.log2(8.0 * size)) - 4
-        rule = Rule(max(256, int(0.06 * a**2 * size)), 64)  # the curve is that far from the poles of its functions
+        # The curve approaches the poles at the leading λ_i: these must be single modes.
+        rule = Rule(max(256, int(0.06 * a**2 * size)), 64)
         modes = power_law_modes(a, self.source, self.dim, reach, rule)
         return equivalent_sketch(modes, last, size, index**-a, (index + 1) ** -a)
 
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
-        """(d,) eigenvalues and (d,) signal, direction by direction.
+        """Return (d,) eigenvalues and (d,) signal of all directions.
 
         Raises:
-            ValueError: there are infinitely many.
+            ValueError: if there are infinitely many directions.
         """
         if self.dim is None:
             raise ValueError("a problem with dim=None has no list of directions: take problem.truncated(1000), say")
@@ -193,33 +194,33 @@ class PowerLaw(SplitSpectrum):
         return index**-self.capacity, index**-self.source
 
     def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
-        """Weighted modes for functions of λ that are smooth below `smallest`."""
+        """Return weighted modes for functions of λ that are smooth below `smallest`."""
         exponent, rule = math.floor(math.log2(smallest)), rule_within(tolerance)
         return power_law_modes(self.capacity, self.source, self.dim, exponent, rule)
 
     def count_above(self, threshold: ArrayLike) -> Any:
-        """max{k : k^−a ≥ threshold}, 0 if there is none; elementwise."""
+        """Return max{k : k^−a ≥ threshold}, 0 if there is none; elementwise."""
         threshold = np.asarray(threshold, dtype=float)
         guess = np.floor(threshold ** (-1.0 / self.capacity))
-        count = guess + 1  # rounding may put the guess off by one
+        count = guess + 1  # Rounding may make the guess one too small or too large.
         for _ in range(2):
             count = np.where((count >= 1) & (np.maximum(count, 1.0) ** -self.capacity < threshold), count - 1, count)
         return np.minimum(count, self._last)[()]
 
     def head_signal(self, count: ArrayLike, power: int) -> Any:
-        """Σ_{i≤count} i^(power·a − b); elementwise in `count`."""
+        """Compute Σ_{i≤count} i^(power·a − b); elementwise in `count`."""
         return power_sum(self.source - power * self.capacity, 1, count)
 
     def tail_signal(self, count: ArrayLike) -> Any:
-        """Σ_{i>count} i^−b; elementwise."""
+        """Compute Σ_{i>count} i^−b; elementwise."""
         return self._tail(self.source, count)
 
     def tail_squares(self, count: ArrayLike) -> Any:
-        """Σ_{i>count} i^−2a; elementwise."""
+        """Compute Σ_{i>count} i^−2a; elementwise."""
         return self._tail(2 * self.capacity, count)
 
     def _tail(self, exponent: float, count: ArrayLike) -> Any:
-        first = np.asarray(count, dtype=float) + 1  # the sum in units of its first term: no overflow, no underflow
+        first = np.asarray(count, dtype=float) + 1  # In units of its first term the sum cannot overflow or underflow.
         return first**-exponent * power_sum(exponent, first, self._last, unit=first)
 
     @property

@@ -6,24 +6,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-# B_2k(1/2) / (2k)!: the midpoint form of the Euler–Maclaurin formula
+# B_2k(1/2) / (2k)! for k = 1 … 5, the coefficients of the midpoint form of the Euler–Maclaurin formula.
 MIDPOINT_COEFFICIENTS = (-1 / 24, 7 / 5760, -31 / 967680, 127 / 154828800, -73 / 3503554560)
 
 
 def power_sum(exponent: ArrayLike, first: ArrayLike, last: ArrayLike, *, unit: Any = 1.0) -> Any:
-    """Sum of (i / unit)^−exponent over first ≤ i ≤ last; elementwise in every argument.
+    """Compute the sum of (i / unit)^−exponent over first ≤ i ≤ last; elementwise in every argument.
 
-    The first J terms are added one by one, the rest is the midpoint Euler–Maclaurin formula
+    The first J terms are added one by one, and the rest by the midpoint Euler–Maclaurin formula
 
         Σ_{i=m}^{M} f(i) = ∫_{m−½}^{M+½} f + Σ_k B_2k(½)/(2k)! [f^(2k−1)(M+½) − f^(2k−1)(m−½)],
 
-    with m = first + J so large that five terms reach rounding error. Cost does not depend on `last`.
+    with m = first + J so large that five terms reach rounding error. The cost does not depend on `last`.
 
     Args:
-        exponent: any real number; above 1 where `last` is infinite.
+        exponent: any real number; above 1 if `last` is infinite.
         first: the first index, at least 1.
-        last: the last index, a whole number or ``inf``. Below `first` the sum is 0.
-        unit: scale of the summed index; it keeps large exponents inside the range of a float.
+        last: the last index, a whole number or ``inf``. If it is below `first` the sum is 0.
+        unit: scale of the summed index; it keeps large exponents within the range of a float.
 
     Returns:
         float64, with the broadcast shape of the arguments.
@@ -50,7 +50,7 @@ def power_sum(exponent: ArrayLike, first: ArrayLike, last: ArrayLike, *, unit: A
 
 
 def _integral(exponent: np.ndarray, low: np.ndarray, high: np.ndarray, unit: np.ndarray) -> np.ndarray:
-    """∫_low^high (x/unit)^−exponent dx, without cancellation at exponent = 1."""
+    """Compute ∫_low^high (x/unit)^−exponent dx, without cancellation at exponent = 1."""
     power = 1.0 - exponent
     span = np.log(high / low)
     nonzero = np.where(power == 0.0, 1.0, power)

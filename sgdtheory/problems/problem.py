@@ -1,4 +1,4 @@
-"""The contracts: what the theory asks of a least-squares problem, in the eigenbasis of the data covariance."""
+"""Base classes of least-squares problems: the spectrum, signal and noise in the eigenbasis of the data covariance."""
 
 import math
 from abc import ABC, abstractmethod
@@ -11,19 +11,20 @@ from numpy.typing import ArrayLike
 from sgdtheory._common.arguments import single_number, true_or_false, whole_number
 from sgdtheory.problems.modes import Modes
 
-MOST_SAMPLES = 1e20  # of a finite sample, as of one run
+MOST_SAMPLES = 1e20  # Largest finite sample, as for the number of samples of a run.
 
 
 class AbstractProblem(ABC):
-    """Data `x ~ N(0, H)`, `y | x ~ N(xᵀw*, σ²)`: derive from it, and say what H and w* are.
+    """Base class of problems with data `x ~ N(0, H)`, `y | x ~ N(xᵀw*, σ²)`; derived classes define H and w*.
 
-    A problem is the eigenvalues `λ_1 ≥ λ_2 ≥ …` of H, the signal `s_i = λ_i ⟨v_i, w_0 − w*⟩²` (the risk that direction
-    i holds at the start) and σ². With finitely many directions `directions` and `noise_variance` are all that it needs;
-    with infinitely many, or more than can be listed, it has every sum in closed form, and `modes` that stand for all.
+    A problem consists of the eigenvalues `λ_1 ≥ λ_2 ≥ …` of H, the signal `s_i = λ_i ⟨v_i, w_0 − w*⟩²` (the initial risk
+    of direction i) and σ². With finitely many directions a derived class only needs `directions` and `noise_variance`.
+    With infinitely many, or more than can be listed, it overrides every sum by a closed form, and `modes` by a
+    quadrature.
 
     Attributes:
         noise_variance: σ², in units of y².
-        approximation_risk: of a model of M features, what the best predictor on them misses: a part of σ².
+        approximation_risk: risk of the best predictor on a model's M features; it is included in σ².
     """
 
     noise_variance: float
@@ -31,10 +32,10 @@ class AbstractProblem(ABC):
 
     @abstractmethod
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
-        """(d,) eigenvalues, from the largest down, and (d,) signal, direction by direction.
+        """Return (d,) eigenvalues in decreasing order, and (d,) signal of each direction.
 
         Raises:
-            ValueError: there are infinitely many.
+            ValueError: if there are infinitely many directions.
         """
 
     @property
@@ -44,56 +45,57 @@ class AbstractProblem(ABC):
 
     @property
     def largest_eigenvalue(self) -> float:
-        """λ_1 = ‖H‖."""
+        """Largest eigenvalue λ_1 = ‖H‖."""
         return float(self.directions()[0][0])
 
     @property
     def trace(self) -> float:
-        """tr H = Σ λ_i."""
+        """Trace of the covariance, tr H = Σ λ_i."""
         return float(self.directions()[0].sum())
 
     @property
     def initial_risk(self) -> float:
-        """‖w_0 − w*‖²_H = Σ s_i."""
+        """Initial excess risk ‖w_0 − w*‖²_H = Σ s_i."""
         return float(self.directions()[1].sum())
 
     def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
-        """Weighted modes for functions of λ that are smooth below `smallest`; by default the spectrum itself.
+        """Return weighted modes for functions of λ that are smooth below `smallest`; by default the spectrum itself.
 
-        A relative error of sums up to `tolerance` may be traded for fewer modes; 0: rounding error.
+        A larger `tolerance`, the relative error of sums, allows fewer modes; 0 means rounding error.
         """
         eigenvalues, signal = self.directions()
         return Modes(eigenvalues, np.ones_like(eigenvalues), signal)
 
     def tail_signal(self, count: ArrayLike) -> Any:
-        """Σ_{i>count} s_i; elementwise."""
+        """Compute Σ_{i>count} s_i; elementwise."""
         return tails(self.directions()[1])[np.asarray(count)]
 
     def truncated(self, dim: int) -> "AbstractProblem":
-        """The problem of the first `dim` directions alone."""
+        """Return the problem with only the first `dim` directions."""
         return _Truncated(self, dim)
 
     def preconditioned(self, power: float = 0.5) -> "AbstractProblem":
         """Return the problem whose plain SGD steps are `w ← w − γ P g`, `P = H^−θ` (T35): `λ_i^{1−θ}`, the same signal.
 
-        In the weights `v = P^{−½} w` they are steps on the features `P^{½} x`, whose covariance is H^{1−θ}; the risk
-        that a direction holds does not depend on how it is written. γ is in units of the new `1/λ_1`.
+        In the weights `v = P^{−½} w` they are steps on the features `P^{½} x`, whose covariance is H^{1−θ}. The risk of
+        a direction does not depend on the parametrization. γ is in units of the new `1/λ_1`.
 
         Args:
             power: θ, from 0, which changes nothing, to 1, which makes all eigenvalues equal.
 
         Raises:
-            ValueError: θ out of range; infinitely many directions, of a problem that does not say what becomes of it.
+            ValueError: if θ is out of range, or the problem has infinitely many directions and does not override this.
         """
         return _Preconditioned(self, checked_power(power))
 
     def with_samples(
         self, num_samples: int, seed: int | None = None, replacement: bool = True
     ) -> "FiniteSampleProblem":
-        """Training on N samples of this problem, D of them drawn again and again (THEORY.md T42).
+        """Return the problem of training on N samples of this one, over D/N epochs (THEORY.md T42).
 
-        Passes are D/N. With a seed, of one sample of Gaussian rows; without one, the mean over all samples; for γ
-        beyond about 1 − 2.2/√N of the edge, where rare samples are beyond their own, that of typical samples.
+        With a seed it describes one sample of Gaussian rows, without one the mean over all samples. For γ beyond about
+        1 − 2.2/√N of the stability threshold, rare samples are beyond their own threshold; the result is then that of
+        typical samples.
 
         Example:
             >>> import sgdtheory as st
@@ -106,31 +108,31 @@ class AbstractProblem(ABC):
 
         Args:
             num_samples: N ≥ 1.
-            seed: of the sample; None for the mean over samples.
-            replacement: whether every batch is drawn anew from all rows; False: every pass is a new permutation.
+            seed: seed of the sample; None for the mean over samples.
+            replacement: whether every batch is drawn from all rows; False: every epoch is a new permutation.
 
         Returns:
             FiniteSampleProblem, for excess_risk, risk_path, optimal_learning_rate, critical_batch_size,
             max_stable_learning_rate and simulate.
 
         Raises:
-            ValueError: an argument outside its range.
+            ValueError: if an argument is outside its range.
         """
         return FiniteSampleProblem(self, num_samples, seed, replacement)
 
 
 @dataclass(frozen=True, eq=False)
 class FiniteSampleProblem(AbstractProblem):
-    """N samples of a problem, on which SGD passes over and over (THEORY.md T42): what `problem.with_samples` makes.
+    """A problem of multi-epoch training on N samples (THEORY.md T42), as `problem.with_samples` makes it.
 
-    Its risk is that of the problem the samples are of; its spectrum is that of each sample.
+    Its risk is the risk of the population's problem, while its spectrum is that of the sample.
 
     Attributes:
-        problem: what the samples are of.
+        problem: problem of the population from which samples are drawn.
         num_samples: N.
-        seed: of the one sample; None for the mean over all samples.
+        seed: seed of one sample; None for the mean over all samples.
         replacement: whether batches are drawn with replacement.
-        rows: a `GivenSample` of rows that are not drawn.
+        rows: a `GivenSample` with a user's rows; None: Gaussian rows.
     """
 
     problem: AbstractProblem
@@ -156,31 +158,31 @@ class FiniteSampleProblem(AbstractProblem):
         object.__setattr__(self, "replacement", true_or_false("replacement", self.replacement))
 
     def drawn(self, seed: int) -> "FiniteSampleProblem":
-        """One sample."""
+        """Return the problem of the sample that a seed draws."""
         return replace(self, seed=seed)
 
     @property
     def noise_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """σ² of the problem."""
+        """Label noise σ² of the population's problem."""
         return self.problem.noise_variance
 
     @property
     def approximation_risk(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Of the problem."""
+        """Approximation risk of the population's problem."""
         return self.problem.approximation_risk
 
     @property
     def dim(self) -> int | None:
-        """Of the problem."""
+        """Number of directions of the population's problem; None for infinitely many."""
         return self.problem.dim
 
     @property
     def initial_risk(self) -> float:
-        """Of the problem."""
+        """Initial excess risk of the population's problem."""
         return self.problem.initial_risk
 
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
-        """None of its own: the theory of one pass, which asks for them, does not hold.
+        """Refuse, because the theory of one epoch, which uses directions, does not hold for several epochs.
 
         Raises:
             ValueError: always.
@@ -192,7 +194,7 @@ class FiniteSampleProblem(AbstractProblem):
         )
 
     def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
-        """None, like its directions.
+        """Refuse for the same reason as `directions`.
 
         Raises:
             ValueError: always.
@@ -201,11 +203,11 @@ class FiniteSampleProblem(AbstractProblem):
         raise AssertionError("directions have refused")
 
     def truncated(self, dim: int) -> "FiniteSampleProblem":
-        """Samples of the problem of the first directions alone."""
+        """Return the problem of samples with only the first `dim` directions."""
         return self._of(self.problem.truncated(dim))
 
     def preconditioned(self, power: float = 0.5) -> "FiniteSampleProblem":
-        """Samples of the preconditioned problem."""
+        """Return the problem of samples of the preconditioned problem."""
         return self._of(self.problem.preconditioned(power))
 
     def _of(self, problem: AbstractProblem) -> "FiniteSampleProblem":
@@ -216,68 +218,68 @@ class FiniteSampleProblem(AbstractProblem):
 
 @dataclass(frozen=True)
 class _Truncated(AbstractProblem):
-    """The first directions of a problem."""
+    """A problem with only the first directions of another one."""
 
     whole: AbstractProblem
     count: int
 
     @property
     def noise_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """σ² of the whole."""
+        """Label noise σ² of the whole problem."""
         return self.whole.noise_variance
 
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
-        """The first ones."""
+        """Return eigenvalues and signal of the first directions."""
         eigenvalues, signal = self.whole.directions()
         return eigenvalues[: self.count], signal[: self.count]
 
 
 @dataclass(frozen=True)
 class _Preconditioned(AbstractProblem):
-    """The directions of a problem, each at its own learning rate."""
+    """A problem whose directions have learning rates of their own, in units of λ^−θ."""
 
     plain: AbstractProblem
     power: float
 
     @property
     def noise_variance(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """σ² of the plain problem."""
+        """Label noise σ² of the plain problem."""
         return self.plain.noise_variance
 
     @property
     def approximation_risk(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Of the plain problem."""
+        """Approximation risk of the plain problem."""
         return self.plain.approximation_risk
 
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
-        """λ^{1−θ}, in the same order, and the signal."""
+        """Return λ^{1−θ} in the same order, and the unchanged signal."""
         eigenvalues, signal = self.plain.directions()
         return preconditioned_spectrum(eigenvalues, self.power), signal
 
 
 class SplitSpectrum(AbstractProblem):
-    """A problem that tells its head from its tail: what bounds of the effective dimension ask beside the rest."""
+    """Base class of problems whose spectrum can be split into head and tail, as bounds in the effective dimension need."""
 
     @abstractmethod
     def count_above(self, threshold: ArrayLike) -> Any:
-        """max{k : λ_k ≥ threshold}, 0 if there is none; elementwise."""
+        """Return max{k : λ_k ≥ threshold}, 0 if there is none; elementwise."""
 
     @abstractmethod
     def head_signal(self, count: ArrayLike, power: int) -> Any:
-        """Σ_{i≤count} s_i / λ_i^power; elementwise in `count`."""
+        """Compute Σ_{i≤count} s_i / λ_i^power; elementwise in `count`."""
 
     @abstractmethod
     def tail_squares(self, count: ArrayLike) -> Any:
-        """Σ_{i>count} λ_i²; elementwise."""
+        """Compute Σ_{i>count} λ_i²; elementwise."""
 
 
 def preconditioned_spectrum(eigenvalues: np.ndarray, power: float) -> np.ndarray:
-    """`λ^{1−θ}`; 0 stays 0."""
+    """Return the eigenvalues `λ^{1−θ}`; 0 stays 0."""
     return np.where(eigenvalues > 0, eigenvalues ** (1 - power), 0.0)
 
 
 def checked_power(value: object) -> float:
-    """θ as one float from 0 to 1."""
+    """Return θ as one float between 0 and 1."""
     number = single_number("power", value)
     if not 0 <= number <= 1:
         raise ValueError(f"power must be between 0 (no preconditioner) and 1 (all eigenvalues equal), got {number:g}")
@@ -285,12 +287,12 @@ def checked_power(value: object) -> float:
 
 
 def tails(terms: np.ndarray) -> np.ndarray:
-    """[Σ_{i>k} terms_i for k = 0 … d], summed from the small end."""
+    """Return [Σ_{i>k} terms_i for k = 0 … d], summed from the small end to limit rounding."""
     return np.concatenate([np.cumsum(terms[::-1])[::-1], [0.0]])
 
 
 def checked_noise_variance(value: object) -> float:
-    """σ² as one finite float that is not negative."""
+    """Return σ² as one finite float that is not negative."""
     number = single_number("noise_variance", value)
     if not (number >= 0 and math.isfinite(number)):
         raise ValueError(f"noise_variance must be finite and not negative, got {number}")

@@ -1,8 +1,8 @@
-"""Spectral sums over the sampled eigenvalues: a contour around them, and real nodes that it gives weights to.
+"""Spectral sums over the eigenvalues of Ĥ: a contour around them, and real nodes to which the contour gives weights.
 
-The map `ζ = (w − begin)/(end − w)` makes of a lens around `begin < w < end` a sector around the positive ζ, and of
-its inside a strip around the real v = log ζ. `|1 − γw| ≤ 1` on all of it for γ ≤ 2/end, up to the angle π/2, and what
-a path does at w ~ 1/(γt) has the same width in v for every t.
+The map `ζ = (w − begin)/(end − w)` takes a lens around `begin < w < end` to a sector around the positive ζ, and
+v = log ζ takes the sector to a strip around the real axis. In the lens `|1 − γw| ≤ 1` for γ ≤ 2/end, up to an angle of
+π/2. The feature of a risk path at w ~ 1/(γt) has the same width in v for every t.
 """
 
 import math
@@ -12,16 +12,16 @@ import numpy as np
 from numpy.polynomial import legendre
 from scipy import sparse
 
-DIGITS = 30.0  # of e, that the contour is right to
-WIDTH = 1.0  # of a panel in v, at most
+DIGITS = 30.0  # The contour rule has a relative error of e^−DIGITS.
+WIDTH = 1.0  # Largest width of a collocation panel in v.
 
 
 class Rule(NamedTuple):
-    """How finely responses are followed.
+    """Resolution of the contour and of the collocation panels.
 
     Attributes:
-        angle: of the contour: interpolants grow with it, its points become fewer.
-        points: of a panel.
+        angle: angle of the contour. A larger one needs fewer points, but amplifies errors of interpolants more.
+        points: number of nodes of a panel.
     """
 
     angle: float
@@ -29,23 +29,23 @@ class Rule(NamedTuple):
 
     @property
     def growth(self) -> float:
-        """Of the last degree on a panel, to the contour."""
+        """Growth of the Legendre polynomial of the last degree from a panel to the contour."""
         ratio = 2 * self.angle / WIDTH
         return (ratio + math.hypot(1, ratio)) ** self.points
 
     def to_coefficients(self) -> np.ndarray:
-        """(points, points): from values at a panel's nodes to coefficients of Legendre polynomials."""
+        """Return the (points, points) map from values at a panel's nodes to coefficients of Legendre polynomials."""
         unit, weights = legendre.leggauss(self.points)
         basis = legendre.legvander(unit, self.points - 1) * weights[:, None]
         return (np.arange(self.points) + 0.5)[:, None] * basis.T
 
 
 PLAIN = Rule(0.25, 16)
-TURNING = Rule(0.125, 32)  # for responses that oscillate, as momentum's: four times the work
+TURNING = Rule(0.125, 32)  # For responses that oscillate, as with momentum; it costs four times as much.
 
 
 class Lens(NamedTuple):
-    """Where eigenvalues are sought: `begin < low ≤ w ≤ high < end`."""
+    """The interval `low ≤ w ≤ high` of the eigenvalues of Ĥ, inside the lens `begin < w < end`."""
 
     begin: float
     low: float
@@ -53,21 +53,21 @@ class Lens(NamedTuple):
     end: float
 
     def w(self, v: np.ndarray) -> np.ndarray:
-        """The eigenvalue at v."""
+        """Return the eigenvalue w at v."""
         zeta = np.exp(v)
         return (self.end * zeta + self.begin) / (1 + zeta)
 
     def v(self, w: float) -> float:
-        """`log((w − begin)/(end − w))`."""
+        """Return the coordinate v = log((w − begin)/(end − w)) of an eigenvalue."""
         return math.log((w - self.begin) / (self.end - w))
 
 
 class Contour(NamedTuple):
-    """Points of the upper half plane, counterclockwise around the eigenvalues; the lower half is conjugate.
+    """The upper half of a contour, counterclockwise around the eigenvalues; the lower half is conjugate.
 
     Attributes:
-        v, w: (C,) points.
-        steps: (C,) dw/(2πi).
+        v, w: (C,) points in both coordinates.
+        steps: (C,) quadrature weights dw/(2πi).
     """
 
     v: np.ndarray
@@ -76,11 +76,11 @@ class Contour(NamedTuple):
 
 
 class RealNodes(NamedTuple):
-    """Gauss–Legendre nodes of panels in v.
+    """Gauss–Legendre nodes of collocation panels in v.
 
     Attributes:
-        w: (J,) eigenvalues.
-        interpolation: (C, J) sparse, values at the points of a contour of what is known at the nodes, and analytic.
+        w: (J,) nodes as eigenvalues.
+        interpolation: (C, J) sparse map from values of an analytic function at the nodes to a contour's points.
     """
 
     w: np.ndarray
@@ -88,7 +88,7 @@ class RealNodes(NamedTuple):
 
 
 def contour(lens: Lens, rule: Rule) -> Contour:
-    """The trapezoidal rule on an ellipse in v whose foci are the ends of the spectrum: it converges geometrically."""
+    """Return the trapezoidal rule on an ellipse in v with foci at the ends of the spectrum; it converges geometrically."""
     first = lens.v(lens.low)
     last = lens.v(lens.high)
     focus = (last - first) / 2
@@ -104,7 +104,7 @@ def contour(lens: Lens, rule: Rule) -> Contour:
 
 
 def real_nodes(lens: Lens, points: np.ndarray, rule: Rule) -> RealNodes:
-    """Panels from one end of the spectrum to the other, for (C,) points v of a contour around it."""
+    """Return panels that cover the spectrum, and their interpolation to (C,) points v of a contour around it."""
     first = lens.v(lens.low)
     last = lens.v(lens.high)
     count = math.ceil((last - first) / WIDTH)
@@ -114,14 +114,14 @@ def real_nodes(lens: Lens, points: np.ndarray, rule: Rule) -> RealNodes:
     panel = np.clip(((np.real(points) - first) / (2 * half)).astype(int), 0, count - 1)
     degrees = np.arange(rule.points)
     values = legendre.legvander((points - middles[panel]) / half, rule.points - 1) @ rule.to_coefficients()
-    places = panel[:, None] * rule.points + degrees
+    columns = panel[:, None] * rule.points + degrees
     rows = np.repeat(np.arange(points.size), rule.points)
     shape = points.size, count * rule.points
-    interpolation = sparse.csr_array((values.ravel(), (rows, places.ravel())), shape=shape)
+    interpolation = sparse.csr_array((values.ravel(), (rows, columns.ravel())), shape=shape)
     return RealNodes(lens.w((middles[:, None] + half * unit).ravel()), interpolation)
 
 
 def interpolation_error(values: np.ndarray, rule: Rule) -> np.ndarray:
-    """(…) by how much interpolants of values (…, J) at real nodes may be off at the contour, from the last degrees."""
+    """Bound the errors (…) at the contour of interpolants of values (…, J) at real nodes, from their last degrees."""
     panels = values.reshape(*values.shape[:-1], -1, rule.points)
     return rule.growth * np.abs(panels @ rule.to_coefficients()[-2:].T).max((-2, -1))

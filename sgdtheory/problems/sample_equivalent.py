@@ -1,8 +1,8 @@
-"""Deterministic equivalents of SGD on N samples: what drives its risk, in the mean over samples (THEORY.md T42).
+"""Deterministic equivalents of SGD on N samples: the drivers of its risk in the mean over samples (THEORY.md T42).
 
-Everything that steps on fixed rows need is a spectral sum over the eigenvalues w of `Ĥ = XᵀX/N`. The mean of such a
-sum over samples is an integral around them of its transform, in closed form through the ridge κ(z), or of a transform
-in two ridges where H stands between two functions of Ĥ.
+Training on fixed rows depends on them only through spectral sums over the eigenvalues w of `Ĥ = XᵀX/N`. The mean of
+such a sum over samples is a contour integral of its transform, which is known in closed form through the ridge κ(z).
+Where H stands between two functions of Ĥ, the transform depends on two ridges.
 """
 
 import math
@@ -16,40 +16,40 @@ from sgdtheory.problems.problem import AbstractProblem
 from sgdtheory.problems.sample_contour import PLAIN, TURNING, Lens, Rule, contour, interpolation_error, real_nodes
 from sgdtheory.problems.sample_resolvent import SampleResolvent, thinned
 
-MARGIN = 0.05  # of the ends of the spectrum, that the lens reaches beyond
-LONGER = 1.02  # of two runs whose risks give a slope
-TINY = 1e-300
-LEAST_RIDGE = 1e-3  # of the smallest node: with less, N_eff is the same
-SMALLEST = 1e-15  # of the largest eigenvalue: what is smaller is never learnt, but by runs that are told
-BELOW = 0.3  # of the least sampled eigenvalue: where the lens begins if that is not 0
-SMOOTH = 0.2  # angle at which `seen` does not tell one bump of eigenvalues from the next, as the nodes do not
-NEAREST = 1e-3  # of `floor`: κ on the contour
-LEAST = 0.5  # of the κ at the lower edge: κ on the contour
-APART = 0.25  # rows more than directions, where they are as many: a quarter of what the equivalent leaves out
-STEP = 1e-3  # by which the modes are made finer
-RESOLVED = 8.0  # times nearer to 0 than κ: below, modes may be a polynomial's
+MARGIN = 0.05  # The lens reaches this fraction beyond the upper end of the spectrum.
+LONGER = 1.02  # Ratio of the two reaches between which the exponent β of the risk is measured.
+TINY = 1e-300  # Replaces risks that underflow, so that their logarithms are finite.
+LEAST_RIDGE = 1e-3  # N_eff no longer changes for ridges below this fraction of the smallest node.
+SMALLEST = 1e-15  # Eigenvalues of Ĥ below this fraction of the largest are not resolved unless 1/reach is larger.
+BELOW = 0.3  # The lens begins at this fraction of the smallest positive eigenvalue, if that is above the floor.
+SMOOTH = 0.2  # Angle at which `seen` is evaluated: it averages over single bumps of the density, as the nodes do.
+NEAREST = 1e-3  # Lower bound of |κ| on the contour, relative to the floor of the lens.
+LEAST = 0.5  # Lower bound of |κ| on the contour, relative to κ at the lower edge of the spectrum.
+APART = 0.25  # Added to N if there are as many directions: a quarter of what the equivalent neglects.
+STEP = 1e-3  # Factor by which the smallest resolved κ decreases until the modes are fine enough.
+RESOLVED = 8.0  # Modes are exact for functions with poles nearer to 0 than κ by this factor.
 
 
 @dataclass(frozen=True)
 class AveragedDrivers:
-    """Spectral sums of N samples in the mean over samples, as sums over J real nodes.
+    """Spectral sums in the mean over samples of N rows, as sums over J real nodes.
 
-    The weights are those of an interpolatory rule, of both signs where eigenvalues lie in narrow bumps between nodes:
-    sums are right to some 1e-10, single terms mean nothing. `δ = w_0 − w*`.
+    The weights are those of an interpolatory rule. They have both signs if eigenvalues lie in narrow bumps between
+    nodes, so that sums have an error of about 1e-10, while single terms have no meaning. `δ = w_0 − w*`.
 
     Attributes:
         num_samples: N.
         weight: (J,) nodes w > 0.
-        count: (J,) of `tr g(Ĥ)`, g(0) = 0.
-        test: (J,) of `tr H g(Ĥ)`, g(0) = 0.
-        learnt: (J,) of `δᵀ Ĥ g(Ĥ) δ`.
-        excess: (J,) of `(w_0 − ŵ)ᵀ Ĥ g(Ĥ) (w_0 − ŵ)`, ŵ the least-squares fit next to w_0.
-        seen: (J,) `v_jᵀHv_j/w_j ≈ |κ(−w)|²/w²` (Ledoit & Péché 2011): risk for each unit of training loss.
-        least_loss: `σ² (1 − rank/N)`, the loss of ŵ on the samples.
+        count: (J,) weights of `tr g(Ĥ)`, g(0) = 0.
+        test: (J,) weights of `tr H g(Ĥ)`, g(0) = 0.
+        learnt: (J,) weights of `δᵀ Ĥ g(Ĥ) δ`.
+        excess: (J,) weights of `(w_0 − ŵ)ᵀ Ĥ g(Ĥ) (w_0 − ŵ)`, with ŵ the least-squares fit nearest to w_0.
+        seen: (J,) `v_jᵀHv_j/w_j ≈ |κ(−w)|²/w²` (Ledoit & Péché 2011), the risk per unit of training loss.
+        least_loss: `σ² (1 − rank/N)`, the training loss of ŵ.
         pairs: (J, J) b, `cross` (J,) a and `fixed` c of `δᵀ f(Ĥ) H f(Ĥ) δ = c + 2 aᵀf + fᵀ b f`, f(0) = 1.
-        noise_variance: σ², and the signal of directions without an eigenvalue.
-        whole: Σ s_i, what the signal's risk begins with.
-        rule: of the nodes.
+        noise_variance: σ² plus the signal of directions with λ = 0.
+        whole: Σ s_i, the initial risk.
+        rule: rule of the nodes.
     """
 
     num_samples: float
@@ -68,30 +68,30 @@ class AveragedDrivers:
     rule: Rule
 
     def signal_risk(self, response: np.ndarray) -> np.ndarray:
-        """`δᵀ f(Ĥ) H f(Ĥ) δ`, of responses f (…, J) at the nodes."""
+        """Compute the signal's risk `δᵀ f(Ĥ) H f(Ĥ) δ` from responses f (…, J) at the nodes."""
         squares = np.einsum("...j,...j->...", response @ self.pairs, response)
         return self.fixed + 2 * response @ self.cross + squares
 
     def noise_risk(self, response: np.ndarray) -> np.ndarray:
-        """`tr[H (1 − f(Ĥ))² Ĥ^{-1}] σ²/N`, of responses f (…, J) at the nodes."""
+        """Compute the risk of fitted noise, `tr[H (1 − f(Ĥ))² Ĥ^{-1}] σ²/N`, from responses f (…, J) at the nodes."""
         share = self.noise_variance / self.num_samples
         return share * ((1 - response) ** 2 @ (self.test / self.weight))
 
     def mean_risk(self, response: np.ndarray) -> np.ndarray:
-        """Excess risk of the mean over batches, of responses f (…, J) at the nodes: `1 − f` is what has been learnt."""
+        """Compute the excess risk of the mean weights over batches from responses f (…, J) at the nodes."""
         return self.signal_risk(response) + self.noise_risk(response)
 
     def interpolation_error(self, response: np.ndarray) -> np.ndarray:
-        """(…) relative error of `mean_risk` from responses (…, J) that turn within a panel, as momentum's may."""
+        """Return the relative error (…) of `mean_risk` from responses (…, J) that oscillate within a panel."""
         off = interpolation_error(response, self.rule)
         risk = np.maximum(self.mean_risk(response), TINY)
         share = off * np.sqrt(self.whole / risk)
         return 2 * share + share**2
 
     def effective_samples(self, reach: float) -> float:
-        """`N_eff = N − df₂(κ)` at the ridge z = 1/Σγ, which a run of reach Σγ is like: `N dz/dκ`, κ = z/r(z).
+        """Compute `N_eff = N − df₂(κ) = N dz/dκ` at the ridge z = 1/Σγ, to which a run of reach Σγ is similar.
 
-        `r = 1 − df₁/N = 1 − (1/N) Σ_j n_j w_j/(w_j + z)` and `dκ/dz = (r − z dr/dz)/r²`.
+        Here κ = z/r(z), `r = 1 − df₁/N = 1 − (1/N) Σ_j n_j w_j/(w_j + z)` and `dκ/dz = (r − z dr/dz)/r²`.
         """
         z = max(1 / reach, LEAST_RIDGE * float(self.weight.min()))
         share = self.weight / (self.weight + z)
@@ -101,7 +101,7 @@ class AveragedDrivers:
     def relative_error_at(self, reach: float) -> float:
         """Return the measured relative error of the mean path's risk after Σγ = reach (THEORY.md T42).
 
-        `(1 + β(β + 1))/N_eff` of the signal's part, which falls like reach^−β, and 1/N_eff of the noise's.
+        It is `(1 + β(β + 1))/N_eff` for the signal's part, which falls like reach^−β, and 1/N_eff for the noise's part.
         """
         reaches = np.array([reach, LONGER * reach])
         response = np.exp(-np.multiply.outer(reaches, self.weight))
@@ -115,20 +115,21 @@ class AveragedDrivers:
 def averaged_drivers(
     problem: AbstractProblem, num_samples: float, reach: float = math.inf, turning: bool = False
 ) -> AveragedDrivers:
-    """The drivers of N samples, with κ(z) of T42 and `S(κ) = Σ s_i/(λ_i + κ)`.
+    """Compute the spectral sums for samples of N rows from κ(z) of T42 and `S(κ) = Σ s_i/(λ_i + κ)`.
 
-    The transforms `Σ_j a_j/(w_j + z)` of what stands in front of g are `df₁(κ)` for Ĥ, `(κ/z) df₁(κ)` less its pole at
-    0 for H, and S(κ) for `δᵀ Ĥ · δ`; that of the pairs `(v_jᵀδ) v_jᵀHv_k (v_kᵀδ)` is
+    Each sum `Σ_j a_j g(w_j)` follows from the transform `Σ_j a_j/(w_j + z)`. This is `df₁(κ)` for `tr Ĥ g(Ĥ)`,
+    `(κ/z) df₁(κ)` without its pole at 0 for `tr H g(Ĥ)`, and S(κ) for `δᵀ Ĥ g(Ĥ) δ`. The transform of the pairs
+    `(v_jᵀδ) v_jᵀHv_k (v_kᵀδ)` is
 
         (κ₁κ₂/(z₁z₂)) Σ_i s_i/((λ_i + κ₁)(λ_i + κ₂)) / (1 − Σ_i λ_i²/((λ_i + κ₁)(λ_i + κ₂))/N),
 
-    to relative order 1/(N − df₂).
+    with a relative error of order 1/(N − df₂).
 
     Args:
-        problem: of any size.
-        num_samples: N ≥ 1; inf is the limit, where Ĥ = H.
-        reach: Σγ of the longest run: fewer nodes.
-        turning: whether responses oscillate, as with momentum: more nodes.
+        problem: problem of the population, of any size.
+        num_samples: N ≥ 1; inf is the limit in which Ĥ = H.
+        reach: Σγ of the longest run; a finite value needs fewer nodes.
+        turning: whether responses oscillate, as with momentum, which needs more nodes.
     """
     rule = TURNING if turning else PLAIN
     spectrum = _Spectrum(problem)
@@ -139,7 +140,7 @@ def averaged_drivers(
     z = -curve.w
     kappa = resolvent.kappa(z)
     degrees = resolvent.degrees(kappa)
-    # κ_0, where the lens begins beyond the pole at 0: what no row sees is then a part of its own
+    # If the lens begins at 0, the pole there lies outside of the contour: the null space of Ĥ is treated separately.
     level = resolvent.level() if lens.begin == 0 else 0.0
     pole = level * num_samples if level else 0.0
     lowest = np.array([level])
@@ -169,12 +170,12 @@ def averaged_drivers(
 
 
 class _Spectrum:
-    """A problem's modes in units of λ_1. Directions without an eigenvalue hold their risk, and are noise to the others.
+    """The modes of a problem in units of λ_1, without directions of λ = 0, whose constant risk acts as label noise.
 
     Attributes:
         unit: λ_1.
-        frozen: signal of directions without an eigenvalue.
-        rank: how many have one; None for infinitely many.
+        frozen: signal of the directions with λ = 0.
+        rank: number of directions with λ > 0; None for infinitely many.
     """
 
     def __init__(self, problem: AbstractProblem) -> None:
@@ -186,25 +187,25 @@ class _Spectrum:
         self.rank = None if problem.dim is None else problem.dim - int(none.sum())
 
     def idle(self, num_samples: float) -> float:
-        """1 − rank/N."""
+        """Return 1 − rank/N, the fraction of noise that ŵ cannot fit; 0 if the rank is at least N."""
         if self.rank is None or self.rank >= num_samples:
             return 0.0
         return 1 - self.rank / num_samples
 
     def modes(self, smallest: float) -> Modes:
-        """Of the positive eigenvalues, for poles as near as −smallest."""
+        """Return the modes of the positive eigenvalues, exact for functions with poles as near as −smallest."""
         modes = self.problem.modes(self.unit * smallest)
-        some = modes.eigenvalue > 0
-        return Modes(modes.eigenvalue[some] / self.unit, modes.multiplicity[some], modes.signal[some])
+        positive = modes.eigenvalue > 0
+        return Modes(modes.eigenvalue[positive] / self.unit, modes.multiplicity[positive], modes.signal[positive])
 
 
 def apart(problem: AbstractProblem, num_samples: float) -> float:
-    """N, or a little more of as many directions: Ĥ has eigenvalues down to 0, and with them what scatters no digits."""
+    """Return N, slightly increased if the rank is N: eigenvalues of Ĥ then reach 0, and fluctuations lose all digits."""
     return num_samples + APART if _Spectrum(problem).rank == num_samples else num_samples
 
 
 def _resolved(spectrum: _Spectrum, num_samples: float, reach: float) -> tuple[SampleResolvent, Lens]:
-    """The spectrum's modes as finely as needed, and the lens around the sampled eigenvalues."""
+    """Return the spectrum's modes at the resolution that is needed, and the lens around the eigenvalues of Ĥ."""
     smallest = 1.0
     resolvent = SampleResolvent(spectrum.modes(smallest / RESOLVED), num_samples, smallest)
     high = resolvent.largest()
@@ -221,7 +222,7 @@ def _resolved(spectrum: _Spectrum, num_samples: float, reach: float) -> tuple[Sa
 def _pairs(
     resolvent: SampleResolvent, kappa: np.ndarray, steps: np.ndarray, interpolation: sparse.csr_array
 ) -> np.ndarray:
-    """(J, J): of both halves of a contour with both halves, on the real nodes."""
+    """Return (J, J) weights on the real nodes of the double integral over both halves of the contour."""
     to_nodes = interpolation.T.tocsr()
     same = to_nodes @ (steps[:, None] * steps * resolvent.both(kappa, kappa))
     across = to_nodes @ (steps[:, None] * steps.conj() * resolvent.both(kappa, kappa.conj()))

@@ -1,11 +1,11 @@
-"""Resolvents of the covariance of N samples: what the ridge z becomes, and where the sampled eigenvalues end.
+"""Resolvents of the covariance of N samples: the effective ridge κ(z), and the edges of the spectrum of Ĥ.
 
-`Ĥ = XᵀX/N`, rows x ~ N(0, H). For N → ∞ at any d/N, and any complex z outside of −(the eigenvalues of Ĥ),
+`Ĥ = XᵀX/N` with rows x ~ N(0, H). For N → ∞ at any d/N, and any complex z outside of −(the eigenvalues of Ĥ),
 
     Ĥ(Ĥ + z)^{-1} ≈ H(H + κ)^{-1},   z = κ (1 − df₁(κ)/N),   df₁ = Σ_i λ_i/(λ_i + κ):
 
-samples act as a larger ridge κ (Marchenko & Pastur 1967; THEORY.md T42). At z = 0 it is κ_0 > 0 for d > N, the ridge
-that too few samples are; tails of infinitely many directions add to it.
+a finite sample acts as a larger ridge κ (Marchenko & Pastur 1967; THEORY.md T42). For d > N it is κ_0 > 0 even at z = 0,
+the implicit ridge of too few samples; tails of infinitely many directions add to it.
 """
 
 import math
@@ -16,25 +16,25 @@ from scipy.optimize import brentq
 
 from sgdtheory.problems.modes import Modes
 
-REAL_STEPS = 100  # of Newton's method from above, which for this convex function never overshoots
-TURNS = 8  # from the positive ridges, where κ is real, to the arguments that are asked for
-TURN_STEPS = 2  # of Newton's method at each
-LAST_STEPS = 30
-LEAST = 0.1  # of the smallest eigenvalue: where all directions have been learnt
-CLOSE = 1e-13  # relative residual of κ
-MANY = 400  # modes, above which neighbours are summed
-BIN = 0.25  # of their width
-BIN_NODES = 16
-AROUND = 0.05  # of the ends, as the contour
+REAL_STEPS = 100  # Most Newton steps for real ridges; from above they never overshoot, as the function is convex.
+TURNS = 8  # Steps of the continuation in arg z from positive ridges, where κ is real.
+TURN_STEPS = 2  # Newton steps at each intermediate argument.
+LAST_STEPS = 30  # Most Newton steps at the final argument.
+LEAST = 0.1  # Sums hold for κ down to this fraction of the smallest eigenvalue: all directions are learnt there.
+CLOSE = 1e-13  # Relative change of κ at which Newton's method stops.
+MANY = 400  # Longer lists of modes are reduced.
+BIN = 0.25  # Width of a bin of the mode reduction, in q.
+BIN_NODES = 16  # Nodes that replace the modes in a bin.
+AROUND = 0.05  # The map q reaches this fraction beyond the ends of the spectrum, as the contour does.
 
 
 class SampleResolvent:
-    """κ(z) of a problem's modes and N, and sums over directions at κ.
+    """The effective ridge κ(z) for a problem's modes and N samples, and sums over directions at κ.
 
     Args:
-        modes: of the problem, with positive eigenvalues.
-        num_samples: N ≥ 1; inf is one pass, where κ = z.
-        resolved: the least |κ| whose sums hold.
+        modes: modes of the problem, with positive eigenvalues.
+        num_samples: N ≥ 1; inf is the limit of fresh samples, where κ = z.
+        resolved: smallest |κ| at which sums over the modes are accurate.
     """
 
     def __init__(self, modes: Modes, num_samples: float, resolved: float = 0.0) -> None:
@@ -47,29 +47,29 @@ class SampleResolvent:
         self.resolved = max(resolved, LEAST * float(self.eigenvalue.min()))
 
     def degrees(self, kappa: np.ndarray) -> np.ndarray:
-        """df₁ = `Σ λ_i/(λ_i + κ)`, of each κ."""
+        """Compute the degrees of freedom df₁ = `Σ λ_i/(λ_i + κ)` for each κ."""
         return self._shares(kappa) @ self.multiplicity
 
     def second_degrees(self, kappa: np.ndarray) -> np.ndarray:
-        """df₂ = `Σ (λ_i/(λ_i + κ))²`, of each κ."""
+        """Compute the degrees of freedom df₂ = `Σ (λ_i/(λ_i + κ))²` for each κ."""
         return self._shares(kappa) ** 2 @ self.multiplicity
 
     def learnt(self, kappa: np.ndarray) -> np.ndarray:
-        """`Σ s_i/(λ_i + κ)`, of each κ."""
+        """Compute `Σ s_i/(λ_i + κ)` for each κ."""
         return (1 / (self.eigenvalue + np.asarray(kappa)[..., None])) @ self.signal
 
     def ridge(self, kappa: np.ndarray) -> np.ndarray:
-        """z of each κ."""
+        """Compute the ridge z for each κ."""
         return kappa * (1 - self.degrees(kappa) / self.num_samples)
 
     def slope(self, kappa: np.ndarray) -> np.ndarray:
-        """`dz/dκ = 1 − df₂(κ)/N`."""
+        """Compute the derivative `dz/dκ = 1 − df₂(κ)/N` for each κ."""
         return 1 - self.second_degrees(kappa) / self.num_samples
 
     def kappa(self, z: np.ndarray) -> np.ndarray:
-        """(J,) κ of ridges z, complex and not on the negative axis: by Newton's method, turned from the positive axis.
+        """Solve for κ (J,) at complex ridges z by Newton's method, continued in arg z from the positive axis.
 
-        Im z > 0 has Im κ > 0, and there is one such κ alone.
+        z must not be on the negative axis. For Im z > 0 there is exactly one κ with Im κ > 0.
         """
         z = np.asarray(z, complex)
         modulus = np.abs(z)
@@ -87,9 +87,9 @@ class SampleResolvent:
         return kappa
 
     def real_kappa(self, z: np.ndarray) -> np.ndarray:
-        """(J,) κ of ridges z ≥ 0: `κ (1 − df₁/N)` is convex and reaches z below `z + tr H/N`.
+        """Solve for κ (J,) at ridges z ≥ 0 by Newton's method: `κ (1 − df₁/N)` is convex and κ is below `z + tr H/N`.
 
-        At z = 0 it is κ_0 of d > N, otherwise 0 to the accuracy of Newton's method.
+        At z = 0 the result is κ_0 for d > N, otherwise 0 to the accuracy of Newton's method.
         """
         z = np.asarray(z, float)
         kappa = z + self.trace / self.num_samples
@@ -101,7 +101,7 @@ class SampleResolvent:
         return kappa
 
     def largest(self) -> float:
-        """Upper edge of the eigenvalues of Ĥ: w = −z at `κ = −u`, u > λ_1 with `Σ (λ_i/(u − λ_i))² = N`."""
+        """Compute the upper edge w of the spectrum of Ĥ: w = −z at `κ = −u`, u > λ_1 with `Σ (λ_i/(u − λ_i))² = N`."""
         if math.isinf(self.num_samples):
             return float(self.eigenvalue.max())
         first = float(self.eigenvalue.max())
@@ -114,7 +114,7 @@ class SampleResolvent:
         return -float(self.ridge(np.array(-(first + distance))))
 
     def edge(self) -> float:
-        """κ ≥ 0 with df₂ = N, where dz/dκ = 0 and −z is the lower edge of the eigenvalues of Ĥ: for d > N."""
+        """Compute κ ≥ 0 with df₂ = N, where −z is the lower edge of the positive spectrum of Ĥ; 0 unless d > N."""
         if math.isinf(self.num_samples):
             return 0.0
 
@@ -123,7 +123,7 @@ class SampleResolvent:
 
         low = math.log(self.resolved)
         if excess(low) <= 0:
-            # with hardly more directions than samples κ lies below them all, where df₂ ≥ d − 2κ Σ 1/λ
+            # If d is only slightly larger than N, κ is below all eigenvalues, where df₂ ≥ d − 2κ Σ 1/λ bounds it.
             spare = float(self.multiplicity.sum()) - self.num_samples
             if spare <= 0 or self.resolved > LEAST * float(self.eigenvalue.min()):
                 return 0.0
@@ -131,11 +131,11 @@ class SampleResolvent:
         return _exp_of_root(excess, low, math.log(self.trace) + 1)
 
     def level(self) -> float:
-        """κ_0 = κ(0), the ridge that too few samples are; 0 for d ≤ N."""
+        """Compute κ_0 = κ(0), the implicit ridge of too few samples; 0 for d ≤ N."""
         return float(self.real_kappa(np.zeros(1))[0]) if self.edge() > 0 else 0.0
 
     def smallest(self) -> float:
-        """Lower edge of the positive eigenvalues of Ĥ, for d < N a bound of it: `λ_d (1 − √(d/N))²`."""
+        """Compute the lower edge of the positive spectrum of Ĥ; for d < N the lower bound `λ_d (1 − √(d/N))²`."""
         edge = self.edge()
         if edge > 0:
             return -float(self.ridge(np.array(edge)))
@@ -143,7 +143,7 @@ class SampleResolvent:
         return float(self.eigenvalue.min()) * max(1 - math.sqrt(max(ratio, 0.0)), 0.0) ** 2
 
     def both(self, kappa: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """`Σ_i s_i/((λ_i + κ)(λ_i + κ')) / (1 − Σ_i λ_i²/((λ_i + κ)(λ_i + κ'))/N)` of each pair: two resolvents."""
+        """Compute `Σ_i s_i/((λ_i + κ)(λ_i + κ')) / (1 − Σ_i λ_i²/((λ_i + κ)(λ_i + κ'))/N)` for each pair (κ, κ')."""
         inverse = 1 / (self.eigenvalue + kappa[:, None])
         beside = 1 / (self.eigenvalue + other[:, None])
         degrees = (inverse * (self.multiplicity * self.eigenvalue**2 / self.num_samples)) @ beside.T
@@ -153,7 +153,7 @@ class SampleResolvent:
         return self.eigenvalue / (self.eigenvalue + np.asarray(kappa)[..., None])
 
     def _nearer(self, kappa: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """One step of Newton's method."""
+        """Do one step of Newton's method."""
         shares = self._shares(kappa)
         ridge = kappa * (1 - shares @ self.multiplicity / self.num_samples)
         slope = 1 - shares**2 @ self.multiplicity / self.num_samples
@@ -165,10 +165,10 @@ def _exp_of_root(function: Callable[[float], float], low: float, high: float) ->
 
 
 def thinned(modes: Modes) -> Modes:
-    """Fewer modes with the same sums, to some 1e-9, at every κ on a contour around all −λ: for long lists.
+    """Reduce a long list of modes to fewer with the same sums, to about 1e-9, at every κ on a contour around all −λ.
 
-    What is summed is smooth in `q = log((λ − low)/(high − λ))`, in which the contour has a distance. In each bin of q
-    Gauss–Legendre nodes stand for what lies there, with the sums of as many Legendre polynomials.
+    The summands are smooth in `q = log((λ − low)/(high − λ))`, because the contour keeps a distance in q. In each bin of
+    q the modes are replaced by Gauss–Legendre nodes that have the same sums of as many Legendre polynomials.
     """
     size = modes.eigenvalue.size
     if size <= MANY:
@@ -182,12 +182,12 @@ def thinned(modes: Modes) -> Modes:
     basis = np.polynomial.legendre.legvander
     to_nodes = (weights[:, None] * basis(unit, BIN_NODES - 1)) * (degrees + 0.5)
     parts = []
-    for place in np.unique(bins):
-        inside = bins == place
+    for index in np.unique(bins):
+        inside = bins == index
         if inside.sum() <= BIN_NODES:
             parts.append((modes.eigenvalue[inside], modes.multiplicity[inside], modes.signal[inside]))
             continue
-        middle = q.min() + (place + 0.5) * BIN
+        middle = q.min() + (index + 0.5) * BIN
         shares = to_nodes @ basis((q[inside] - middle) / (BIN / 2), BIN_NODES - 1).T
         zeta = np.exp(middle + BIN / 2 * unit)
         nodes = (high * zeta + low) / (1 + zeta)

@@ -1,8 +1,8 @@
 """M random features of Gaussian data: the spectrum of a Gaussian sketch, sampled and by its deterministic equivalent.
 
-Features `z = Sx` with S of shape (M, d) and independent entries N(0, 1/M). With `A = S H^½ = U Λ^½ Vᵀ` they have the
-covariance `A Aᵀ`, eigenvalues Λ_k, and with `θ = H^½ (w* − w_0)`, so that `θ_i² = s_i`, the best predictor on the
-features holds the signal `(v_kᵀ θ)²` in direction k and misses `‖θ‖² − Σ_k (v_kᵀ θ)²` (THEORY.md T31).
+The features are `z = Sx` with S of shape (M, d) and independent entries N(0, 1/M). With `A = S H^½ = U Λ^½ Vᵀ` their
+covariance is `A Aᵀ`, with eigenvalues Λ_k. Let `θ = H^½ (w* − w_0)`, so that `θ_i² = s_i`. The best predictor on the
+features has the signal `(v_kᵀ θ)²` in direction k and the approximation risk `‖θ‖² − Σ_k (v_kᵀ θ)²` (THEORY.md T31).
 """
 
 import math
@@ -15,24 +15,24 @@ from scipy.optimize import brentq
 
 from sgdtheory.problems.modes import Modes
 
-COLUMNS = 2048  # of a sketch that are in memory at once
-PATH_NODES = 24  # of a semicircle, whose integrands have their poles on its diameter
-CELLS = 1 << 22  # numbers of a temporary array
-EDGE_POINTS = 41  # towards the lower edge, where the density ends like a root
-FACTOR = 2.5  # at most, between neighbouring points in a gap of the λ_i
-EMPTY = 1e-9  # directions in a piece of the spectrum that lies in a gap: rounding
-WIDEST_PIECE = 0.1  # of the spectrum: of the number of directions above its end
-MOST_SPLITS = 8
-ROOT_STEPS = 60  # of Newton's method from below, which for this function never overshoots
+COLUMNS = 2048  # Columns of a sketch that are in memory together.
+PATH_NODES = 24  # Nodes of a semicircle, whose integrands have their poles on its diameter.
+CELLS = 1 << 22  # Largest size of a temporary array, which bounds the memory.
+EDGE_POINTS = 41  # Points towards the lower edge, where the density ends like a square root.
+FACTOR = 2.5  # Largest ratio of neighbouring points in a gap of the λ_i.
+EMPTY = 1e-9  # A segment of the spectrum with fewer directions than this lies in a gap: they are rounding.
+WIDEST_PIECE = 0.1  # Largest number of directions in a segment, relative to those above its lower end.
+MOST_SPLITS = 8  # Most rounds in which segments that are too large are halved.
+ROOT_STEPS = 60  # Most Newton steps from below, which never overshoot for this function.
 
 
 class Sketch(NamedTuple):
-    """What a problem becomes on M random features.
+    """The spectrum and signal of a problem on M random features.
 
     Attributes:
-        eigenvalues: (M,) of the features' covariance.
-        signal: (M,) in units of y².
-        missed: what no predictor on the features explains, in units of y².
+        eigenvalues: (M,) eigenvalues of the features' covariance.
+        signal: (M,) signal in units of y².
+        missed: risk of the best predictor on the features, in units of y².
     """
 
     eigenvalues: np.ndarray
@@ -41,7 +41,7 @@ class Sketch(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """Directions that a sampled sketch sees by their sums alone: `Σ λ_i`, `Σ λ_i²`, `Σ λ_i s_i` and `Σ s_i`."""
+    """Sums over the directions that a sampled sketch does not draw: `Σ λ_i`, `Σ λ_i²`, `Σ λ_i s_i` and `Σ s_i`."""
 
     trace: float
     squares: float
@@ -55,17 +55,17 @@ NO_TAIL = Tail(0.0, 0.0, 0.0, 0.0)
 def sampled_sketch(
     eigenvalues: np.ndarray, signal: np.ndarray, num_features: int, seed: int, tail: Tail = NO_TAIL
 ) -> Sketch:
-    """One Gaussian sketch.
+    """Sample one Gaussian sketch.
 
-    A tail of very many directions adds to `A Aᵀ` its mean and a symmetric Gaussian matrix of its variance, to
-    `A θ` a Gaussian vector: their sums, by the central limit theorem.
+    By the central limit theorem, a tail of very many directions adds its mean and a symmetric Gaussian matrix of its
+    variance to `A Aᵀ`, and a Gaussian vector to `A θ`.
 
     Args:
         eigenvalues: (d,) λ_i.
         signal: (d,) s_i.
         num_features: M.
-        seed: of the sketch.
-        tail: further directions.
+        seed: seed of the sketch.
+        tail: sums over further directions.
     """
     random, size = np.random.default_rng(seed), num_features
     covariance, correlation = np.zeros((size, size)), np.zeros(size)
@@ -78,34 +78,35 @@ def sampled_sketch(
         noise = random.standard_normal((size, size))
         covariance += (noise + noise.T) * np.sqrt(tail.squares / 2) / size + tail.trace / size * np.eye(size)
         correlation += np.sqrt(tail.product / size) * random.standard_normal(size)
-    found, vectors = np.linalg.eigh(covariance)
-    found, vectors = np.maximum(found[::-1], 0.0), vectors[:, ::-1]
+    values, vectors = np.linalg.eigh(covariance)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     projected = (vectors.T @ correlation) ** 2
-    held = np.divide(projected, found, out=np.zeros(size), where=found > 0)
+    explained = np.divide(projected, values, out=np.zeros(size), where=values > 0)
     total = float(signal.sum()) + tail.signal
-    held *= min(1.0, total / held.sum()) if held.sum() > 0 else 1.0  # rounding, where eigenvalues reach it
-    return Sketch(found, held, max(total - float(held.sum()), 0.0))
+    # Dividing by eigenvalues that are rounding errors could explain more than the whole signal.
+    explained *= min(1.0, total / explained.sum()) if explained.sum() > 0 else 1.0
+    return Sketch(values, explained, max(total - float(explained.sum()), 0.0))
 
 
 def equivalent_sketch(
     modes: Modes, num_directions: float, num_features: int, upper: np.ndarray, lower: np.ndarray
 ) -> Sketch:
-    """The spectrum that sketches tend to as M grows, each direction the mean of one M-th of it.
+    """Compute the limit spectrum of sketches for large M, each direction the mean of one M-th of it.
 
     With κ(ζ) the solution of `ζ = κ (1 − df₁(κ)/M)`, `df₁ = Σ λ_i/(λ_i + κ)`, the counting measure of the Λ_k and the
     signal have the Stieltjes transforms
 
         Σ_k 1/(Λ_k + ζ) ≈ M/κ,   Σ_k (v_kᵀθ)²/(Λ_k + ζ) + missed/ζ ≈ (κ/ζ) Σ_i s_i/(λ_i + κ),
 
-    and `missed ≈ Σ_i s_i κ_0/(λ_i + κ_0)`, `df₁(κ_0) = M`. A point u of the spectrum is a point `κ = −u + iy` of the
-    curve on which ζ is real: `(1/M) Σ_i λ_i²/|λ_i + κ|² = 1`, or y = 0 in a gap. Integrals of the densities from one
-    such point to the next are taken along a semicircle above the curve, where all is analytic.
+    and `missed ≈ Σ_i s_i κ_0/(λ_i + κ_0)`, `df₁(κ_0) = M`. A point u of the spectrum corresponds to a point
+    `κ = −u + iy` of the curve on which ζ is real: `(1/M) Σ_i λ_i²/|λ_i + κ|² = 1`, or y = 0 in a gap. The densities are
+    integrated from one such point to the next along a semicircle above the curve, where they are analytic.
 
     Args:
-        modes: of the problem, exact for functions with poles at the distance of the curve.
-        num_directions: how many λ_i are positive.
+        modes: modes of the problem, exact for functions with poles at the distance of the curve.
+        num_directions: number of positive λ_i.
         num_features: M, at most the number of directions.
-        upper, lower: neighbouring λ_i > λ_j, from the largest down, between which the spectrum is cut.
+        upper, lower: neighbouring λ_i > λ_j in decreasing order, between which the spectrum is cut.
 
     Reference:
         Marchenko & Pastur 1967; Silverstein & Choi 1995, for the curve; Bach, arXiv 2303.01372, for the signal.
@@ -115,25 +116,25 @@ def equivalent_sketch(
     points = _points(equation, upper, lower)
     number, trace, signal = equation.masses(equation.curve(points))
     for _ in range(MOST_SPLITS):
-        rank = np.cumsum(number)
-        wide = np.flatnonzero(number > np.maximum(1.5, WIDEST_PIECE * rank))
+        above = np.cumsum(number)
+        wide = np.flatnonzero(number > np.maximum(1.5, WIDEST_PIECE * above))
         if not wide.size:
             break
         points = np.insert(points, wide + 1, (points[wide] + points[wide + 1]) / 2)
         number, trace, signal = equation.masses(equation.curve(points))
-    missed, held = equation.missed(), int(min(num_features, num_directions))
+    missed, rank = equation.missed(), int(min(num_features, num_directions))
     explained = max(float(modes.signal.sum()) - missed, 0.0)
-    found, kept = (
-        np.pad(_parts(number, mass, total, held), (0, num_features - held))
+    eigenvalues, signals = (
+        np.pad(_parts(number, mass, total, rank), (0, num_features - rank))
         for mass, total in ((trace, equation.trace), (signal, explained))
     )
-    return Sketch(found, kept, missed)
+    return Sketch(eigenvalues, signals, missed)
 
 
 def _points(equation: "_Equation", upper: np.ndarray, lower: np.ndarray) -> np.ndarray:
-    """Decreasing u from beyond the upper edge to the lower one.
+    """Return decreasing points u from beyond the upper edge to the lower edge.
 
-    A semicircle's integrand has poles at the λ_i: neither end of it may be much nearer to one than the other end.
+    The integrand of a semicircle has poles at the λ_i, and needs ends at similar distances from the nearest pole.
     """
     low, high = equation.edges()
     wide = upper > FACTOR * lower
@@ -154,10 +155,10 @@ def _points(equation: "_Equation", upper: np.ndarray, lower: np.ndarray) -> np.n
 
 
 class _Equation:
-    """ζ(κ) of a spectrum and M, its curve of real values and what is integrated along it.
+    """The function ζ(κ) of a spectrum and M, the curve on which it is real, and the densities along the curve.
 
-    With more than 4 M directions κ_0 and the lower edge lie above `least`, any λ_i with i ≥ 4M: `Σ_{j≤4M} (½)² = M`.
-    Modes that stand for more than one direction say nothing below.
+    With more than 4 M directions, κ_0 and the lower edge lie above `least`, any λ_i with i ≥ 4M, as `Σ_{j≤4M} (½)² = M`.
+    Below, modes that stand for several directions are not accurate.
     """
 
     def __init__(self, modes: Modes, num_directions: float, num_features: int, least: float) -> None:
@@ -170,12 +171,12 @@ class _Equation:
         self.least = math.log(least) if least > 0 else math.log(self.smallest) - 40
 
     def missed(self) -> float:
-        """`Σ_i s_i κ_0/(λ_i + κ_0)`."""
+        """Compute the approximation risk `Σ_i s_i κ_0/(λ_i + κ_0)`."""
         level = self._level(1)
         return float(self.signal @ (level / (self.eigenvalue + level))) + self.frozen
 
     def edges(self) -> tuple[float, float]:
-        """u of the lower and the upper edge: `Σ_i (λ_i/(λ_i − u))² = M` below and above all λ_i."""
+        """Compute u at the lower and the upper edge: `Σ_i (λ_i/(λ_i − u))² = M` below and above all λ_i."""
 
         def beyond(end: float, sign: float, farthest: float) -> float:
             def excess(log_distance: float) -> float:
@@ -185,12 +186,12 @@ class _Equation:
             return end + sign * _exp_of_root(excess, np.log(end) - 30, np.log(farthest))
 
         high = beyond(self.largest, 1.0, 8 * self.trace)
-        if self.dim < self.size:  # the other features repeat what these hold
+        if self.dim < self.size:  # The features have rank d < M, so that the lower edge is positive.
             return beyond(self.smallest, -1.0, self.smallest), high
         return -self._level(2), high
 
     def _level(self, power: int) -> float:
-        """κ ≥ 0 with `Σ (λ_i/(λ_i + κ))^power = M`; 0 where there are no more than M directions."""
+        """Solve `Σ (λ_i/(λ_i + κ))^power = M` for κ ≥ 0; 0 if there are at most M directions."""
 
         def excess(log: float) -> float:
             return float(self.multiplicity @ (self.eigenvalue / (self.eigenvalue + np.exp(log))) ** power) - self.size
@@ -200,24 +201,24 @@ class _Equation:
         return _exp_of_root(excess, self.least, np.log(self.trace) + 1)
 
     def curve(self, points: np.ndarray) -> np.ndarray:
-        """κ = −u + iy of each u: Newton's method for y², from below, as the sum is convex and falls in it."""
+        """Compute κ = −u + iy for each u by Newton's method for y² from below: the sum is convex and decreasing in it."""
         height = np.zeros_like(points)
         step = max(1, CELLS // self.eigenvalue.size)
-        for first in range(1, points.size - 1, step):  # the ends are real
+        for first in range(1, points.size - 1, step):  # At both ends κ is real.
             rows = slice(first, min(first + step, points.size - 1))
             height[rows] = np.sqrt(self._square(points[rows]))
         return -points + 1j * height
 
     def _square(self, points: np.ndarray) -> np.ndarray:
-        """y² of each u.
+        """Compute y² for each u.
 
-        A mode that stands for several directions may be negative, and has a pole where they have none. Begun from a sum
-        without the first and with the second smoothed over their distance, which is too small, none is met.
+        Modes that stand for several directions may have negative weights, and have poles where the true density has
+        none. Newton's method must not meet them. It therefore starts from the solution of a smaller sum, without
+        negative weights and with the poles smoothed over the distance of the modes.
         """
         distance = (self.eigenvalue - points[:, None]) ** 2
-        distance = np.maximum(
-            distance, np.maximum(1e-15 * points[:, None], 1e-150) ** 2
-        )  # a point may be an eigenvalue
+        # A point may coincide with an eigenvalue.
+        distance = np.maximum(distance, np.maximum(1e-15 * points[:, None], 1e-150) ** 2)
         apart = np.abs(np.diff(self.eigenvalue, prepend=self.eigenvalue[0], append=0.0))
         smoothing = np.where(self.multiplicity == 1, 0.0, np.maximum(apart[1:], apart[:-1]))
         weight = self.multiplicity * self.eigenvalue**2 / self.size
@@ -225,9 +226,9 @@ class _Equation:
         return _root_of_sum(weight, distance, below)
 
     def masses(self, curve: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(J − 1,) number, sum of Λ and signal of the eigenvalues between neighbours of J points of the curve."""
+        """Integrate number, sum of Λ and signal (J − 1,) of the eigenvalues between neighbours of J points of the curve."""
         nodes, weights = np.polynomial.legendre.leggauss(PATH_NODES)
-        turn = np.exp(0.5j * np.pi * (1 + nodes))  # from 1 to −1 through the upper half plane
+        turn = np.exp(0.5j * np.pi * (1 + nodes))  # The path goes from 1 to −1 through the upper half plane.
         middle, half = (curve[1:] + curve[:-1]) / 2, (curve[1:] - curve[:-1]) / 2
         values = np.stack([self._densities(m + h * turn) for m, h in zip(middle, half, strict=True)])
         step = 0.5j * np.pi * half[:, None] * turn * weights
@@ -235,7 +236,7 @@ class _Equation:
         return number, trace, signal
 
     def _densities(self, kappa: np.ndarray) -> np.ndarray:
-        """(3, K) transforms of number, Λ and signal, times dζ/dκ."""
+        """Compute the (3, K) transforms of number, Λ and signal, times dζ/dκ."""
         resolvent = 1 / (self.eigenvalue + kappa[:, None])
         square = self.multiplicity * self.eigenvalue**2
         zeta = kappa + (resolvent @ square - self.trace) / self.size
@@ -244,7 +245,7 @@ class _Equation:
 
 
 def _root_of_sum(weight: np.ndarray, distance: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """y² ≥ 0 with `Σ_k weight_k/(distance_k + y²) = 1`, 0 if the sum is below 1, of each row from a lower bound."""
+    """Solve `Σ_k weight_k/(distance_k + y²) = 1` for y² ≥ 0 in each row, from a lower bound; 0 if the sum is below 1."""
     for _ in range(ROOT_STEPS):
         inverse = 1 / (distance + root[:, None])
         terms = weight * inverse
@@ -260,11 +261,11 @@ def _exp_of_root(function: Callable[[float], float], low: float, high: float) ->
 
 
 def _parts(number: np.ndarray, mass: np.ndarray, total: float, size: int) -> np.ndarray:
-    """(size,) mass of the spectrum's first, second, … part of one direction each, from the masses of any pieces.
+    """Divide the spectrum into (size,) parts of one direction each, and return their masses from those of segments.
 
-    Summed from the small end, so that what is small keeps its relative accuracy.
+    The masses are summed from the small end, so that small ones keep their relative accuracy.
     """
-    kept = number > EMPTY  # the others lie in gaps
+    kept = number > EMPTY  # The other segments lie in gaps.
     beyond, rest = (np.concatenate([[0.0], np.cumsum(part[kept][::-1])]) for part in (number, mass))
     quantile = PchipInterpolator(beyond * (size / beyond[-1]), rest)
     parts = np.maximum(np.diff(quantile(np.arange(size + 1.0)))[::-1], 0.0)

@@ -1,4 +1,4 @@
-"""A spectrum in a file: eigenvalues, signal and, in `.npz`, the label noise."""
+"""Reading and writing spectra: eigenvalues, signal and, in `.npz` files, the label noise."""
 
 import csv
 import io
@@ -15,7 +15,7 @@ COLUMNS = "eigenvalues", "signal"
 
 
 def read_spectrum(path: str | Path, *, noise_variance: float | None = None) -> LeastSquares:
-    """A problem from a file that holds the columns, or arrays, `eigenvalues` and `signal`.
+    """Read a problem from a file with the columns, or arrays, `eigenvalues` and `signal`.
 
     Example:
         >>> import sgdtheory as st, tempfile, pathlib
@@ -26,28 +26,28 @@ def read_spectrum(path: str | Path, *, noise_variance: float | None = None) -> L
         [1.  0.5] [1. 2.] 0.3
 
     Args:
-        path: of a CSV file with a header, or of an `.npz` file, which may hold `noise_variance` too.
-        noise_variance: σ²; None: that of the file, or 1.
+        path: path of a CSV file with a header, or of an `.npz` file, which may also contain `noise_variance`.
+        noise_variance: σ²; None: the value in the file, or 1.
 
     Raises:
-        ValueError: no such file, or not such a file.
+        ValueError: if the file is missing, or does not have this form.
     """
     path = Path(path)
     check_regular(path)
     try:
-        found = _from_npz(path) if path.suffix == ".npz" else _from_csv(path)
+        arrays = _from_npz(path) if path.suffix == ".npz" else _from_csv(path)
     except FileNotFoundError:
         raise ValueError(f"spectrum must be a file that exists, got {path}; check the path") from None
     except (OSError, zipfile.BadZipFile, UnicodeDecodeError, MemoryError, csv.Error, zlib.error) as error:
         raise ValueError(f"spectrum must be a CSV or .npz file, got {path}: {error}") from None
-    missing = [name for name in COLUMNS if name not in found]
+    missing = [name for name in COLUMNS if name not in arrays]
     if missing:
         raise ValueError(
-            f"spectrum must hold eigenvalues and signal, got {', '.join(map(str, found)) or 'nothing'} in {path}; name "
+            f"spectrum must hold eigenvalues and signal, got {', '.join(map(str, arrays)) or 'nothing'} in {path}; name "
             "them so"
         )
-    noise = found.get("noise_variance", 1.0) if noise_variance is None else noise_variance
-    return LeastSquares(found["eigenvalues"], found["signal"], noise)
+    noise = arrays.get("noise_variance", 1.0) if noise_variance is None else noise_variance
+    return LeastSquares(arrays["eigenvalues"], arrays["signal"], noise)
 
 
 def write_spectrum(problem: LeastSquares, path: str | Path) -> Path:
@@ -61,11 +61,11 @@ def write_spectrum(problem: LeastSquares, path: str | Path) -> Path:
         ['eigenvalues,signal', '1.0,1.0', '0.5,2.0']
 
     Args:
-        problem: with finitely many directions.
-        path: ends in `.npz` or `.csv`.
+        problem: problem with finitely many directions.
+        path: path that ends in `.npz` or `.csv`.
 
     Raises:
-        ValueError: another ending.
+        ValueError: if the path has another ending.
     """
     path = Path(path)
     eigenvalues, signal = problem.directions()
@@ -82,7 +82,7 @@ def _from_npz(path: Path) -> dict:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except ValueError as error:  # objects, or no archive at all
+    except ValueError as error:  # The file contains Python objects, or is not an archive.
         raise OSError(str(error)) from None
 
 
@@ -90,10 +90,10 @@ def _from_csv(path: Path) -> dict:
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     columns = {name.strip(): name for name in (rows[0] if rows else ()) if name}
-    found = {}
+    arrays = {}
     for name in set(columns) & set(COLUMNS):
         try:
-            found[name] = np.array([csv_number(row[columns[name]] or "") for row in rows])
+            arrays[name] = np.array([csv_number(row[columns[name]] or "") for row in rows])
         except ValueError as error:
             raise ValueError(f"{name} must be numbers, got another word in {path}: {error}") from None
-    return found | {name: None for name in columns if name not in found}
+    return arrays | {name: None for name in columns if name not in arrays}

@@ -1,4 +1,4 @@
-"""Executors of more than one machine, by dask.distributed."""
+"""Executors on several machines, by dask.distributed."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,22 +11,22 @@ TIMEOUT = "30s"
 
 @contextlib.contextmanager
 def cluster_executor(address: str, jobs: int = 1) -> Iterator[Executor]:
-    """An executor on the workers of a cluster, for `sweep`; the store has to be on a file system that all share.
+    """Open an executor on the workers of a cluster, for `sweep`; the store must be on a file system that all share.
 
     >>> from sgdtheory.sweep import cluster_executor, read_grid, sweep
     >>> with cluster_executor("slurm", jobs=8) as executor:  # doctest: +SKIP
     ...     table = sweep(read_grid("sweep.toml"), "runs", executor=executor)
 
-    A unit of runs whose worker is lost goes to another one, which resumes it from its checkpoints.
+    If a worker is lost, another one resumes its unit of runs from the checkpoints.
 
     Args:
-        address: HOST:PORT of a dask scheduler, or "slurm" for workers that are started as SLURM jobs as dask's own
-            configuration says (jobqueue.slurm: cores, memory, queue, …).
+        address: HOST:PORT of a dask scheduler, or "slurm" for workers that are started as SLURM jobs, configured by
+            dask's own jobqueue.slurm (cores, memory, queue, …).
         jobs: number of SLURM jobs.
 
     Raises:
-        ValueError: the `[cluster]` extra is not installed, no scheduler there, or SLURM is not configured.
-        OSError: the workers of one unit were lost four times, or the scheduler was.
+        ValueError: if the `[cluster]` extra is not installed, there is no scheduler, or SLURM is not configured.
+        OSError: if the workers of one unit were lost four times, or the scheduler was lost.
     """
     try:
         from distributed import Client, KilledWorker
@@ -50,7 +50,7 @@ def cluster_executor(address: str, jobs: int = 1) -> Iterator[Executor]:
 
 
 def _slurm(jobs: int):
-    """A cluster of SLURM jobs."""
+    """Start a cluster of SLURM jobs."""
     try:
         from dask_jobqueue.slurm import SLURMCluster
     except ImportError:

@@ -1,4 +1,4 @@
-"""The runs that a sweep lacks: what is not tuned, or did not reach the target, says which."""
+"""The runs that a sweep still lacks, from what is not tuned or did not reach the target."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,11 +7,11 @@ from sgdtheory.sweep.table import SweepTable
 from sgdtheory.sweep.tuning import BestSteps, best_steps, cell_of, stopped_above
 from sgdtheory.training import ENDING, TrainConfig, TrainResult, extended
 
-LONGER = 2  # times as many steps for runs that did not reach the target
+LONGER = 2  # Factor on max_steps of runs that did not reach the target.
 
 
 def missing_runs(table: SweepTable, target_loss: float, by: Sequence[str] = ("width",)) -> list[TrainConfig]:
-    """The runs to add to a sweep so that it is tuned at a target, as `TunedSteps.notes` asks for; empty if it is.
+    """List the runs to add to a sweep so that it is tuned at a target, following `TunedSteps.notes`; empty if it is.
 
     >>> import tempfile
     >>> from sgdtheory.sweep import missing_runs, sweep
@@ -25,17 +25,17 @@ def missing_runs(table: SweepTable, target_loss: float, by: Sequence[str] = ("wi
     >>> {config.max_steps for config in more}  # doctest: +SKIP
     {400}
 
-    A value beyond the grid's end is added to the best choice, with every seed. An average is added to all runs of
-    its batch size and group that did not diverge, which have to be trained again: an average cannot be had from the end
-    of a run. Where the target was not reached, runs get twice as many steps and go on from their checkpoints, unless
-    their schedule ends: sweep longer ones of these yourself. Runs that stopped at a higher target go on to
-    this one, before anything else is asked for.
+    Where the best value of a field is at an end of the grid, the value beyond it is added to the best choice, with
+    every seed. An average is added to all runs of its batch size and group that did not diverge. These have to be
+    trained again, because the last iterate does not determine an average. Runs that did not reach the target get twice
+    as many steps and continue from their checkpoints, unless their schedule ends at max_steps; such runs are not
+    extended. If any runs stopped at a higher target, only these are returned, with this target.
 
     Args:
-        table, target_loss, by: as of `best_steps`.
+        table, target_loss, by: as for `best_steps`.
 
     Raises:
-        ValueError: as of `best_steps`.
+        ValueError: as for `best_steps`.
     """
     if stopped := stopped_above(table.finished, target_loss):
         return [replace(result.config, target_loss=target_loss) for result in stopped]
@@ -45,21 +45,21 @@ def missing_runs(table: SweepTable, target_loss: float, by: Sequence[str] = ("wi
         other = of_cell.setdefault(result.config.trajectory, result)
         of_cell[result.config.trajectory] = max(other, result, key=_observed)
     known = {config.fingerprint for config in table.configs}
-    found = {}
+    missing = {}
     for point in best_steps(table, target_loss=target_loss, by=by).points:
-        for config in _of_point(point, list(cells[point.group, point.batch_size].values())):
+        for config in _missing_at(point, list(cells[point.group, point.batch_size].values())):
             if config.fingerprint not in known:
-                found[config.fingerprint] = config
-    return list(found.values())
+                missing[config.fingerprint] = config
+    return list(missing.values())
 
 
 def _observed(result: TrainResult) -> tuple[int, int]:
-    """How much of its iterates a run shows."""
+    """Return a key that orders runs with the same iterates by how much of them they record."""
     return len(result.names), result.num_steps
 
 
-def _of_point(point: BestSteps, cell: list[TrainResult]) -> list[TrainConfig]:
-    """What one batch size of a group lacks."""
+def _missing_at(point: BestSteps, cell: list[TrainResult]) -> list[TrainConfig]:
+    """List the runs that one batch size of a group lacks."""
     if not point.steps.size:
         endless = [
             each.config for each in cell if each.outcome == "steps" and not isinstance(each.config.schedule, ENDING)
@@ -67,11 +67,11 @@ def _of_point(point: BestSteps, cell: list[TrainResult]) -> list[TrainConfig]:
         return [extended(config, LONGER * config.max_steps, None) for config in endless]
     fields = {name: value for name, value in point.choice.items() if name != "average"}
     best = [each.config for each in cell if all(each.config.value(name) == fields[name] for name in fields)]
-    found = []
+    missing = []
     for name, value in point.edges.items():
         if name == "average":
             steady = [result.config for result in cell if not result.diverged]
-            found += [replace(config, averages=(*config.averages, float(value))) for config in steady]
+            missing += [replace(config, averages=(*config.averages, float(value))) for config in steady]
         else:
-            found += [config.with_fields(**{name: float(value)}) for config in best]
-    return found
+            missing += [config.with_fields(**{name: float(value)}) for config in best]
+    return missing

@@ -1,4 +1,4 @@
-"""Fits of the critical batch size of every group and target to a sweep's table, and its dependence on fields."""
+"""Fits of the critical batch size to a sweep's table, for each group and target, and its dependence on fields."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,30 +25,31 @@ from sgdtheory.fits import (
 from sgdtheory.sweep.table import SweepTable
 from sgdtheory.sweep.tuning import TunedSteps, best_steps
 
-FEW = {  # sizes: what an exponent from so few of them is worth
-    2: "two sizes cannot tell scatter of B* between sizes from a slope: the slope's interval is unlimited and the "
-    "verdict inconclusive; measure three or more",
-    3: "three sizes leave one degree of freedom to see how B* scatters around a line (t = 12.7 at 95%): the slope's "
-    "interval is wide or not by chance; measure five sizes or more",
+FEW = {  # Number of sizes → note on an exponent from so few sizes.
+    2: "two sizes cannot distinguish scatter of B* between sizes from a slope: the slope's interval is unlimited and "
+    "the verdict inconclusive; measure three or more",
+    3: "three sizes leave one degree of freedom for the scatter of B* around a line (t = 12.7 at 95%): the width of "
+    "the slope's interval is largely chance; measure five sizes or more",
 }
 ONE_SEED = (
-    "one seed: steps are those of the runs that did best, which are too few by about their scatter, and B* is too low "
-    "where the scatter falls with the batch size; sweep two seeds or more: each is measured with what is best for the "
-    "others"
+    "one seed: the steps are those of the best runs, which are too few by about their scatter, and B* is too low if "
+    "the scatter falls with the batch size; sweep two seeds or more: each is then measured with the choice that is "
+    "best for the others"
 )
 
 
 @dataclass(frozen=True, eq=False)
 class SweepFit(Shown):
-    """Critical batch sizes at one target.
+    """Critical batch sizes of a sweep's groups at one target.
 
     Attributes:
-        tuned: steps to the target, tuned, of every group and batch size.
-        measurements, laws: of every group with three tuned batch sizes or more, and the fitted Y = a + b/B.
-        convention: of B*, its reference a number.
-        dependence: method → how B* depends on the first field in `by`; without one of them where there are too few
-            sizes or batch sizes.
-        notes: what is not tuned, not reached, or not fitted.
+        tuned: tuned steps to the target of every group and batch size.
+        measurements, laws: measured steps and fitted laws Y = a + b/B of every group with at least three tuned batch
+            sizes.
+        convention: convention of B*, with a number as its reference.
+        dependence: method → dependence of B* on the first field in `by`; a method is missing if there are too few
+            sizes or batch sizes for it.
+        notes: remarks on what is not tuned, not reached, or not fitted.
     """
 
     tuned: TunedSteps
@@ -60,26 +61,26 @@ class SweepFit(Shown):
 
     @property
     def reference(self) -> float:
-        """B_ref of the convention."""
+        """Reference batch size B_ref of the convention."""
         return self.convention.reference_among(self.tuned.smallest_batch_size)
 
     @property
     def overhead(self) -> float:
-        """ω of the convention."""
+        """Data overhead ω of the convention."""
         return self.convention.overhead
 
     def critical_intervals(self, level: float = 0.95) -> list[tuple[float, float]]:
-        """Confidence interval of B* by the law for each of `laws`.
+        """Return a confidence interval of B* by the law for each of `laws`.
 
-        From the scatter of all groups together, as the dependence on the size has it (at the level of `fit_sweep`), or,
-        where there is none, from each group's own scatter by profile likelihood.
+        The intervals use the scatter of all groups together, as the dependence on the size does (at the level of
+        `fit_sweep`). Without a dependence they use each group's own scatter, by profile likelihood.
         """
         if "law" in self.dependence:
             return list(zip(*(ends.tolist() for ends in self.dependence["law"].critical_intervals), strict=True))
         return [law.interval(level=level, convention=self.convention) for law in self.laws]
 
     def sheet(self) -> Sheet:
-        """Return B* of every group, and how it depends on the first field."""
+        """Return B* of every group, and its dependence on the first field."""
         return SweepFits((self,)).sheet()
 
 
@@ -178,7 +179,7 @@ def fit_sweep(
     level: float = 0.95,
     edges: bool = False,
 ) -> SweepFit:
-    """Steps laws and B* of every group at a target, and how B* depends on the first field in `by`.
+    """Fit steps laws and B* of every group at a target, and the dependence of B* on the first field in `by`.
 
     >>> import tempfile
     >>> from sgdtheory.sweep import fit_sweep, sweep
@@ -193,18 +194,18 @@ def fit_sweep(
     (4.0, 1)
 
     Args:
-        table: of a sweep.
+        table: table of a sweep.
         target_loss: loss on the hold-out.
-        by: fields that tell groups apart; the first is the size.
-        reference: B_ref; None: the smallest batch size of the sweep in all groups, tuned or not, so that it is the same
-            at every target.
-        overhead: ω, the extra data.
-        convention: both at once, in place of the two numbers.
-        margin, level: as of `size_dependence`.
-        edges: use batch sizes whose best choice lies at an end of the grid too.
+        by: fields that distinguish groups; the first is the size.
+        reference: B_ref; None: the smallest batch size that all groups were swept at, tuned or not, so that it is the
+            same at every target.
+        overhead: data overhead ω.
+        convention: reference and overhead together, instead of the two numbers.
+        margin, level: as for `size_dependence`.
+        edges: also use batch sizes whose best choice lies at an end of the grid.
 
     Raises:
-        ValueError: as of `best_steps`, and if no batch size is that of all groups.
+        ValueError: as for `best_steps`, and if no batch size was swept in all groups.
     """
     tuned = best_steps(table, target_loss=target_loss, by=by)
     convention = one_convention(convention, reference, overhead)
@@ -221,11 +222,11 @@ def fit_tuned(
     level: float = 0.95,
     edges: bool = False,
 ) -> SweepFit:
-    """Fit as `fit_sweep` does, to steps that are tuned already, for example those of a table that an experiment wrote.
+    """Fit as `fit_sweep` does, to steps that are already tuned, for example from a table that an experiment wrote.
 
     Args:
         tuned: steps to one target of every group and batch size.
-        reference, overhead, convention, margin, level, edges: as of `fit_sweep`.
+        reference, overhead, convention, margin, level, edges: as for `fit_sweep`.
     """
     target_loss = tuned.target_loss
     measured = tuned.measurements(edges=edges)
@@ -255,25 +256,25 @@ def fit_tuned(
 def data_dependence(
     fits: Sequence[SweepFit], group: str, *, margin: float = 0.2, level: float = 0.95, method: Method = "law"
 ) -> SizeDependence:
-    """Dependence of B* of one group on the data that different targets take.
+    """Fit the dependence of one group's B* on the number of samples that different targets need.
 
-    The size of a target is D = B_ref Y(B_ref), samples to it at the reference batch size, by the law. Targets that are
-    read off the same runs have errors in common, which the interval does not know of.
+    The size of a target is D = B_ref Y(B_ref), the samples to the target at the reference batch size by the law.
+    Targets that are read off the same runs share errors, which the interval does not include.
 
     Args:
-        fits: one a target, with one reference.
-        group: name of the group in the measurements, "width 64".
-        margin, level, method: as of `size_dependence`.
+        fits: one fit per target, all with the same reference.
+        group: name of the group in the measurements, such as "width 64".
+        margin, level, method: as for `size_dependence`.
 
     Raises:
-        ValueError: the group is measured at fewer than two targets, or B* is not finite.
+        ValueError: if the group is measured at fewer than two targets, or B* is not finite.
     """
-    found = []
+    sized = []
     for fit in fits:
         for measurement, law in zip(fit.measurements, fit.laws, strict=True):
             if measurement.group == group:
                 data = fit.reference * float(np.asarray(law.predict(fit.reference)))
-                found.append(replace(measurement, size=data, group=f"{group}, loss {fit.tuned.target_loss:g}"))
-    if len(found) < 2:
-        raise ValueError(f"group {group} must be measured at two targets or more, got {len(found)}")
-    return size_dependence(found, convention=fits[0].convention, margin=margin, level=level, method=method)
+                sized.append(replace(measurement, size=data, group=f"{group}, loss {fit.tuned.target_loss:g}"))
+    if len(sized) < 2:
+        raise ValueError(f"group {group} must be measured at two targets or more, got {len(sized)}")
+    return size_dependence(sized, convention=fits[0].convention, margin=margin, level=level, method=method)

@@ -11,15 +11,16 @@ from sgdtheory._common.files import check_regular
 from sgdtheory.training import FIELDS, KINDS, PRESETS, TrainConfig, homes_of
 
 TABLES = "fixed", "grid", "cases"
-SINGLE = "averages"  # its own values are lists
+SINGLE = "averages"  # Each value of this field is itself a list.
 
 
 def read_grid(path: str | Path) -> list[TrainConfig]:
-    r"""The configs that a TOML file describes, every combination once.
+    r"""Read the configs that a TOML file describes, every combination once.
 
-    `[fixed]` has flat fields of `TrainConfig` (and perhaps `preset`, whose fields the tables may change), `[grid]` a
-    list of values for each of some fields, and each `[[cases.NAME]]` fields that change together: the product runs over
-    the grid's lists and every NAME's cases. Fields of one kind alone, as an optimizer's, go with it into a case.
+    `[fixed]` has flat fields of `TrainConfig` (and optionally `preset`, whose fields the tables may change). `[grid]`
+    has a list of values for each field that varies. Each `[[cases.NAME]]` has fields that change together. The configs
+    are the product of the grid's lists and every NAME's cases. Fields of only one kind, such as those of an optimizer,
+    belong in the case that chooses the kind.
 
     >>> import pathlib, tempfile
     >>> from sgdtheory.sweep import read_grid
@@ -30,8 +31,8 @@ def read_grid(path: str | Path) -> list[TrainConfig]:
     6
 
     Raises:
-        ValueError: no such file, no TOML, an unknown field (with the nearest known one), an empty list, a field
-            given twice, or a combination that is no config.
+        ValueError: if the file is missing or not TOML, a field is unknown (the message suggests the nearest one) or
+            given twice, a list is empty, or a combination is not a valid config.
     """
     check_regular(path)
     try:
@@ -47,7 +48,7 @@ def read_grid(path: str | Path) -> list[TrainConfig]:
 
 
 def grid(tables: Mapping[str, Any]) -> Iterator[TrainConfig]:
-    """The configs of tables as `read_grid` has them, in the order of the grid's fields, the last the quickest."""
+    """Generate the configs of tables in the form of `read_grid`; the last field of the grid varies fastest."""
     for name, table in tables.items():
         checked_name("a table", name, TABLES)
         if not isinstance(table, Mapping):
@@ -56,16 +57,16 @@ def grid(tables: Mapping[str, Any]) -> Iterator[TrainConfig]:
     choices = [*_lists(tables.get("grid", {})), *_cases(tables.get("cases", {}))]
     _check_names(fixed, choices)
     _check_once([("fixed", tables.get("fixed", {})), *((where, _union(rows)) for where, rows in choices)])
-    found = {}
+    configs = {}
     for combination in itertools.product(*(rows for _, rows in choices)):
         changes = {name: value for row in combination for name, value in row.items()}
         config = _config(preset, fixed, changes)
-        found[config.fingerprint] = config
-    yield from found.values()
+        configs[config.fingerprint] = config
+    yield from configs.values()
 
 
 def _fixed(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Fields of the preset, which may be changed and dropped, and those that are given."""
+    """Split `[fixed]` into the fields of its preset, which the tables may change or drop, and the given fields."""
     fields = dict(table)
     if "preset" not in fields:
         return {}, fields
@@ -73,31 +74,31 @@ def _fixed(table: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _lists(table: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """(where, [{field: value}, …]) of each list of the grid."""
-    found = []
+    """Return (table and field, [{field: value}, …]) for each list of the grid."""
+    lists = []
     for name, values in table.items():
         if not isinstance(values, list) or (name == SINGLE and not all(isinstance(each, list) for each in values)):
             raise ValueError(f"grid.{name} must be a list of values, got {values!r}; what does not vary goes to fixed")
         if not values:
             raise ValueError(f"grid.{name} is empty: give it at least one value, or leave it out")
-        found.append((f"grid.{name}", [{name: value} for value in values]))
-    return found
+        lists.append((f"grid.{name}", [{name: value} for value in values]))
+    return lists
 
 
 def _cases(table: Mapping[str, Any]) -> list[tuple[str, list[dict[str, Any]]]]:
-    """(where, cases) of each array of tables."""
-    found = []
+    """Return (table and name, cases) for each array of tables."""
+    cases = []
     for name, rows in table.items():
         if not isinstance(rows, list) or not all(isinstance(row, Mapping) and row for row in rows) or not rows:
             raise ValueError(f"cases.{name} must be tables with fields: write [[cases.{name}]] above each")
         if any(_shared(row) != _shared(rows[0]) for row in rows):
             raise ValueError(f"cases.{name} must have the same fields in each of its tables, got {rows}")
-        found.append((f"cases.{name}", [dict(row) for row in rows]))
-    return found
+        cases.append((f"cases.{name}", [dict(row) for row in rows]))
+    return cases
 
 
 def _shared(row: Mapping[str, Any]) -> set[str]:
-    """Fields of a case that every other case needs too: all but those of the kinds that it chooses."""
+    """Return the fields of a case that every other case needs too: all except those of the kinds that it chooses."""
     chosen = {row[place] for place in KINDS if isinstance(row.get(place), str)}
     return {name for name in row if not chosen & homes_of(name).keys()}
 
@@ -112,18 +113,18 @@ def _check_names(fixed: Mapping[str, Any], choices: list[tuple[str, list[dict[st
 
 
 def _union(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """The fields of any of some cases."""
+    """Return the fields that occur in at least one of the cases."""
     return {name: value for row in rows for name, value in row.items()}
 
 
-def _check_once(places: list[tuple[str, Mapping[str, Any]]]) -> None:
-    """That no field is given at two of the places."""
-    seen: dict[str, str] = {}
-    for where, fields in places:
+def _check_once(tables: list[tuple[str, Mapping[str, Any]]]) -> None:
+    """Check that no field is given in two tables."""
+    table_of: dict[str, str] = {}
+    for table, fields in tables:
         for name in fields:
-            if name in seen:
-                raise ValueError(f"{name} is given by {seen[name]} and by {where}: keep one of them")
-            seen[name] = where
+            if name in table_of:
+                raise ValueError(f"{name} is given by {table_of[name]} and by {table}: keep one of them")
+            table_of[name] = table
 
 
 def _config(preset: Mapping[str, Any], fixed: Mapping[str, Any], changes: Mapping[str, Any]) -> TrainConfig:

@@ -12,12 +12,12 @@ from sgdtheory.training import FIELDS, TrainResult
 
 
 def loss_columns(table: SweepTable, by: Sequence[str] = ("width",)) -> dict[str, list[Any]]:
-    """Columns for `fit_loss_grid` from the curves of a sweep's runs: batch_size, samples = B·step, …, one row a point.
+    """Make columns for `fit_loss_grid` from the curves of a sweep's runs, one row per point of a curve.
 
-    The loss is that of the iterate or of the average that is lowest there. Of each group and batch size there are the
-    steps at which all runs were evaluated: where the first of them stopped at its target, its curve ends, and so do the
-    others', or the best rate would be missing. A run that diverged has an infinite loss from there on. Where workers
-    take steps of their own the batch size is that of all of them, K B.
+    The loss is the lowest of the iterate's and the averages' losses at that step. Each group and batch size has the
+    steps at which all its runs were evaluated. All curves therefore end where the first run stopped at its target, as
+    the best learning rate would be missing from there on. A run that diverged has an infinite loss afterwards. With
+    several workers the batch size is that of all workers, K B.
 
     >>> import tempfile
     >>> import sgdtheory as st
@@ -33,12 +33,12 @@ def loss_columns(table: SweepTable, by: Sequence[str] = ("width",)) -> dict[str,
     array([ 4.,  8., 16.])
 
     Args:
-        table: of a sweep.
-        by: fields that tell groups apart; the first, if it is a number, is their size.
+        table: table of a sweep.
+        by: fields that distinguish groups; the first, if it is a number, is their size.
 
     Raises:
-        ValueError: a field that is none, no run that has ended, or a field that varies besides the batch size, the
-            learning rate, the seed and those of `by`.
+        ValueError: if a field is unknown, no run has ended, or a field varies besides the batch size, the learning
+            rate, the seed and those in `by`.
     """
     by = tuple(checked_name("by", name, FIELDS) for name in by)
     results = table.finished
@@ -47,7 +47,7 @@ def loss_columns(table: SweepTable, by: Sequence[str] = ("width",)) -> dict[str,
     for name in varying([result.config for result in results]):
         if name not in (*by, *SEEDS, *ASIDE, "batch_size", "learning_rate"):
             raise ValueError(
-                f"{name} varies between the runs, and a grid has learning rates alone: add it to by, or filter runs "
+                f"{name} varies between the runs, but a grid only has learning rates: add it to by, or filter runs "
                 "(--where FIELD=VALUE)"
             )
     cells: dict[tuple, list[TrainResult]] = {}
@@ -73,14 +73,14 @@ def loss_columns(table: SweepTable, by: Sequence[str] = ("width",)) -> dict[str,
 
 
 def _common_steps(runs: Sequence[TrainResult]) -> list[int]:
-    """Steps ≥ 1 at which all runs that did not diverge were evaluated."""
+    """List the steps from 1 on at which all runs that did not diverge were evaluated."""
     ended = [run for run in runs if not run.diverged] or list(runs)
     common = set.intersection(*(set(run.steps.tolist()) for run in ended))
     return sorted(common - {0})
 
 
 def _losses(run: TrainResult, steps: Sequence[int]) -> list[float]:
-    """The lowest of a run's losses at some steps; inf after it diverged."""
+    """Return the lowest of a run's losses at each of these steps; inf after it diverged."""
     with np.errstate(invalid="ignore"):
         lowest = np.nanmin(np.where(np.isnan(run.losses), np.inf, run.losses), axis=1)
     at = dict(zip(run.steps.tolist(), lowest.tolist(), strict=True))

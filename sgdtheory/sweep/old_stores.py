@@ -1,4 +1,4 @@
-"""Stores of 0.1.0, whose directories were named by settings that did not matter too: one run could have several."""
+"""Stores of version 0.1.0, in which one run could have several directories: unused settings changed their names."""
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -9,7 +9,7 @@ from sgdtheory.training import RunDirectory, TrainConfig
 
 
 class Folder(Protocol):
-    """What is needed of a store."""
+    """The part of a store that the migration needs."""
 
     folder: Path
 
@@ -19,12 +19,12 @@ class Folder(Protocol):
 
 
 def migrate(store: Folder) -> list[str]:
-    """Rename the directories that 0.1.0 named, each under its lock; of two of one run keep the one that is further.
+    """Rename the directories of 0.1.0, each under its lock; of two of the same run keep the one with more steps.
 
     A run that another process works on is left for the next sweep.
 
     Returns:
-        Notes on what was set aside.
+        Notes on directories that were set aside.
     """
     notes = []
     for directory in map(RunDirectory, sorted(store.folder.iterdir())):
@@ -32,7 +32,8 @@ def migrate(store: Folder) -> list[str]:
         if config is None:
             continue
         with store.locked_names({directory.path.name, config.fingerprint}) as free:
-            if free and directory.renamed_from_0_1_0() is not None:  # nobody else was quicker
+            # Another process may have renamed the directory before the lock was taken.
+            if free and directory.renamed_from_0_1_0() is not None:
                 notes += _rename(store, directory, config)
     return notes
 
@@ -42,8 +43,8 @@ def _rename(store: Folder, old: RunDirectory, config: TrainConfig) -> list[str]:
     if new.path.exists():
         behind = old.progress(config) <= new.progress(config)
         worse, better = (old.path.name, new.path.name) if behind else (new.path.name, old.path.name)
-        place = store.set_aside(worse)
-        notes.append(f"{worse} was set aside as {place}: {better} is the same run, and as far or further")
+        moved_to = store.set_aside(worse)
+        notes.append(f"{worse} was set aside as {moved_to}: {better} is the same run, and as far or further")
         if behind:
             return notes
     old.rename(config)

@@ -1,4 +1,4 @@
-"""How long the units of a sweep still take: steps left times the measured time of a step of that kind."""
+"""Estimate of the time that a sweep still takes: steps left times the measured time of a step of each kind."""
 
 import heapq
 import itertools
@@ -13,18 +13,18 @@ from scipy.optimize import nnls
 from sgdtheory.training import TrainConfig, side_by_side
 
 Unit = tuple[TrainConfig, ...]
-OVERDUE = 0.1  # of its age, what a unit that should have ended is thought to have left
+OVERDUE = 0.1  # A unit that should have ended already is assumed to need this fraction of its age.
 
 
 @dataclass(frozen=True)
 class Taken:
-    """What a unit took.
+    """Steps and time that a unit took.
 
     Attributes:
-        steps: of its longest run.
-        setup: seconds until its first step, compilation above all.
-        stepping: seconds from there on, evaluations and files too.
-        worker: who ran it.
+        steps: steps of the unit's longest run.
+        setup: seconds until the first step, which is mostly compilation.
+        stepping: seconds after the first step, including evaluations and files.
+        worker: name of the worker that ran the unit.
     """
 
     steps: int
@@ -35,11 +35,11 @@ class Taken:
 
 @dataclass
 class Pace:
-    """What units have taken, kind by kind; a kind is one compiled program: runs of one shape side by side.
+    """Measured times of units by kind, where a kind is one compiled program with one number of runs side by side.
 
-    The time of a step of a kind that was not measured yet is a line in its operations, α + β·operations with α, β ≥ 0,
-    through those that were; beyond them it grows at most like their square root, since few and noisy ones would put it
-    too high by far.
+    The time of a step of a kind without measurement is predicted as α + β·operations with α, β ≥ 0, fitted to the
+    kinds that were measured. Beyond these it grows at most with the square root of the operations, because few noisy
+    measurements would extrapolate to times that are far too long.
     """
 
     taken: dict[Any, list[Taken]] = field(default_factory=dict)
@@ -47,38 +47,38 @@ class Pace:
     shares: dict[Any, list[float]] = field(default_factory=dict)
 
     def learn(self, unit: Unit, taken: Taken, *, whole: bool = True) -> None:
-        """Note what a unit took; `whole` if its runs ended, and were not stopped."""
+        """Record the time that a unit took; `whole` means that its runs ended and were not stopped."""
         self.taken.setdefault(kind(unit), []).append(taken)
         self.operations[kind(unit)] = _operations(unit)
         if whole:
             self.shares.setdefault(kind(unit), []).append(taken.steps / unit[0].max_steps)
 
     def knows(self, units: Sequence[Unit]) -> bool:
-        """Whether there is enough to go by: every kind of these units was measured, or two kinds were."""
+        """Return whether these units' times can be predicted: every kind of them was measured, or any two kinds."""
         return len(self.taken) > 1 or bool(self.taken) and all(kind(unit) in self.taken for unit in units)
 
     def seconds_of(self, unit: Unit, *, again: bool = False) -> float:
-        """What a unit will take: its set-up, less if one of its kind came before (`again`), and its expected steps."""
+        """Predict the seconds of a unit: set-up, which is less if its kind was compiled before (`again`), and steps."""
         return self._setup(kind(unit), again) + self.steps_of(unit) * self.step_seconds(unit)
 
     def steps_of(self, unit: Unit) -> float:
-        """Expected steps: max_steps times the share of them that units of its kind, or of all kinds, took so far."""
+        """Predict the steps of a unit: max_steps times the mean share that units of its kind, or of all kinds, took."""
         shares = self.shares.get(kind(unit)) or list(itertools.chain(*self.shares.values()))
         return unit[0].max_steps * (float(np.mean(shares)) if shares else 1.0)
 
     def step_seconds(self, unit: Unit) -> float:
-        """Seconds of a step of all runs of a unit."""
+        """Return the seconds of one step of all runs of a unit."""
         seconds = {each: _per_step(rows) for each, rows in self.taken.items()}
         if kind(unit) in seconds:
             return seconds[kind(unit)]
         work, times = (np.array([source[each] for each in seconds]) for source in (self.operations, seconds))
-        scale = 1 / times  # errors are relative
+        scale = 1 / times  # The fit is weighted so that relative errors count equally.
         (alpha, beta), _ = nnls(np.stack([scale, work / work.max() * scale], axis=1), np.ones(times.size))
         ratio = _operations(unit) / work.max()
         return float(min(alpha + beta * ratio, times.max() * max(1.0, ratio) ** 0.5))
 
     def _setup(self, of: Any, again: bool) -> float:
-        """Of a unit of a kind: those of one kind share the compilation, which the first has to wait for."""
+        """Predict the set-up time of a kind, whose units share one compilation, for which only the first waits."""
         own, everything = self.taken.get(of, []), list(self.taken.values())
         if own or again:
             later = [taken.setup for rows in ([own] if len(own) > 1 else everything) for taken in rows[1:]]
@@ -88,13 +88,13 @@ class Pace:
 
 @dataclass
 class Countdown:
-    """The time that the units of a sweep still take, by a clock.
+    """The estimated time until the last unit of a sweep ends.
 
     Attributes:
-        left: units that have not ended, in the order in which they are taken.
-        workers: how many run at once.
-        pace: what is known of their times.
-        clock: seconds.
+        left: units that have not ended, in the order in which workers take them.
+        workers: number of units that run at once.
+        pace: measured times.
+        clock: function that returns the time in seconds.
     """
 
     left: list[Unit]
@@ -105,11 +105,11 @@ class Countdown:
     _seen: set[str] = field(default_factory=set)
 
     def began(self, unit: Unit) -> None:
-        """A unit is being run, if it was not before."""
+        """Record that a unit is running, if that is not known yet."""
         self._began.setdefault(unit, self.clock())
 
     def ended(self, unit: Unit, taken: Taken | None) -> None:
-        """A unit has ended, or, with None, was not run."""
+        """Record that a unit has ended or, with None, was not run."""
         self._began.pop(unit, None)
         if taken is None:
             return
@@ -120,7 +120,7 @@ class Countdown:
 
     @property
     def seconds_left(self) -> float:
-        """Until the last unit has ended, each taken by the first worker that is free; nan before enough is known."""
+        """Seconds until the last unit ends, if each goes to the first free worker; nan if times cannot be predicted."""
         if not self.left:
             return 0.0
         if not self.pace.knows(self.left):
@@ -142,7 +142,7 @@ class Countdown:
 
 
 def kind(unit: Sequence[TrainConfig]) -> Any:
-    """What units have in common that take the same time for a step."""
+    """Return a key that units share if a step takes them the same time."""
     return side_by_side(unit[0]), len(unit)
 
 

@@ -1,4 +1,4 @@
-"""What a sweep will take on this machine, and whether it will decide."""
+"""The plan of a sweep: its time on this machine, and the probability that its verdict is conclusive."""
 
 import time
 from collections.abc import Sequence
@@ -19,22 +19,23 @@ from sgdtheory.sweep.tuning import ASIDE, SEEDS, TUNED
 from sgdtheory.training import FIELDS, Run, TrainConfig, advance_runs, num_threads
 
 VARIED = {"width", "base_width", "num_heads", "base_num_heads", "batch_size", "depth", *TUNED, *SEEDS, *ASIDE}
-PILOT_SECONDS, PILOT_KINDS = 2.0, 5  # of training for each of so many kinds of runs
+PILOT_SECONDS, PILOT_KINDS = 2.0, 5  # Seconds of training for each kind of runs, and number of kinds that are timed.
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a sweep will take, and what it will say.
+    """The time that a sweep will take, and the verdicts that it is likely to give.
 
     Attributes:
-        runs: of the sweep.
-        finished: of them, those whose result the store has.
-        steps: at most, of all runs that are left.
-        seconds: at most, on this machine, by a pilot that was timed.
-        scatter: that the verdict is predicted with; None if neither a pilot nor a number was given.
+        runs: number of runs of the sweep.
+        finished: number of runs whose result the store already has.
+        steps: upper bound on the steps of all runs that are left.
+        seconds: upper bound on the time on this machine, from runs that were timed.
+        scatter: scatter that the verdicts are predicted with; None if neither a pilot nor a number was given.
         verdicts: probabilities of the sweep's verdicts if B* does not move; None without a scatter, two widths and
             three batch sizes.
-        enough: the cheapest design that says "holds" four times out of five; None if none is, or without a scatter.
+        enough: the cheapest design whose verdict is "holds" with probability 0.8; None if there is none, or without a
+            scatter.
     """
 
     runs: int
@@ -67,14 +68,14 @@ def plan(
     (2, 100, True)
 
     Args:
-        configs: of the sweep.
-        store: its store, which may have runs of it already.
-        scatter: as of `pilot_scatter`, or assumed.
-        reference, overhead, margin, level: as of `fit_sweep`.
-        pilot_seconds: for which each of a few kinds of runs is trained, nothing of which is kept.
+        configs: configs of the sweep.
+        store: store of the sweep, which may already have some of its runs.
+        scatter: scatter from `pilot_scatter`, or an assumed one.
+        reference, overhead, margin, level: as for `fit_sweep`.
+        pilot_seconds: seconds for which each of a few kinds of runs is trained; nothing of that is kept.
 
     Raises:
-        ValueError: no configs.
+        ValueError: if there are no configs.
     """
     configs = [config.imported(store) for config in {config.fingerprint: config for config in configs}.values()]
     if not configs:
@@ -102,17 +103,17 @@ def pilot_scatter(
     overhead: float = 0.2,
     like: Sequence[TrainConfig] = (),
 ) -> Scatter:
-    """The scatter of a store of runs, tuned at a target; None: their own, the highest of them.
-
-    Its `source` says which runs these were.
+    """Measure the scatter of the runs in a store, tuned at a target; its `source` names these runs.
 
     Args:
-        store, target_loss, overhead: as of `fit_sweep`.
-        like: runs of the sweep that is planned: a pilot is of their task, and differs in widths, batch sizes, what is
-            tuned, seeds and durations alone; none: whatever the store has.
+        store: folder of the pilot's runs.
+        target_loss: loss on the hold-out; None: the highest target_loss of the runs.
+        overhead: as for `fit_sweep`.
+        like: runs of the planned sweep. The pilot may differ from them in widths, batch sizes, tuned fields, seeds and
+            durations, but not in the task. Empty: any runs will do.
 
     Raises:
-        ValueError: no such store, no target, too few tuned batch sizes, or runs of another task.
+        ValueError: if there is no such store, no target, too few tuned batch sizes, or only runs of another task.
     """
     table = SweepTable.from_store(store)
     _check_task([result.config for result in table.finished], like, store)
@@ -120,12 +121,12 @@ def pilot_scatter(
     if target_loss is None and not targets:
         raise ValueError("target_loss must be given: the runs of the pilot have none of their own")
     target = max(targets) if target_loss is None else target_loss
-    found = scatter_of(fit_sweep(table, target_loss=target, overhead=overhead))
-    return replace(found, source=_of_pilot(table, store, target, {config.target_loss for config in like}))
+    scatter = scatter_of(fit_sweep(table, target_loss=target, overhead=overhead))
+    return replace(scatter, source=_of_pilot(table, store, target, {config.target_loss for config in like}))
 
 
 def _check_task(pilot: Sequence[TrainConfig], like: Sequence[TrainConfig], store: str | Path) -> None:
-    """That some of the pilot's runs could be the sweep's, as to every field that says what is trained on what."""
+    """Check that the pilot's runs have the sweep's task: every field that defines it has a value in common."""
     for name in FIELDS if pilot and like else ():
         if name in VARIED:
             continue
@@ -139,23 +140,23 @@ def _check_task(pilot: Sequence[TrainConfig], like: Sequence[TrainConfig], store
 
 
 def _of_pilot(table: SweepTable, store: str | Path, target: float, wanted: set[float | None]) -> str:
-    """Which runs a scatter was measured on, and in what they are unlike the sweep."""
+    """Name the runs on which a scatter was measured, and how they differ from the sweep."""
     seeds = len({(result.config.seed, result.config.data_seed) for result in table.finished})
     words = f"of the pilot in {store} ({len(table.finished)} runs, {seeds} seed{'s' * (seeds > 1)}, at loss {target:g}"
     others = sorted(loss for loss in wanted if loss not in (None, target))
     if others:
         words += f" where this sweep's is {' or '.join(f'{loss:g}' for loss in others)}"
     if seeds == 1:
-        words += "; with one seed it is not known what more of them average away, and the sweep may do better"
+        words += "; with one seed it is unknown what more seeds average out, and the sweep may do better"
     return words + ")"
 
 
 def measure(left: Sequence[Unit], seconds: float, threads: int) -> Pace:
-    """Train a few units for so long each, as many at once as a sweep does, and keep nothing but the times."""
+    """Train a few units for `seconds` each, as many at once as a sweep would, and keep only the times."""
     kinds = {kind(unit): unit for unit in reversed(left)}
     ordered = sorted(kinds.values(), key=lambda unit: sum(config.operations for config in unit))
     number = min(PILOT_KINDS, len(ordered))
-    chosen = [ordered[round(place * (len(ordered) - 1) / max(1, number - 1))] for place in range(number)]
+    chosen = [ordered[round(index * (len(ordered) - 1) / max(1, number - 1))] for index in range(number)]
     pace = Pace()
     with ThreadPoolExecutor(threads) as executor:
         for unit, taken in zip(chosen, executor.map(lambda unit: _timed(unit, seconds), chosen), strict=True):
@@ -164,19 +165,19 @@ def measure(left: Sequence[Unit], seconds: float, threads: int) -> Pace:
 
 
 class _Timer:
-    """Ctrl-C by the clock: so many seconds after the first steps."""
+    """Signal to stop a number of seconds after the first steps."""
 
     def __init__(self, seconds: float):
         self._seconds, self._begin = seconds, float("inf")
 
     def look(self, group: object) -> None:
-        """Begin to count, when steps have been done for the first time."""
+        """Start the clock when steps have been done for the first time."""
         del group
         self._begin = min(self._begin, time.perf_counter())
 
     @property
     def pending(self) -> bool:
-        """Whether the time is up."""
+        """Return whether the time is up."""
         return time.perf_counter() - self._begin > self._seconds
 
 

@@ -1,4 +1,4 @@
-"""Which sweep decides: the power of the test that B* does not move with the size, from the scatter of a pilot."""
+"""Design of sweeps: power of the test that B* does not move with the size, from the scatter of a pilot."""
 
 import functools
 import itertools
@@ -13,23 +13,27 @@ from sgdtheory._common.arguments import positive_array, positive_number, whole_n
 from sgdtheory.fits import Convention, Method, StepsMeasurement, log_sensitivity
 from sgdtheory.sweep.fit import SweepFit
 
-CELLS = 128  # of each of the two scatters' quantiles in the mean over what a sweep may find
-WIDTHS, BATCHES, SEEDS = range(3, 13), range(4, 9), (1, 2, 3, 4, 6, 8)  # what is looked at
-ENOUGH = 0.8
-# Probability below which scatter is no chance. What is above by chance alone would be counted in a third of all pilots.
+CELLS = 128  # Number of quantiles of each of the two estimated scatters, over which probabilities are averaged.
+WIDTHS, BATCHES, SEEDS = range(3, 13), range(4, 9), (1, 2, 3, 4, 6, 8)  # Numbers of each that a design may have.
+ENOUGH = 0.8  # Conventional power of a test.
+# Significance level at which excess scatter counts as real. Without a test, chance alone would produce some in a third
+# of all pilots.
 SEEN = 0.1
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """What log steps and log B* scatter by; standard deviations.
+    """Standard deviations of log steps and log B*.
 
     Attributes:
-        seeds: of the log steps of one seed around the laws, without what its own law would take up.
-        rest: of log steps around the laws that more seeds do not average away: grids of the tuned fields, lack of fit.
-        between: of log B* (or log b/a, by a method) between sizes beyond what the log steps' scatter makes.
+        seeds: standard deviation of one seed's log steps around the laws, without the part that a law of its own would
+            absorb.
+        rest: standard deviation of log steps around the laws that more seeds do not reduce: grids of the tuned fields,
+            lack of fit.
+        between: standard deviation of log B* (or log b/a, depending on the method) between sizes, beyond what the
+            scatter of log steps causes.
         balance: b/a of the law of steps a + b/B.
-        source: where the numbers come from.
+        source: origin of the numbers.
     """
 
     seeds: float
@@ -39,7 +43,7 @@ class Scatter:
     source: str = "assumed"
 
     def of_steps(self, num_seeds: int) -> float:
-        """Of the mean log steps of so many seeds around the laws."""
+        """Return the standard deviation around the laws of mean log steps over this number of seeds."""
         return float(np.hypot(self.seeds / np.sqrt(num_seeds), self.rest))
 
 
@@ -52,7 +56,7 @@ class Verdicts(NamedTuple):
 
 
 class Design(NamedTuple):
-    """Widths, batch sizes and seeds, and the probability of the verdict "holds" if B* does not move."""
+    """A design of a sweep: widths, batch sizes and seeds, with the probability of "holds" if B* does not move."""
 
     widths: tuple[int, ...]
     batch_sizes: tuple[int, ...]
@@ -61,25 +65,26 @@ class Design(NamedTuple):
 
     @property
     def cells(self) -> int:
-        """Tuned runs: widths times batch sizes times seeds; the grids of the tuned fields multiply them."""
+        """Number of tuned runs: widths times batch sizes times seeds; the grids of the tuned fields multiply it."""
         return len(self.widths) * len(self.batch_sizes) * self.num_seeds
 
 
 def scatter_of(fit: SweepFit, method: Method = "law") -> Scatter:
-    """The scatter of a sweep that has been fitted, with what seeds add told apart where there are two or more.
+    """Estimate the scatter of a fitted sweep; with two or more seeds their part is separated from the rest.
 
-    s² = seeds²/n + rest² is the scatter of means over n seeds around the laws. seeds² is that of single seeds about the
-    means, of which only what no law a + b/B takes up counts, as in s²: a seed that is slow at every batch size moves a
-    and b alike, and neither B* nor the residuals. Where s² is below seeds²/n by chance, both estimate the same, and
-    are pooled with their degrees of freedom. The part between sizes is what the Birge ratio has above 1, where it is so
-    far above that an F test sees it too: by chance alone it is above 1 in a third of all pilots.
+    s² = seeds²/n + rest² is the variance of means over n seeds around the laws. seeds² is the variance of single seeds
+    around these means, without the part that a law a + b/B of the seed would absorb: a seed that is slow at every batch
+    size scales a and b alike, and changes neither B* nor the residuals. If s² is below seeds²/n by chance, both
+    estimate the same variance, and are pooled with their degrees of freedom. The scatter between sizes is the excess of
+    the Birge ratio over 1, and counts only if an F test is significant: by chance the ratio exceeds 1 in a third of all
+    pilots.
 
     Args:
-        fit: of the sweep.
-        method: by which B* is found whose scatter between sizes is asked for.
+        fit: fit of the sweep.
+        method: method for B*, whose scatter between sizes is estimated.
 
     Raises:
-        ValueError: no group with four tuned batch sizes.
+        ValueError: if no group has four tuned batch sizes.
     """
     freedom = sum(law.steps.size - 2 for law in fit.laws)
     if not fit.laws or freedom < 2:
@@ -92,9 +97,9 @@ def scatter_of(fit: SweepFit, method: Method = "law") -> Scatter:
         of_seeds = (freedom * number * total + degrees * of_seeds) / (freedom + degrees)
     between = 0.0
     if method in fit.dependence and fit.dependence[method].sizes.size > 2:
-        found = fit.dependence[method]
-        if stats.f.sf(found.birge**2, found.sizes.size - 2, found.freedom) < SEEN:
-            between = float(np.sqrt(max(0.0, found.birge**2 - 1)) * np.mean(found.standard_errors))
+        line = fit.dependence[method]
+        if stats.f.sf(line.birge**2, line.sizes.size - 2, line.freedom) < SEEN:
+            between = float(np.sqrt(max(0.0, line.birge**2 - 1)) * np.mean(line.standard_errors))
     balances = [law.b / law.a for law in fit.laws if law.a > 0 and law.b > 0]
     if not balances:
         raise ValueError("a pilot needs a group whose steps fall with the batch size and have a plateau")
@@ -102,10 +107,10 @@ def scatter_of(fit: SweepFit, method: Method = "law") -> Scatter:
 
 
 def _of_seeds(fit: SweepFit) -> tuple[int, float, int]:
-    """Number n of seeds, their variance around laws of their own, and its degrees of freedom; 1, 0, 0 of single seeds.
+    """Return the number n of seeds, their variance around laws of their own, and its degrees of freedom (else 1, 0, 0).
 
-    Deviations of seeds from their means are projected on what is no change of log a and log b: the share of their
-    variance that residuals of the means have, divided by n.
+    Deviations of seeds from their means are projected onto the complement of changes of log a and log b. The variance
+    that is left is n times the contribution of the seeds to the residuals of the means.
     """
     square, degrees, numbers = 0.0, 0, [1]
     for measurement, law in zip(fit.measurements, fit.laws, strict=True):
@@ -118,7 +123,7 @@ def _of_seeds(fit: SweepFit) -> tuple[int, float, int]:
             continue
         logs = np.log(np.array(steps))
         deviations = logs - logs.mean(axis=1, keepdims=True)
-        share = law.a / law.predict(measurement.batch_sizes)  # ∂ log Y/∂ log a; the rest is ∂ log Y/∂ log b
+        share = law.a / law.predict(measurement.batch_sizes)  # ∂ log Y/∂ log a, and 1 − share is ∂ log Y/∂ log b.
         tangents = np.stack([share, 1 - share], axis=1)
         left = deviations - tangents @ (np.linalg.pinv(tangents) @ deviations)
         square += float((left**2).sum())
@@ -140,23 +145,23 @@ def verdict_probabilities(
     level: float = 0.95,
     method: Method = "law",
 ) -> Verdicts:
-    """How often `size_dependence` says what if log B* is a line in log width.
+    """Compute the probabilities of `size_dependence`'s verdicts if log B* is a line in log width.
 
-    Log steps scatter by s around a + b/B; log B* has the standard error e = s·|∂ log B*/∂ log Y| and scatters between W
-    widths by √(e² + τ²). The slope is normal, s² and the squared scatter around the line are χ² with W(m − 2) and
-    W − 2 degrees of freedom, all independent; the verdict is a function of the three (THEORY.md, T14). Of two widths it
-    is "inconclusive".
+    Log steps scatter by s around a + b/B. Then log B* has the standard error e = s·|∂ log B*/∂ log Y|, and scatters
+    between W widths by √(e² + τ²). The estimated slope is normal, while s² and the squared scatter around the line are
+    χ² with W(m − 2) and W − 2 degrees of freedom. The three are independent, and the verdict is a function of them
+    (THEORY.md, T14). With two widths it is "inconclusive".
 
     Args:
-        widths: two or more different ones.
-        batch_sizes: three or more at every width, four or more where there are two widths only.
-        scatter: of the pilot, or assumed.
-        num_seeds: runs that log steps are the mean of.
-        slope: in truth.
-        reference, overhead, margin, level, method: as of `size_dependence`.
+        widths: two or more different widths.
+        batch_sizes: three or more different batch sizes, the same at every width.
+        scatter: scatter of a pilot, or an assumed one.
+        num_seeds: number of seeds whose log steps are averaged.
+        slope: true slope of log B* in log width.
+        reference, overhead, margin, level, method: as for `size_dependence`.
 
     Raises:
-        ValueError: too few widths or batch sizes, or none beyond B*, which is to be read off.
+        ValueError: if there are too few widths or batch sizes, or no batch size above B*.
     """
     x = np.log(positive_array("widths", widths))
     batches = np.sort(positive_array("batch_sizes", batch_sizes))
@@ -169,27 +174,27 @@ def verdict_probabilities(
     own = scatter.of_steps(whole_number("num_seeds", num_seeds, 1)) * sensitivity
     around = float(np.hypot(own, scatter.between))
     length = float(np.sqrt(((x - x.mean()) ** 2).sum()))
-    place = (np.arange(CELLS) + 0.5) / CELLS
+    quantile = (np.arange(CELLS) + 0.5) / CELLS
     freedom = x.size * (batches.size - 2)
-    estimated = own * np.sqrt(stats.chi2.ppf(place, freedom) / freedom)[:, None]
-    if x.size == 2:  # scatter between widths cannot be told from a slope
+    estimated = own * np.sqrt(stats.chi2.ppf(quantile, freedom) / freedom)[:, None]
+    if x.size == 2:  # Two widths cannot distinguish scatter between widths from a slope.
         return Verdicts(0.0, 0.0, 1.0)
-    rest = around * np.sqrt(stats.chi2.ppf(place, x.size - 2) / (x.size - 2))[None, :]
+    rest = around * np.sqrt(stats.chi2.ppf(quantile, x.size - 2) / (x.size - 2))[None, :]
 
     def half(level: float) -> np.ndarray:
-        """(CELLS, CELLS) half width of the slope's interval."""
-        wide = stats.t.ppf((1 + level) / 2, x.size - 2) * rest
-        return np.maximum(stats.t.ppf((1 + level) / 2, freedom) * estimated, wide) / length
+        """Return (CELLS, CELLS) half widths of the slope's interval."""
+        by_scatter = stats.t.ppf((1 + level) / 2, x.size - 2) * rest
+        return np.maximum(stats.t.ppf((1 + level) / 2, freedom) * estimated, by_scatter) / length
 
     error = max(around / length, 1e-12)
     inner, outer = margin - half(2 * level - 1), half(level)
     inside = inner > 0
     holds = np.where(inside, _between(-inner, inner, slope, error), 0.0)
-    # "fails": 0 is outside of the interval, and the slope is not inside of what holds
+    # The verdict is "fails" if the interval excludes 0 and the slope is not within the margin.
     above = stats.norm.sf((np.maximum(outer, np.where(inside, inner, 0.0)) - slope) / error)
     below = stats.norm.cdf((-np.maximum(outer, np.where(inside, inner, 0.0)) - slope) / error)
-    found = float(holds.mean()), float((above + below).mean())
-    return Verdicts(*found, max(0.0, 1 - sum(found)))
+    decided = float(holds.mean()), float((above + below).mean())
+    return Verdicts(*decided, max(0.0, 1 - sum(decided)))
 
 
 def enough(
@@ -200,24 +205,25 @@ def enough(
     power: float = ENOUGH,
     **options: Any,
 ) -> Design | None:
-    """The cheapest design that says "holds" with this probability if B* does not move; None if none is.
+    """Find the cheapest design whose verdict is "holds" with this probability if B* does not move; None if none is.
 
     >>> from sgdtheory.sweep import Scatter, enough
     >>> design = enough((32, 512), (16, 640), Scatter(seeds=0.05, rest=0.0, between=0.0, balance=100.0))
     >>> design.widths, design.num_seeds
     ((32, 128, 512), 1)
 
-    3 to 12 widths and 4 to 8 batch sizes, spaced evenly in logs between the least and the greatest, and 1 to 8 seeds.
+    The designs that are tried have 3 to 12 widths and 4 to 8 batch sizes, evenly spaced in their logarithms, and 1 to 8
+    seeds.
 
     Args:
-        widths, batch_sizes: the least and the greatest.
-        scatter: of the pilot, or assumed.
-        power: probability.
+        widths, batch_sizes: smallest and largest.
+        scatter: scatter of a pilot, or an assumed one.
+        power: probability of the verdict "holds".
         options: reference, overhead, margin, level, method of `verdict_probabilities`.
     """
-    found = None
+    cheapest = None
     for design in _designs(widths, batch_sizes):
-        if found is not None and design.cells >= found.cells:
+        if cheapest is not None and design.cells >= cheapest.cells:
             continue
         holds = verdict_probabilities(
             design.widths,
@@ -227,8 +233,8 @@ def enough(
             **options,
         ).holds
         if holds >= power:
-            found = design._replace(power=holds)
-    return found
+            cheapest = design._replace(power=holds)
+    return cheapest
 
 
 def _designs(widths: tuple[float, float], batch_sizes: tuple[float, float]) -> Iterator[Design]:

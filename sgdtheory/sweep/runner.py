@@ -1,4 +1,4 @@
-"""Running a sweep: units of runs side by side, on threads, processes or machines, from and into a store."""
+"""Running a sweep: units of runs side by side, on threads, processes or machines, with results in a store."""
 
 import itertools
 import math
@@ -31,18 +31,18 @@ from sgdtheory.training import (
     side_by_side,
 )
 
-LANES, LANE_WEIGHTS = 16, 1 << 23  # runs side by side, and their weights together
-POLL_SECONDS = 0.5  # between looks at runs that another process works on
+LANES, LANE_WEIGHTS = 16, 1 << 23  # Largest number of runs side by side, and of their weights together.
+POLL_SECONDS = 0.5  # Interval at which runs of other processes, and Ctrl-C, are checked.
 Configs = tuple[TrainConfig, ...]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a sweep is.
+    """Progress of a sweep.
 
     Attributes:
-        finished, total: runs, those of earlier sweeps too.
-        seconds: since the start.
+        finished, total: numbers of runs, including those that earlier sweeps have finished.
+        seconds: time since the start.
         seconds_left: estimate, from the steps that are left and the measured time of a step of their kind
             (`Countdown`); nan until a unit of runs has finished.
     """
@@ -55,7 +55,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Report:
-    """What a unit hands back: whether it could be run (else another process has it), notes, and what it took."""
+    """Result of a unit: whether all its runs have ended (else another process has one), notes, and the time taken."""
 
     done: bool
     notes: tuple[str, ...] = ()
@@ -63,10 +63,10 @@ class Report:
 
 
 class Deadline(Interrupts):
-    """A context in which Ctrl-C, or the clock, sets `pending`.
+    """A context in which Ctrl-C or a deadline sets `pending`.
 
     Args:
-        ends: seconds since the epoch, which workers of other processes know as well; None: never.
+        ends: deadline in seconds since the epoch, which is the same for workers in other processes; None: no deadline.
     """
 
     def __init__(self, ends: float | None = None) -> None:
@@ -75,7 +75,7 @@ class Deadline(Interrupts):
 
     @property
     def pending(self) -> bool:
-        """Whether to stop."""
+        """Return whether to stop."""
         return self._came or time.time() >= self._ends
 
     @pending.setter
@@ -84,12 +84,12 @@ class Deadline(Interrupts):
 
 
 class Options(NamedTuple):
-    """How the units of a sweep are run.
+    """Settings with which the units of a sweep are run.
 
     Attributes:
         checkpoint_seconds: time between checkpoints.
         keep_states: whether runs that have ended keep their last checkpoint.
-        ends: when to stop, in seconds since the epoch; None: when all is done.
+        ends: deadline in seconds since the epoch; None: no deadline.
     """
 
     checkpoint_seconds: float = CHECKPOINT_SECONDS
@@ -111,7 +111,7 @@ def sweep(
     max_seconds: float | None = None,
     keep_states: bool = True,
 ) -> SweepTable:
-    """Train every config once, in a store that keeps what is finished and resumes what is not.
+    """Train every config once, with a store that keeps finished runs and resumes unfinished ones.
 
     >>> import tempfile
     >>> from sgdtheory.sweep import sweep
@@ -122,70 +122,71 @@ def sweep(
     >>> table.columns()["num_steps"]  # doctest: +SKIP
     [4, 4]
 
-    Runs of one compiled program advance side by side, `lanes` of them as one unit of work. Units are the same whatever
-    is finished and wherever they run, and so is every bit of the table, on machines of one kind. A run whose iterates
-    the store has under another config (`TrainConfig.trajectory`: other targets, fewer averages, more steps) is read off
-    that run or goes on from its checkpoint, and is then the same to rounding.
+    Runs of one compiled program advance side by side, `lanes` of them as one unit of work. Units do not depend on which
+    runs are finished or where they run, so that the table is the same bit for bit on machines of one kind. If the store
+    has a run with the same iterates (`TrainConfig.trajectory`) but other targets, averages or duration, the new run is
+    read off that run or continues from its checkpoint, and is then the same up to rounding.
 
     Args:
-        configs: of the runs; one that occurs twice is run once.
+        configs: configs of the runs; duplicates are run once.
         store: folder of the runs.
-        executor: any `concurrent.futures` executor whose workers see the store (with processes: start method "spawn",
-            for JAX); None: threads of this process, one a core on a CPU. It is not shut down.
-        lanes: runs side by side; None: 16, fewer for networks of more than half a million weights.
-        checkpoint_seconds: time between checkpoints of runs that go on.
-        progress: called with the `Progress` now and then.
-        max_seconds: time after which the sweep stops, as after Ctrl-C: within a second and what it takes to write the
-            checkpoints of the runs that go on, or to end a compilation. The same call goes on.
-        keep_states: keep the last weights and optimizer of runs that have ended, from which longer ones go on; False:
-            their config, curve and result alone, a few kilobytes a run.
+        executor: any `concurrent.futures` executor whose workers see the store (processes need the start method
+            "spawn", for JAX); None: threads of this process, one per core on a CPU. It is not shut down.
+        lanes: number of runs side by side; None: 16, or fewer for networks of more than half a million weights.
+        checkpoint_seconds: time between checkpoints of a run.
+        progress: called with the `Progress` at least every half second or so.
+        max_seconds: time after which the sweep stops as after Ctrl-C, that is, within a second plus the time to write
+            checkpoints or to finish a compilation. The same call continues the sweep.
+        keep_states: keep the last weights and optimizer states of runs that have ended, so that longer runs can
+            continue from them; False: keep only config, curve and result, a few kilobytes per run.
 
     Returns:
-        Results in the order of the configs. A run that diverged has one; one that was stopped has none yet.
+        Results in the order of the configs. A run that diverged has a result; one that was stopped has none yet.
 
     Raises:
-        ValueError: no configs, one that its data refuse, a model of your own that lies in the store or that a file of
-            the store names alone (`SweepTable.from_store(store, entry_point=…)` names it), or a time that is not
+        ValueError: if there are no configs, the data refuse one, a custom model lies in the store or is only named by
+            a file of the store (name it with `SweepTable.from_store(store, entry_point=…)`), or a time is not
             positive.
-        OSError: the store cannot be written, or a worker died; what is finished stays.
+        OSError: if the store cannot be written, or a worker died; finished runs are kept.
     """
     ends = None if max_seconds is None else time.time() + positive_number("max_seconds", max_seconds)
     configs = [config.imported(store) for config in {config.fingerprint: config for config in configs}.values()]
     if not configs:
         raise ValueError("configs must be at least one, got none")
-    place = Store(store)
-    set_aside = place.prepare()
-    place.adopt(configs)
-    results = {config.fingerprint: place.result(config) for config in configs}
+    runs = Store(store)
+    set_aside = runs.prepare()
+    runs.adopt(configs)
+    results = {config.fingerprint: runs.result(config) for config in configs}
     with Deadline(ends) as interrupts:
         options = Options(checkpoint_seconds, keep_states, ends)
-        work = _Work(place, units(configs, lanes), results, interrupts, options, progress)
+        work = _Work(runs, units(configs, lanes), results, interrupts, options, progress)
         if executor is not None:
             notes = work.on(executor)
         else:
             with ThreadPoolExecutor(num_threads(jax.devices())) as own:
                 notes = work.on(own, in_process=True)
         stopped = interrupts.pending
-    found = tuple(results[config.fingerprint] for config in configs)
-    return SweepTable(tuple(configs), found, (*set_aside, *notes), stopped and None in found)
+    ordered = tuple(results[config.fingerprint] for config in configs)
+    return SweepTable(tuple(configs), ordered, (*set_aside, *notes), stopped and None in ordered)
 
 
 def units(configs: Sequence[TrainConfig], lanes: int | None = None) -> list[Configs]:
-    """The configs divided into those that advance side by side; a function of the configs and `lanes` alone.
+    """Divide the configs into units that advance side by side; this depends only on the configs and `lanes`.
 
-    Runs of near learning rates are together, since they end together.
+    Runs with similar learning rates share a unit, because they reach a target at similar times.
     """
     together: dict[Any, list[TrainConfig]] = {}
     for config in configs:
         together.setdefault(side_by_side(config), []).append(config)
-    found = []
+    divided = []
     for group in together.values():
         size = _lanes(group[0]) if lanes is None else whole_number("lanes", lanes, 1)
         group.sort(key=lambda config: (config.learning_rate, config.data_seed, config.seed, config.fingerprint))
-        number = -(-len(group) // size)  # of units, of two lengths at most: those of one share a compiled program
+        # The units have at most two different lengths: units of the same length share a compiled program.
+        number = -(-len(group) // size)
         ends = [len(group) * part // number for part in range(number + 1)]
-        found += [tuple(group[start:end]) for start, end in itertools.pairwise(ends)]
-    return found
+        divided += [tuple(group[start:end]) for start, end in itertools.pairwise(ends)]
+    return divided
 
 
 def _lanes(config: TrainConfig) -> int:
@@ -196,7 +197,7 @@ def _lanes(config: TrainConfig) -> int:
 def run_unit(
     folder: str | Path, configs: Configs, options: Options = DEFAULTS, interrupts: Interrupts | None = None
 ) -> Report:
-    """Finish the runs of one unit in a store, as a worker does; not done if another process has one of them."""
+    """Advance the runs of one unit in a store until they end; do nothing if another process works on one of them."""
     store, begin = Store(folder), time.perf_counter()
     with store.locked(configs) as free:
         if not free:
@@ -219,7 +220,7 @@ def run_unit(
 
 
 class _Work:
-    """A sweep's units on their way through an executor."""
+    """The units of a sweep and their progress through an executor."""
 
     def __init__(
         self,
@@ -237,12 +238,13 @@ class _Work:
         self._start = time.perf_counter()
 
     def on(self, executor: Executor, *, in_process: bool = False) -> list[str]:
-        """Run all units; notes on what was set aside."""
+        """Run all units, and return notes on directories that were set aside."""
         stop = self._interrupts if in_process else None
-        self._countdown.workers = getattr(executor, "_max_workers", 1)  # of other executors, those that are seen
+        # Other executors do not state their number of workers: the countdown counts those that have reported.
+        self._countdown.workers = getattr(executor, "_max_workers", 1)
         running: dict[Future, Configs] = {}
         notes: list[str] = []
-        self._tell()
+        self._report_progress()
         try:
             while (self._queue or running) and not (self._interrupts.pending and not running):
                 while self._queue and not self._interrupts.pending:
@@ -254,7 +256,7 @@ class _Work:
                     if future.running():
                         self._countdown.began(running[future])
                 if not done:
-                    self._tell()
+                    self._report_progress()
                 busy = [unit for future in done if not self._take(future, unit := running.pop(future), notes)]
                 if self._interrupts.pending:
                     running = {future: unit for future, unit in running.items() if not future.cancel()}
@@ -269,29 +271,29 @@ class _Work:
         except OSError as error:
             raise OSError(f"the sweep stopped, finished runs in {self._store.folder} are intact: {error}") from None
         finally:
-            self._interrupts.pending |= bool(running)  # threads that still work on units stop
+            self._interrupts.pending |= bool(running)  # Threads that still work on units stop at their next call.
             for future in running:
                 future.cancel()
         return notes
 
     def _take(self, future: Future, unit: Configs, notes: list[str]) -> bool:
-        """Read what a unit has finished; whether it is done."""
-        found: Report = future.result()
-        notes += found.notes
+        """Read the results of a unit, and return whether all its runs have ended."""
+        report: Report = future.result()
+        notes += report.notes
         self._open(unit)
-        self._countdown.ended(unit, found.taken if found.done else None)
-        if found.done:
-            self._tell()
-        return found.done
+        self._countdown.ended(unit, report.taken if report.done else None)
+        if report.done:
+            self._report_progress()
+        return report.done
 
     def _open(self, unit: Configs) -> bool:
-        """Whether a run of the unit has no result yet, by the store."""
+        """Return whether a run of the unit still has no result in the store."""
         for config in unit:
             if self._results[config.fingerprint] is None:
                 self._results[config.fingerprint] = self._store.result(config)
         return any(self._results[config.fingerprint] is None for config in unit)
 
-    def _tell(self) -> None:
+    def _report_progress(self) -> None:
         if self._report is not None:
             seconds = time.perf_counter() - self._start
             finished = sum(result is not None for result in self._results.values())

@@ -1,4 +1,4 @@
-"""A folder of runs, one directory a config, named by its hash: what is there counts, whoever computed it."""
+"""A store: a folder of runs with one directory per config, named by its hash, which several processes may share."""
 
 import contextlib
 import math
@@ -18,13 +18,13 @@ ASIDE, LOCKS = "set-aside", ".locks"
 
 
 class Entry(NamedTuple):
-    """A run of the store.
+    """A directory of the store.
 
     Attributes:
-        name: of its directory.
-        config: of the run; None if the directory is no run's.
-        result: None if it has not ended.
-        problem: why it cannot be used; None if it can.
+        name: name of the directory.
+        config: config of the run; None if the directory holds no valid run.
+        result: result of the run; None if it has not ended.
+        problem: reason why the directory cannot be used; None if it can.
     """
 
     name: str
@@ -34,23 +34,24 @@ class Entry(NamedTuple):
 
 
 class Store:
-    """`folder/<fingerprint of the config>/`, with config.json, checkpoint.npz, curve.csv and result.json.
+    """A folder with the files of each run in `folder/<fingerprint of the config>/`.
 
-    Several processes, on several machines with one file system, may use a store at once: a run is locked by who works
-    on it, files are replaced whole, and directories that are not what their names say are moved to `set-aside/`.
+    Several processes, also on several machines with a common file system, may use a store at the same time. A process
+    locks the runs that it works on, files are replaced atomically, and directories that do not fit their names are
+    moved to `set-aside/`.
     """
 
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
 
     def prepare(self) -> list[str]:
-        """Make the folder, see that it can be written, and give runs of 0.1.0 their present names.
+        """Make the folder, check that it can be written, and give runs of 0.1.0 their present names.
 
         Returns:
-            Notes on what was set aside.
+            Notes on directories that were set aside.
 
         Raises:
-            OSError: it cannot; one sentence.
+            OSError: if the folder cannot be written.
         """
         probe = self.folder / LOCKS / "store"
         try:
@@ -61,14 +62,14 @@ class Store:
         return migrate(self)
 
     def directory(self, config: TrainConfig) -> Path:
-        """Of the config's run."""
+        """Return the directory of the config's run."""
         return self.folder / config.fingerprint
 
     def _run_directory(self, config: TrainConfig) -> RunDirectory:
         return RunDirectory(self.directory(config))
 
     def result(self, config: TrainConfig) -> TrainResult | None:
-        """The config's result if its run has ended and its directory is whole."""
+        """Return the config's result if its run has ended and its files are valid; else None."""
         directory = self._run_directory(config)
         if not directory.ended:
             return None
@@ -78,7 +79,7 @@ class Store:
             return None
 
     def run(self, config: TrainConfig, *, keep_state: bool = True) -> tuple[Run, str | None]:
-        """The config's run, to be advanced by who holds its lock, and a note if what was there was set aside."""
+        """Open the config's run, whose lock the caller must hold; also return a note if old files were set aside."""
         directory = self._run_directory(config)
         directory.clean()
         try:
@@ -86,17 +87,17 @@ class Store:
             run = Run(config, directory.path, keep_state=keep_state)
         except ValueError as error:
             name = directory.path.name
-            place = self.set_aside(name)
-            return Run(config, directory.path, keep_state=keep_state), f"{name} was set aside as {place}: {error}"
-        if run.ended:  # killed between its last checkpoint and its result
+            moved_to = self.set_aside(name)
+            return Run(config, directory.path, keep_state=keep_state), f"{name} was set aside as {moved_to}: {error}"
+        if run.ended:  # A process was killed between the last checkpoint and the result.
             run.save_result()
         return run, None
 
     def adopt(self, configs: Sequence[TrainConfig]) -> int:
-        """Begin runs with what runs of the store with the same iterates have computed; how many there are.
+        """Start runs from stored runs with the same iterates, and return the number of runs that were started.
 
-        Runs that have begun are left alone, and so are those that another process works on, and those with an average
-        that no run of the store has: it cannot be had from the end of a run.
+        Runs that have begun, or that another process works on, are not changed. A run with an average that no stored
+        run has is not started either, because the last iterate does not determine an average.
         """
         fresh = [config for config in configs if not self._run_directory(config).begun(config)]
         sources: dict[str, list[TrainConfig]] = {}
@@ -104,11 +105,10 @@ class Store:
             sources.setdefault(config.trajectory, []).append(config)
         number = 0
         for config in fresh:
-            named = [
-                replace(other, model=config.model) for other in sources.get(config.trajectory, ())
-            ]  # as it names it
+            # A stored config only names its model; the same model of the new config may be imported.
+            named = [replace(other, model=config.model) for other in sources.get(config.trajectory, ())]
             others = [other for other in named if other.fingerprint != config.fingerprint]
-            others.sort(key=lambda other: (-other.max_steps, other.target_loss or -math.inf))  # the longest first
+            others.sort(key=lambda other: (-other.max_steps, other.target_loss or -math.inf))  # The longest run first.
             if not others:
                 continue
             with self.locked((config,)) as free:
@@ -122,7 +122,7 @@ class Store:
         return number
 
     def _configs(self) -> Iterator[TrainConfig]:
-        """Those of runs that have a checkpoint."""
+        """Generate the configs of runs that have a checkpoint."""
         for directory in map(RunDirectory, self.folder.iterdir()):
             if directory.has_checkpoint:
                 with contextlib.suppress(ValueError):
@@ -131,33 +131,33 @@ class Store:
                         yield config
 
     def set_aside(self, name: str) -> Path:
-        """Move a directory out of the way; where it is now."""
-        place, number = self.folder / ASIDE / name, 1
-        place.parent.mkdir(exist_ok=True)
-        while place.exists():
-            place, number = self.folder / ASIDE / f"{name}-{number}", number + 1
-        (self.folder / name).rename(place)
-        return place
+        """Move a directory out of the way, and return its new path."""
+        path, number = self.folder / ASIDE / name, 1
+        path.parent.mkdir(exist_ok=True)
+        while path.exists():
+            path, number = self.folder / ASIDE / f"{name}-{number}", number + 1
+        (self.folder / name).rename(path)
+        return path
 
     def entries(self) -> Iterator[Entry]:
-        """All directories of the store, by name.
+        """Generate all directories of the store in the order of their names.
 
         Raises:
-            ValueError: there is no such store.
+            ValueError: if there is no such store.
         """
         if not self.folder.is_dir():
             raise ValueError(f"store must be a folder of runs, got {self.folder}, which is not there")
-        found_entries: list[Entry] = []
-        for found in sorted(os.scandir(self.folder), key=lambda found: found.name):
-            if found.is_dir() and found.name not in (ASIDE, LOCKS):
-                found_entries.append(self._entry(RunDirectory(found.path)))
-        twins = Counter(entry.config.fingerprint for entry in found_entries if entry.config)
-        for entry in found_entries:
-            several = entry.config is not None and twins[entry.config.fingerprint] > 1
-            yield self._the_furthest(entry, found_entries) if several else entry
+        entries: list[Entry] = []
+        for item in sorted(os.scandir(self.folder), key=lambda item: item.name):
+            if item.is_dir() and item.name not in (ASIDE, LOCKS):
+                entries.append(self._entry(RunDirectory(item.path)))
+        directories = Counter(entry.config.fingerprint for entry in entries if entry.config)
+        for entry in entries:
+            several = entry.config is not None and directories[entry.config.fingerprint] > 1
+            yield self._if_furthest(entry, entries) if several else entry
 
-    def _the_furthest(self, entry: Entry, entries: Sequence[Entry]) -> Entry:
-        """The entry, or why it is left out: 0.1.0 had several directories for one run, and another is further."""
+    def _if_furthest(self, entry: Entry, entries: Sequence[Entry]) -> Entry:
+        """Return the entry, with a problem if another directory of the same run (of 0.1.0) has more steps."""
         config = entry.config
         assert config is not None
         names = [each.name for each in entries if each.config == config]
@@ -184,7 +184,7 @@ class Store:
 
     @contextlib.contextmanager
     def locked_names(self, names: Iterable[str]) -> Iterator[bool]:
-        """As `locked`, of directories by their names."""
+        """Hold the locks of directories by their names; False if another process has one of them."""
         with contextlib.ExitStack() as stack:
             try:
                 for name in sorted(names):

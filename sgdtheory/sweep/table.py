@@ -1,4 +1,4 @@
-"""What a sweep hands back: configs and results, and both as a table."""
+"""The result of a sweep: configs and results, and both as a table."""
 
 import contextlib
 import json
@@ -17,13 +17,13 @@ ALWAYS = "width", "batch_size", "learning_rate", "seed"
 
 @dataclass(frozen=True, eq=False)
 class SweepTable:
-    """Runs of a sweep.
+    """Configs and results of a sweep.
 
     Attributes:
-        configs: of the runs, in the order of the sweep.
-        results: of each; None for a run that has not ended.
-        notes: what was found in the store that was no run of it.
-        interrupted: whether Ctrl-C, or the end of the time that the sweep had, came before its end.
+        configs: configs of the runs, in the order of the sweep.
+        results: result of each run; None for a run that has not ended.
+        notes: remarks on directories of the store that could not be used.
+        interrupted: whether Ctrl-C or the time limit came before the end of the sweep.
     """
 
     configs: tuple[TrainConfig, ...]
@@ -37,11 +37,11 @@ class SweepTable:
 
         Args:
             store: folder of the runs.
-            entry_point: "module:name" of a model of your own, whose runs of the store may be trained further: configs
-                of a model that the store alone names are refused by `sweep`.
+            entry_point: "module:name" of a custom model, so that its runs may be trained further: `sweep` refuses
+                configs of a model that only the store names.
 
         Raises:
-            ValueError: there is no such store, or no run in it has this model.
+            ValueError: if there is no such store, or no run in it has this model.
         """
         entries = list(Store(store).entries())
         runs = [(entry.config.naming(entry_point), entry.result) for entry in entries if entry.config is not None]
@@ -55,10 +55,10 @@ class SweepTable:
         return cls(configs, tuple(result for _, result in runs), tuple(notes))
 
     def where(self, **values: Any) -> "SweepTable":
-        """The runs whose fields have these values, or one of the values of a list: `where(width=[32, 64], seed=0)`.
+        """Select the runs whose fields have these values, or one of a list of values: `where(width=[32, 64], seed=0)`.
 
         Raises:
-            ValueError: an unknown field, or no run is left; the values that there are are named.
+            ValueError: if a field is unknown, or no run is left; the message lists the values that occur.
         """
         kept = range(len(self.configs))
         for name, value in values.items():
@@ -66,9 +66,9 @@ class SweepTable:
             allowed = {_cell(each) for each in (value if isinstance(value, list | set) else [value])}
             kept, before = [row for row in kept if _cell(self.configs[row].value(name)) in allowed], kept
             if not kept:
-                found = sorted({_cell(self.configs[row].value(name)) for row in before}, key=sortable)
+                present = sorted({_cell(self.configs[row].value(name)) for row in before}, key=sortable)
                 raise ValueError(
-                    f"where {name} must be one of {', '.join(map(str, found)) or 'no runs'}, got "
+                    f"where {name} must be one of {', '.join(map(str, present)) or 'no runs'}, got "
                     f"{', '.join(sorted(map(str, allowed)))}"
                 )
         return replace(
@@ -77,13 +77,13 @@ class SweepTable:
 
     @property
     def finished(self) -> list[TrainResult]:
-        """Results of the runs that have ended."""
+        """The results of the runs that have ended."""
         return [result for result in self.results if result is not None]
 
     def columns(self) -> dict[str, list[Any]]:
-        """One row a run: its hash, what varies between the runs, and its result; None where there is none.
+        """Return one row per run: its hash, the fields that vary between the runs, and its result (None if missing).
 
-        Nothing in it depends on how fast a machine was.
+        The columns do not depend on the speed of the machine.
         """
         fields = varying(self.configs, ALWAYS)
         averages = sorted({name for config in self.configs for name in config.average_names}, key=_average_order)
@@ -98,17 +98,17 @@ class SweepTable:
         return columns
 
     def to_csv(self) -> str:
-        """The table as CSV; empty where there is no value."""
+        """Return the table as CSV, with empty cells where there is no value."""
         return csv_columns(self.columns())
 
 
 def conditions(texts: Sequence[str]) -> dict[str, Any]:
-    """Arguments of `SweepTable.where` from "width=32", "width=32,64", "averages=[0.9, 0.99]", "parametrization=mup".
+    """Parse arguments of `SweepTable.where` from texts such as "width=32", "width=32,64" or "averages=[0.9, 0.99]".
 
     Raises:
-        ValueError: a text without a field and a value, or an unknown field.
+        ValueError: if a text has no field or no value, or the field is unknown.
     """
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for text in texts:
         name, equals, value = text.partition("=")
         name = name.replace("-", "_")
@@ -116,12 +116,12 @@ def conditions(texts: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"where must be FIELD=VALUE, as width=32 or width=32,64, got {text}")
         checked_name("where", name, FIELDS)
         parsed = _parsed(value)
-        found[name] = tuple(parsed) if name == "averages" and isinstance(parsed, list) else parsed
-    return found
+        arguments[name] = tuple(parsed) if name == "averages" and isinstance(parsed, list) else parsed
+    return arguments
 
 
 def _parsed(text: str) -> Any:
-    """A value as JSON has it, a list of values with commas between them, or the text itself."""
+    """Parse a JSON value or a comma-separated list of values; any other text is returned unchanged."""
     for candidate in (text, f"[{text}]"):
         with contextlib.suppress(json.JSONDecodeError):
             return json.loads(candidate)
@@ -129,12 +129,12 @@ def _parsed(text: str) -> Any:
 
 
 def varying(configs: Sequence[TrainConfig], always: Sequence[str] = ()) -> list[str]:
-    """Names of the fields that differ between the configs, and of those in `always`."""
+    """List the fields that differ between the configs, and those in `always`."""
     return [name for name in FIELDS if name in always or len({config.value(name) for config in configs}) > 1]
 
 
 def sortable(value: Any) -> tuple[int, Any]:
-    """A key that sorts values of a field that may be of several kinds: numbers first, then the rest by its words."""
+    """Return a sort key for values of mixed types: numbers first, then all others by their text."""
     return (0, value) if isinstance(value, int | float) and value == value else (1, str(value))
 
 
@@ -154,5 +154,5 @@ def _last(result: TrainResult | None, name: str) -> float | None:
 
 
 def _steps(result: TrainResult | None, name: str) -> float | None:
-    found = result.steps_to_target.get(name) if result else None
-    return None if found is None or found != found else found
+    steps = result.steps_to_target.get(name) if result else None
+    return None if steps is None or steps != steps else steps

@@ -1,4 +1,4 @@
-"""Best steps to a target over learning rate, the optimizer's numbers and average; what is not tuned is said."""
+"""Fewest steps to a target over learning rate, the optimizer's numbers and averages; notes on what is not tuned."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -14,28 +14,28 @@ from sgdtheory.training import FIELDS, TrainConfig, TrainResult, interpolated_st
 
 SCHEDULED = "schedule", "warmup", "final", "decay", "exponent", "stages"
 TUNED = "learning_rate", "momentum", "update_rms", "beta1", "beta2", "epsilon", "clip_norm", *SCHEDULED
-NEAR_ONE = "momentum", "beta1", "beta2"  # decay rates, whose scale is that of 1 − τ
-DIGITS = 10  # decimals of a decay rate that is suggested: 1 − (1 − 0.9)²/(1 − 0.99) is 0, and not 1.3e-15
+NEAR_ONE = "momentum", "beta1", "beta2"  # Decay rates τ, whose grids are geometric in 1 − τ.
+DIGITS = 10  # Decimals of a suggested decay rate, so that 1 − (1 − 0.9)²/(1 − 0.99) is 0 and not 1.3e-15.
 FRACTIONS = "warmup", "decay"
 SEEDS = "seed", "data_seed"
-# how a run is measured and computed, not what is: two runs that differ in nothing else cannot be told apart
+# Fields that only change how a run is observed and computed: runs that differ only in these have the same iterates.
 ASIDE = "max_steps", "schedule_steps", "eval_every", "target_loss", "averages", "uniform_average", "micro_batch"
 
 
 @dataclass(frozen=True, eq=False)
 class BestSteps:
-    """Fewest steps to a target at one batch size of a group, over everything that was tuned.
+    """Fewest steps to a target at one batch size of a group, over all tuned fields.
 
     Attributes:
-        group: values of the fields that tell groups apart.
+        group: values of the fields that distinguish groups.
         batch_size: B.
-        steps: (S,) steps of every seed with the choice that is best for the other seeds, `unseen_steps`; of a single
-            seed with its own best choice. Empty if no choice reached the target with all seeds.
+        steps: (S,) steps of every seed with the choice that is best for the other seeds (`unseen_steps`); a single seed
+            has its own best choice. Empty if no choice reached the target with all seeds.
         choice: the best value of each tuned field over all seeds, and the average that reached the target first with
             most of them.
-        edges: field → value to add to the grid, where the best value lies at an end of it, the other fields being what
-            they are in the choice.
-        reached, runs: how many of the runs reached the target.
+        edges: field → value to add to the grid, for fields whose best value lies at an end of the grid with the other
+            fields fixed at the choice.
+        reached, runs: number of runs that reached the target, and of all runs.
     """
 
     group: tuple[Any, ...]
@@ -53,7 +53,7 @@ class BestSteps:
 
     @property
     def tuned(self) -> bool:
-        """Whether the target was reached with a best choice inside of the grid."""
+        """Return whether the target was reached with a best choice in the interior of the grid."""
         return bool(self.steps.size) and not self.edges
 
 
@@ -63,8 +63,8 @@ class TunedSteps:
 
     Attributes:
         target_loss: loss on the hold-out.
-        by: fields that tell groups apart.
-        points: of all groups and batch sizes.
+        by: fields that distinguish groups.
+        points: fewest steps of every group and batch size.
     """
 
     target_loss: float
@@ -73,7 +73,7 @@ class TunedSteps:
 
     @property
     def groups(self) -> list[tuple[Any, ...]]:
-        """The groups, in order."""
+        """The groups in sorted order."""
         return sorted({point.group for point in self.points}, key=lambda group: [sortable(value) for value in group])
 
     @property
@@ -88,33 +88,33 @@ class TunedSteps:
         return float(min(common))
 
     def name(self, group: tuple[Any, ...]) -> str:
-        """Name of a group, "width 64"."""
+        """Return the name of a group, such as "width 64"."""
         return ", ".join(map(_named, self.by, group))
 
     def notes(self) -> list[str]:
-        """What is not tuned or was not reached, one sentence each."""
-        found = []
+        """List what is not tuned or was not reached, one sentence each."""
+        notes = []
         for point in self.points:
             cell = *map(_named, self.by, point.group), f"batch size {point.batch_size}"
             where = ", ".join((f"loss {self.target_loss:g}", *cell))
             if not point.steps.size:
-                found.append(
+                notes.append(
                     f"{where}: not reached by all seeds of any choice "
                     f"({point.reached} of {point.runs} runs reached it): raise max_steps or the target"
                 )
             for name, value in point.edges.items():
-                found.append(
+                notes.append(
                     f"{where}: not tuned, the best {name} {point.choice[name]} is at the grid's end: add {value}"
                 )
-        return found
+        return notes
 
     def measurements(self, *, edges: bool = False) -> list[StepsMeasurement]:
-        """Geometric means over seeds, one StepsMeasurement a group, of at least three batch sizes.
+        """Return the geometric means over seeds of each group with at least three batch sizes.
 
         Args:
-            edges: with batch sizes whose best choice lies at an end of the grid, whose steps are upper bounds.
+            edges: include batch sizes whose best choice lies at an end of the grid, whose steps are upper bounds.
         """
-        found = []
+        measurements = []
         for group in self.groups:
             points = [point for point in self.points if point.group == group]
             points = sorted((each for each in points if each.tuned or (edges and each.steps.size)), key=_batch_size)
@@ -122,12 +122,12 @@ class TunedSteps:
                 size = group[0] if self.by and isinstance(group[0], int | float) else float("nan")
                 batch_sizes = np.array([point.batch_size for point in points], float)
                 steps = np.array([point.mean for point in points])
-                found.append(StepsMeasurement(self.name(group), size, batch_sizes, steps))
-        return found
+                measurements.append(StepsMeasurement(self.name(group), size, batch_sizes, steps))
+        return measurements
 
 
 def best_steps(table: SweepTable, *, target_loss: float, by: Sequence[str] = ("width",)) -> TunedSteps:
-    """Fewest steps to a target for every group and batch size, over what else varies in the table.
+    """Find the fewest steps to a target for every group and batch size, over all other fields that vary.
 
     >>> import tempfile
     >>> from sgdtheory.sweep import best_steps, sweep
@@ -142,19 +142,19 @@ def best_steps(table: SweepTable, *, target_loss: float, by: Sequence[str] = ("w
     [4, 8, 16]
 
     A run's steps are those of the iterate or the average that reaches the target first, interpolated between
-    evaluations; the best choice of the tuned fields has the least geometric mean over seeds, among those that reached
-    the target with every seed. The steps of a seed are those with the choice that is best for the other seeds: with
-    the choice that did best on the same runs they would be too few, by the more the larger the scatter
+    evaluations. The best choice of the tuned fields has the smallest geometric mean over seeds, among the choices that
+    reached the target with every seed. The steps of a seed are those with the choice that is best for the other seeds.
+    With the choice that is best for the same runs they would be too few, and more so with a larger scatter
     (`unseen_steps`).
 
     Args:
-        table: of a sweep.
+        table: table of a sweep.
         target_loss: loss on the hold-out.
-        by: fields that tell groups apart.
+        by: fields that distinguish groups.
 
     Raises:
-        ValueError: a field that is none, a target below a run's own (which stopped there), or one that varies and is
-            neither tuned, nor a seed, nor in `by`.
+        ValueError: if a field is unknown, the target is below a run's own (which stopped there), or a field varies
+            that is neither tuned, nor a seed, nor in `by`.
     """
     by = tuple(checked_name("by", name, FIELDS) for name in by)
     results = table.finished
@@ -169,12 +169,12 @@ def best_steps(table: SweepTable, *, target_loss: float, by: Sequence[str] = ("w
 
 
 def cell_of(config: TrainConfig, by: Sequence[str]) -> tuple[tuple[Any, ...], int]:
-    """The group of a run, by the fields that tell groups apart, and its batch size."""
+    """Return the group of a run, by the fields that distinguish groups, and its batch size."""
     return tuple(_plain(config.value(name)) for name in by), config.batch_size
 
 
 def stopped_above(results: Sequence[TrainResult], target: float) -> list[TrainResult]:
-    """Runs that stopped at a higher target than this, unless another one with their iterates went on."""
+    """List the runs that stopped at a higher target, unless another run with the same iterates went further."""
     longest: dict[str, TrainResult] = {}
     for result in results:
         other = longest.setdefault(result.config.trajectory, result)
@@ -184,7 +184,7 @@ def stopped_above(results: Sequence[TrainResult], target: float) -> list[TrainRe
 
 
 def _reach(result: TrainResult) -> tuple[int, float]:
-    """How far a run goes; of two that ended at one evaluation the one that asked for more."""
+    """Return a key that orders runs by their steps, then by how low their target is."""
     return result.num_steps, -(-math.inf if result.config.target_loss is None else result.config.target_loss)
 
 
@@ -208,8 +208,8 @@ def _tuned_fields(configs: Sequence[TrainConfig], by: Sequence[str]) -> list[str
 
 
 def _best(group: tuple, batch_size: int, cell: list[TrainResult], target: float, tuned: list[str]) -> BestSteps:
-    """The best choice of one cell of the table."""
-    choices: dict[tuple, dict[tuple, tuple[float, str]]] = {}  # choice → seed → steps and average
+    """Find the best choice at one batch size of a group."""
+    choices: dict[tuple, dict[tuple, tuple[float, str]]] = {}  # Choice → seed → steps and average.
     observed = _observed(batch_size, cell, tuned)
     for (choice, seed), runs in observed.items():
         choices.setdefault(choice, {})[seed] = _first(runs, target)
@@ -236,21 +236,21 @@ def _best(group: tuple, batch_size: int, cell: list[TrainResult], target: float,
 
 
 def unseen_steps(steps: np.ndarray) -> np.ndarray:
-    """(S,) steps of each seed with the choice whose geometric mean over the other seeds is least.
+    """Return (S,) steps of each seed with the choice whose geometric mean over the other seeds is smallest.
 
-    The least of several noisy means lies below the mean of the best choice: for K choices that are equally good, and
-    log steps that scatter by σ, by 0.56 σ/√S (K = 2) … 1.16 σ/√S (K = 5). Where the scatter falls with the batch size
-    this tilts steps against batch size, and with them B*. The steps of a seed that had no say in the choice have the
-    mean of the choice, which is the best one's or, where choices differ by about their scatter, above it: by at most
-    0.24 σ/√(S − 1) (K = 2) … 0.53 σ/√(S − 1) (K = 5).
+    The smallest of several noisy means is biased low. For K equally good choices, and log steps with standard deviation
+    σ, its bias is 0.56 σ/√S (K = 2) to 1.16 σ/√S (K = 5). If the scatter falls with the batch size, this bias tilts the
+    steps as a function of batch size, and with them B*. The steps of a seed that did not take part in the choice have
+    no such bias: their mean is that of the choice. If choices differ by about their scatter, it is above the best
+    choice's mean by at most 0.24 σ/√(S − 1) (K = 2) to 0.53 σ/√(S − 1) (K = 5).
 
     >>> import numpy as np
     >>> from sgdtheory.sweep import unseen_steps
-    >>> unseen_steps(np.array([[10.0, 20.0], [12.0, 15.0]]))  # the first seed likes the first choice, the second not
+    >>> unseen_steps(np.array([[10.0, 20.0], [12.0, 15.0]]))  # each seed takes the choice that the other prefers
     array([12., 20.])
 
     Args:
-        steps: (K, S) of K choices and S seeds; of a single seed its least is returned.
+        steps: (K, S) steps of K choices and S seeds; with a single seed its fewest steps are returned.
     """
     logs = np.log(steps)
     others = logs.sum(axis=1, keepdims=True) - logs if steps.shape[1] > 1 else logs
@@ -259,12 +259,12 @@ def unseen_steps(steps: np.ndarray) -> np.ndarray:
 
 
 def _observed(batch_size: int, cell: list[TrainResult], tuned: list[str]) -> dict[tuple, list[TrainResult]]:
-    """(choice, seed) → runs of it, which have the same iterates and differ in what was observed of them."""
-    found: dict[tuple, list[TrainResult]] = {}
+    """Group runs by choice and seed: those of one group have the same iterates, but may observe different averages."""
+    groups: dict[tuple, list[TrainResult]] = {}
     for result in cell:
         choice = tuple(result.config.value(name) for name in tuned)
         seed = tuple(result.config.value(name) for name in SEEDS)
-        runs = found.setdefault((choice, seed), [])
+        runs = groups.setdefault((choice, seed), [])
         if runs and runs[0].config.trajectory != result.config.trajectory:
             different = " and ".join(varying([runs[0].config, result.config]))
             raise ValueError(
@@ -272,21 +272,22 @@ def _observed(batch_size: int, cell: list[TrainResult], tuned: list[str]) -> dic
                 f"differ only in {different}: add one of these fields to by, or filter the runs (--where FIELD=VALUE)"
             )
         runs.append(result)
-    return found
+    return groups
 
 
 def _first(runs: list[TrainResult], target: float) -> tuple[float, str]:
-    """Steps of the iterate or the average that reaches the target first, and its name; nan if none does."""
-    found = [(interpolated_steps(run.steps, run.curve(name), target), name) for run in runs for name in run.names]
-    return min((each for each in found if np.isfinite(each[0])), default=(float("nan"), "iterate"))
+    """Return the steps and the name of the iterate or average that reaches the target first; nan if none does."""
+    steps = [(interpolated_steps(run.steps, run.curve(name), target), name) for run in runs for name in run.names]
+    return min((each for each in steps if np.isfinite(each[0])), default=(float("nan"), "iterate"))
 
 
 def _edges(best: dict[str, Any], tried: list[dict[str, Any]]) -> dict[str, str]:
-    """Field → value to add, where the best choice is at an end of what was tried with its other fields as they are.
+    """Return the value to add for each field whose best value is at an end of those tried with the other fields fixed.
 
-    Fields of which each other's values leave one value only change together: each of them is looked at by itself.
+    If the other fields always determine a field's value, these fields change together. Each is then compared with all
+    its values.
     """
-    found = {}
+    edges = {}
     for name in best:
         lines: dict[tuple, set[Any]] = {}
         for choice in tried:
@@ -296,22 +297,22 @@ def _edges(best: dict[str, Any], tried: list[dict[str, Any]]) -> dict[str, str]:
         along = lines[tuple(value for other, value in best.items() if other != name)]
         together = all(len(values) == 1 for values in lines.values())
         if value := _edge(name, best[name], everywhere if together else along, everywhere):
-            found[name] = value
-    return found
+            edges[name] = value
+    return edges
 
 
 def _edge(name: str, best: Any, along: Iterable[Any], everywhere: Iterable[Any]) -> str | None:
-    """The value to add where the best is at an end; None if it is inside, or if there is nothing to tune.
+    """Return the value to add if the best one is at an end; None if it is in the interior or there is nothing to tune.
 
     Args:
-        name: of the field.
-        best: its value in the best choice.
+        name: name of the field.
+        best: value of the field in the best choice.
         along: values that were tried with the other fields of that choice.
-        everywhere: values that were tried at all. Where the best is alone in `along`, its neighbour among these is to
-            be tried, the larger one if there is one.
+        everywhere: values that were tried with any other fields. If `along` has only the best value, the next value
+            among these is to be tried, the larger one if there is one.
     """
     line = _numbers(along)
-    if best not in line:  # a word, or no value
+    if best not in line:  # The value is a word, or there is none.
         return None
     if len(line) == 1:
         grid = _numbers(everywhere)
@@ -330,7 +331,7 @@ def _edge(name: str, best: Any, along: Iterable[Any], everywhere: Iterable[Any])
 
 
 def _beyond_decay_rate(best: float, line: list[float]) -> str | None:
-    """The decay rate τ beyond an end of a line, geometrically in 1 − τ; None below τ = 0."""
+    """Return the next decay rate τ beyond an end of the grid, geometrically in 1 − τ; None below τ = 0."""
     if best == 0:
         return None
     neighbour = line[1] if best == line[0] else line[-2]
@@ -339,7 +340,7 @@ def _beyond_decay_rate(best: float, line: list[float]) -> str | None:
 
 
 def _average_edge(best: str, names: Iterable[str]) -> str | None:
-    """The average to add where the best is the longest; below the least τ there is the iterate."""
+    """Return the average to add if the best one is the longest; at the other end there is the iterate."""
     if best in ("iterate", "uniform"):
         return None
     decays = _numbers(float(name) for name in names if name not in ("iterate", "uniform"))

@@ -1,4 +1,4 @@
-"""Flax's and Equinox's modules as models of a run."""
+"""Adapters that make Flax and Equinox modules models of a run."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -13,7 +13,7 @@ NO_ROLES: Mapping[str, Role] = MappingProxyType({})
 
 
 def from_flax(make: Callable[[int], Any], example: Any, **options: Any) -> Custom:
-    """A Flax (linen) module as the model of a run.
+    """Make a Flax (linen) module the model of a run.
 
     >>> import flax.linen as nn  # doctest: +SKIP
     >>> import numpy as np
@@ -24,8 +24,8 @@ def from_flax(make: Callable[[int], Any], example: Any, **options: Any) -> Custo
 
     Args:
         make: width → module.
-        example: inputs (1, …) from which the module finds out shapes.
-        options: of `Custom`: roles, entry_point.
+        example: inputs (1, …) from which the module infers the shapes of its weights.
+        options: `roles` and `entry_point` of `Custom`.
     """
 
     def init(key: Any, width: int) -> Any:
@@ -43,7 +43,7 @@ def from_flax(make: Callable[[int], Any], example: Any, **options: Any) -> Custo
 
 
 def from_equinox(make: Callable[[Any, int], Any], *, roles: Mapping[str, Role] = NO_ROLES, **options: Any) -> Custom:
-    """An Equinox module, which takes one sample, as the model of a run.
+    """Make an Equinox module, which takes one sample, the model of a run.
 
     >>> import equinox as eqx  # doctest: +SKIP
     >>> from sgdtheory.training import from_equinox
@@ -53,8 +53,8 @@ def from_equinox(make: Callable[[Any, int], Any], *, roles: Mapping[str, Role] =
 
     Args:
         make: (key, width) → module.
-        roles: of `Custom`; left out are inferred, those of embeddings are inputs.
-        options: of `Custom`: entry_point, activations.
+        roles: as of `Custom`. Roles that are left out are inferred; embeddings get the role "input".
+        options: `entry_point` and `activations` of `Custom`.
     """
 
     def apply(module: Any, inputs: Any) -> Any:
@@ -67,7 +67,7 @@ def from_equinox(make: Callable[[Any, int], Any], *, roles: Mapping[str, Role] =
 
 
 def _embeddings(module: Any) -> dict[str, Role]:
-    """The weights of Equinox's embeddings: they are (in, out), unlike those of its layers."""
+    """Return the role "input" for the weights of Equinox's embeddings, which are (in, out), unlike its layers'."""
     import equinox as eqx
 
     nodes = jax.tree_util.tree_leaves_with_path(module, is_leaf=lambda node: isinstance(node, eqx.nn.Embedding))

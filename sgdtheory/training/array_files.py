@@ -1,4 +1,4 @@
-"""Files of features and targets: two arrays that go together, memory-mapped."""
+"""Files of features and targets: two memory-mapped arrays with one row per sample."""
 
 import functools
 from pathlib import Path
@@ -7,21 +7,21 @@ import numpy as np
 
 from sgdtheory._common.files import check_regular
 
-FEWEST_ROWS = 10
-MOST_CLASSES = 1 << 20
+FEWEST_ROWS = 10  # A fifth of the rows is held out: fewer rows leave a hold-out of one sample.
+MOST_CLASSES = 1 << 20  # The network has one output per class: larger targets are refused before memory runs out.
 
 
 def array_files(features: str, targets: str) -> tuple[np.ndarray, np.ndarray]:
-    """Both files, if they go together; read anew where one has been edited.
+    """Map both files into memory, again whenever one of them has been edited.
 
     Raises:
-        ValueError: they cannot be read, or do not.
+        ValueError: if a file cannot be read, or the two do not have the shapes of features and targets.
     """
     return _both(features, targets, _changed(features), _changed(targets))
 
 
 def _changed(path: str) -> tuple[int, int] | None:
-    """When a file was written, and its size; None: it is not there."""
+    """Return the modification time and the size of a file; None if it does not exist."""
     try:
         stat = Path(path).expanduser().stat()
     except OSError:
@@ -46,10 +46,10 @@ def _both(features: str, targets: str, *times: tuple[int, int] | None) -> tuple[
 
 
 def number_of_classes(targets: str, classes: np.ndarray) -> int | None:
-    """Classes that whole-number targets tell apart; None: the targets are no whole numbers.
+    """Return the number of classes of whole-number targets; None if the targets are not whole numbers.
 
     Raises:
-        ValueError: negative or huge ones.
+        ValueError: if a class is negative or at least `MOST_CLASSES`.
     """
     if not np.issubdtype(classes.dtype, np.integer):
         return None
@@ -62,11 +62,11 @@ def number_of_classes(targets: str, classes: np.ndarray) -> int | None:
 def _mapped(path: str) -> np.ndarray:
     check_regular(Path(path).expanduser())
     try:
-        found = np.load(Path(path).expanduser(), mmap_mode="r", allow_pickle=False)
+        array = np.load(Path(path).expanduser(), mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise ValueError(f"{path} is not there: give the path of a .npy file") from None
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"{path} is no NumPy array that can be read ({error}): write it with numpy.save") from None
-    if not isinstance(found, np.ndarray) or found.dtype.kind not in "fiu":
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
         raise ValueError(f"{path} must be one array of numbers in a .npy file: write it with numpy.save")
-    return found
+    return array

@@ -1,7 +1,7 @@
-"""The directory of a run: config.json, checkpoint.npz, and, when it has ended, curve.csv and result.json.
+"""Files in the directory of a run: config.json, checkpoint.npz, and, when it has ended, curve.csv and result.json.
 
-Each file is written to a temporary one and renamed: a killed process leaves the previous or the new one. A run
-restarts from its checkpoint with the same bits that it would have had.
+Each file is written to a temporary one and renamed, so that a killed process leaves either the previous or the new
+file. A run that restarts from its checkpoint gives the same bits as one that was never stopped.
 """
 
 import contextlib
@@ -33,26 +33,26 @@ EXTENDABLE = "max_steps", "schedule_steps", "target_loss"
 
 
 def write_config(directory: Path, config: TrainConfig) -> None:
-    """Write the config of a run that begins or goes on."""
+    """Write the config of a run that starts or continues."""
     write_atomically(directory / CONFIG, json_text(config.as_fields()))
 
 
 def is_of(directory: Path, config: TrainConfig) -> bool:
-    """Whether a directory is that of the run of a config.
+    """Return whether a directory holds the run of a config.
 
     Raises:
-        ValueError: it is no run's.
+        ValueError: if it is not the directory of a run.
     """
     path = directory / CONFIG
     with contextlib.suppress(OSError, ValueError):
         check_regular(path)
-        if json_data(path.read_bytes()) == config.as_fields():  # the quick way
+        if json_data(path.read_bytes()) == config.as_fields():  # This is faster than to construct a config.
             return True
     return read_config(path).as_fields() == config.as_fields()
 
 
 def write_checkpoint(directory: Path, state: State, history: History) -> None:
-    """Write the state of one run (NumPy arrays) and its history, whole or not at all."""
+    """Write the state of one run (NumPy arrays) and its history atomically."""
     head = {
         "version": VERSION,
         "config": history.config.as_fields(),
@@ -84,10 +84,10 @@ def write_result(directory: Path, result: TrainResult) -> None:
 
 
 def read_result(directory: Path, config: TrainConfig) -> TrainResult:
-    """The result of a run of `config` that has ended.
+    """Read the result of a run of `config` that has ended.
 
     Raises:
-        ValueError: the directory is another config's, or its files are damaged; the message names the file.
+        ValueError: if the directory belongs to another config, or its files are damaged; the message names the file.
     """
     if not is_of(directory, config):
         raise ValueError(f"{directory} is the run of another config")
@@ -118,11 +118,11 @@ def read_result(directory: Path, config: TrainConfig) -> TrainResult:
 
 
 def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, History] | None:
-    """State (NumPy arrays) and history of the run in a directory; None if it has no checkpoint yet.
+    """Read the state (NumPy arrays) and the history of the run in a directory; None if it has no checkpoint yet.
 
     Raises:
-        ValueError: the checkpoint is damaged, of another version, or of a config that differs in more than how
-            long it runs; the message names the directory and the field.
+        ValueError: if the checkpoint is damaged, of another version, or of a config that differs in more than its
+            duration; the message names the directory and the field.
     """
     path = directory / CHECKPOINT
     if not path.exists():
@@ -130,8 +130,8 @@ def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, Histor
     try:
         check_regular(path)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
-        head = json_data(found["head"].tobytes())
+            saved = {name: arrays[name] for name in arrays.files}
+        head = json_data(saved["head"].tobytes())
     except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
             f"checkpoint {path} is damaged ({' '.join(str(error).split()) or type(error).__name__}); move it away to "
@@ -146,9 +146,9 @@ def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, Histor
         own = config_of_file(path, head["config"])
         history = History(
             own,
-            found["steps"].tolist(),
-            list(found["losses"]),
-            list(found["sums"]),
+            saved["steps"].tolist(),
+            list(saved["losses"]),
+            list(saved["sums"]),
             head["outcome"],
             head["seconds"],
             head["steps_per_second"],
@@ -158,13 +158,13 @@ def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, Histor
             f"checkpoint {path} is damaged (it has no {error.args[0]}); move it away to start the run anew"
         ) from None
     _check_same(path, own, config)
-    return _state(path, found, config), history
+    return _state(path, saved, config), history
 
 
 def read_weights(directory: str | Path, average: str = "iterate", *, entry_point: str | None = None) -> Params:
-    """Weights of the run in a directory, as of its last checkpoint: the iterate's, or an average's by its name.
+    """Read the weights of a run from its last checkpoint: the iterate's, or an average's by its name.
 
-    Weights of a model of your own take its `entry_point`, which is imported to know their shapes.
+    A custom model also needs its `entry_point`, which is imported to know the shapes of the weights.
 
     >>> import tempfile
     >>> from sgdtheory.training import TrainConfig, read_weights, train
@@ -175,21 +175,21 @@ def read_weights(directory: str | Path, average: str = "iterate", *, entry_point
     (4, 1)
 
     Raises:
-        ValueError: no run, no checkpoint, or no such average.
+        ValueError: if there is no run, no checkpoint, or no such average.
     """
     directory = Path(directory)
     config = read_named(directory, entry_point).imported(directory)
-    found = read_checkpoint(directory, config)
-    if found is None:
+    checkpoint = read_checkpoint(directory, config)
+    if checkpoint is None:
         raise ValueError(f"{directory} has no checkpoint yet: run it first")
-    return iterate_of(config, found[0], average)
+    return iterate_of(config, checkpoint[0], average)
 
 
 def read_named(directory: Path, entry_point: str | None) -> TrainConfig:
-    """The config of the run in a directory, whose model of the caller's own the caller names too.
+    """Read the config of the run in a directory; its custom model may be imported if the caller names it too.
 
     Raises:
-        ValueError: no run, or the caller names another model.
+        ValueError: if there is no run, or the caller names another model.
     """
     config = read_config(directory / CONFIG)
     own = config.value("entry_point")
@@ -199,10 +199,10 @@ def read_named(directory: Path, entry_point: str | None) -> TrainConfig:
 
 
 def extended(config: TrainConfig, max_steps: int | None, target_loss: float | None) -> TrainConfig:
-    """The config of a run that goes on: schedule and evaluations stay those of the first duration.
+    """Return the config of a run that continues: schedule and evaluations stay those of the first duration.
 
     Raises:
-        ValueError: fewer steps or a higher target than it had: both can be read off its curve.
+        ValueError: if there are fewer steps or a higher target than before; both can be read off the curve.
     """
     if max_steps is not None and max_steps < config.max_steps:
         raise ValueError(
@@ -227,7 +227,7 @@ def _check_same(path: Path, before: TrainConfig, config: TrainConfig) -> None:
                 f"checkpoint {path} is of another config: {name} was {fields.get(name)}, now it is {own.get(name)}; "
                 "take another directory"
             )
-    if before.trajectory != config.trajectory:  # warm-up or decay are shares of the duration
+    if before.trajectory != config.trajectory:  # Warm-up and decay are fractions of the duration.
         raise ValueError(
             f"checkpoint {path} is of another schedule: {kind_name('schedule', config.schedule)} over "
             f"schedule_steps = {before.duration}, now over {config.duration}, which is another learning rate at every "
@@ -236,20 +236,20 @@ def _check_same(path: Path, before: TrainConfig, config: TrainConfig) -> None:
 
 
 def _remedy(before: TrainConfig, config: TrainConfig) -> str:
-    """How a run that would change its schedule on its way may be had."""
+    """Return the advice for a run that would change its schedule half-way."""
     anew = f"take another directory for a run of {config.max_steps} steps"
     if isinstance(config.schedule, ENDING) and config.max_steps > before.duration:
         return anew
     return f"{anew}, or go on with schedule_steps = {before.duration}, as `resume` does"
 
 
-def _state(path: Path, found: dict[str, np.ndarray], config: TrainConfig) -> State:
-    """The arrays of a checkpoint as a state, if they are those of the config."""
+def _state(path: Path, arrays: dict[str, np.ndarray], config: TrainConfig) -> State:
+    """Assemble the state from a checkpoint's arrays, after checking that they fit the config."""
     lanes = stacked([config])
     template = jax.eval_shape(lambda: init(lanes, config=evaluation_program(config)))
     leaves = []
     for name, leaf in _named(template):
-        array = found.get(f"state{name}")
+        array = arrays.get(f"state{name}")
         if array is None or array.shape != leaf.shape[1:] or array.dtype != leaf.dtype:
             raise ValueError(f"checkpoint {path} does not fit its config at {name}; move it away to start the run anew")
         leaves.append(array)

@@ -1,4 +1,4 @@
-"""Everything that determines a training run, in one frozen dataclass; JSON and flags have it flat."""
+"""The config of a training run: one frozen dataclass, which JSON and flags spell as flat fields."""
 
 import functools
 import hashlib
@@ -32,18 +32,18 @@ from sgdtheory.training.optimizers import Adam, Muon, Optimizer
 from sgdtheory.training.parametrization import PARAMETRIZATIONS, Parametrization, as_fields, parametrization
 from sgdtheory.training.schedules import ENDING, Constant, Schedule, ScheduleFree
 
-MOST_SAMPLES = 2**32
-CHECKPOINT_SECONDS = 30.0  # between checkpoints of a run, unless said otherwise
-OF_KINDS = default_values()  # defaults of the fields that only some kinds have
+MOST_SAMPLES = 2**32  # The stream numbers its samples in 32 bits.
+CHECKPOINT_SECONDS = 30.0  # Default time between checkpoints: a killed run loses about this much work.
+OF_KINDS = default_values()  # Defaults of the fields that only some kinds have.
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainConfig:
     """One training run: model, data, optimization, averaging, evaluation.
 
-    What every run has is a field of its own; what only some have is a field of its model, data, optimizer or schedule.
-    Two configs are equal if and only if they are the same run: what says nothing (a base_num_heads, micro_batch or
-    schedule_steps that is what None stands for) becomes None.
+    Settings that every run has are fields of the config. Settings that only some runs have are fields of its model,
+    data, optimizer or schedule. Two configs are equal if and only if they are the same run: a base_num_heads,
+    micro_batch or schedule_steps that equals its default becomes None.
 
     >>> from dataclasses import replace
     >>> from sgdtheory.training import SGD, Cosine, TrainConfig
@@ -57,64 +57,64 @@ class TrainConfig:
     (0.9, None)
 
     Raises:
-        ValueError: at construction, one sentence with the field, its value and the remedy.
+        ValueError: if a field is invalid; the message is one sentence with the field, its value and the remedy.
     """
 
     model: Model = MLP()
-    """Perceptron, residual or not; convolutional, for images; transformer or gated recurrence, for text; your own."""
+    """Network: an MLP, residual or not; convolutional, for images; transformer or recurrent, for text; or your own."""
     width: int = 128
     """Width n of the hidden layers, d_model of a transformer, channels of a convolutional network."""
     parametrization: str | Parametrization = "mup"
-    """standard, mup or ntk (or, in Python, a Parametrization)."""
+    """Parametrization: standard, mup or ntk (or, in Python, a Parametrization)."""
     base_width: int = 64
     """Width at which all parametrizations coincide."""
 
     data: Data = Teacher()
-    """Power-law regression on a nonlinear teacher, handwritten digits, Python's text, arrays or tokens of your own."""
+    """Data: regression on a nonlinear teacher, handwritten digits, Python's text, or your own arrays or tokens."""
     holdout_size: int = 1024
     """Samples (sequences, on text) of the hold-out; of digits and arrays no more than there are."""
     data_seed: int = 0
     """Seed of the order of the training data."""
 
     trained: Literal["all", "output"] = "all"
-    """Weights that are trained: all, or the output's alone, on frozen random features."""
+    """Weights that are trained: all, or only those of the output layer, on frozen random features."""
     optimizer: Optimizer = Adam()
-    """SGD with momentum, Adam without weight decay, signSGD, or Muon with Adam for what is no hidden matrix."""
+    """Optimizer: SGD with momentum, Adam without weight decay, signSGD, or Muon (Adam for non-hidden weights)."""
     learning_rate: float = 0.003
     """Learning rate γ at the base width."""
     batch_size: int = 64
-    """Samples (sequences, on text) of a step."""
+    """Samples (sequences, on text) per step."""
     micro_batch: int | None = None
-    """Samples of one gradient; gradients are accumulated, and measure the noise scale. None: the whole batch."""
+    """Samples per gradient; gradients are accumulated and measure the noise scale. None: the whole batch."""
     clip_norm: float | None = None
     """Largest norm of the gradient, in the metric of the parametrization's SGD rates; None: no clipping."""
     num_workers: int = 1
-    """Workers K that take steps of their own from common weights, each with batches of batch_size."""
+    """Number K of workers that take local steps from common weights, each with batches of batch_size."""
     local_steps: int = 1
-    """Steps H of a worker in a round, after which an outer step moves the common weights (DiLoCo)."""
+    """Local steps H per round, after which an outer step moves the common weights (DiLoCo)."""
     outer_learning_rate: float = 1.0
-    """Learning rate η of the outer step; 1 without momentum takes the workers' mean."""
+    """Learning rate η of the outer step; 1 without momentum takes the mean of the workers."""
     outer_momentum: float = 0.0
-    """Nesterov's momentum μ of the outer step."""
+    """Nesterov momentum μ of the outer step."""
     schedule: Schedule = Constant()
-    """After the warm-up constant, a cosine, a line, constant then linear to 0, a power or schedule-free; or stages."""
+    """Schedule after the warm-up: constant, cosine, linear, constant then linear to 0, power, schedule-free, stages."""
     max_steps: int = 1000
     """Steps after which the run ends."""
     schedule_steps: int | None = None
-    """Duration that warm-up, decay and the evaluations refer to; None: max_steps."""
+    """Duration in steps that warm-up, decay and evaluations refer to; None: max_steps."""
 
     averages: tuple[float, ...] = (0.9, 0.99)
-    """Decay rates τ of exponentially weighted averages of the iterates, all tracked in the one run."""
+    """Decay rates τ of exponentially weighted averages of the iterates, all tracked in the same run."""
     uniform_average: bool = False
-    """Track the uniform average of all iterates too."""
+    """Track the uniform average of all iterates as well."""
     target_loss: float | None = None
-    """The run ends when the iterate or an average of it has this loss on the hold-out."""
+    """Hold-out loss at which the run ends, once the iterate or one of its averages reaches it."""
     eval_every: int = 100
-    """Evaluate at multiples of this, at powers of two, and every 5% of schedule_steps from 70% on."""
+    """Evaluate at multiples of this step, at powers of two, and every 5% of schedule_steps from 70% on."""
     seed: int = 0
     """Seed of the initial weights."""
     precision: Literal["float32", "bfloat16"] = "float32"
-    """Precision of the layers; weights, gradients' sums and losses are float32."""
+    """Precision of the layers; weights, sums of gradients and losses are always float32."""
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -131,8 +131,9 @@ class TrainConfig:
         set_field(self, "parametrization", table.name if PARAMETRIZATIONS.get(table.name) == table else table)
         self._check_model()
         self._check_schedule()
-        for name, said in ("micro_batch", self.batch_size), ("schedule_steps", self.max_steps):
-            if getattr(self, name) == said:
+        # Equal runs must be equal configs, with one fingerprint: an explicit default is the same run as None.
+        for name, default in ("micro_batch", self.batch_size), ("schedule_steps", self.max_steps):
+            if getattr(self, name) == default:
                 set_field(self, name, None)
 
     def _check_model(self) -> None:
@@ -184,32 +185,32 @@ class TrainConfig:
 
     @property
     def table(self) -> Parametrization:
-        """The exponents in use."""
+        """The parametrization's table of exponents."""
         return parametrization(self.parametrization)
 
     @property
     def width_ratio(self) -> float:
-        """r = width / base width."""
+        """The width ratio r = width / base width."""
         return self.width / self.base_width
 
     @property
     def duration(self) -> int:
-        """schedule_steps as a number."""
+        """Duration of the schedule in steps: schedule_steps, or max_steps where that is None."""
         return self.schedule_steps or self.max_steps
 
     @property
     def accumulated(self) -> int:
-        """Number of micro-batches of a step."""
+        """Number of micro-batches in a step."""
         return self.batch_size // (self.micro_batch or self.batch_size)
 
     @property
     def has_rounds(self) -> bool:
-        """Whether there is an outer step: every step of one worker is plain training."""
+        """Return whether the run has outer steps; one worker with one local step and none of them trains as usual."""
         return any(getattr(self, name) != plain for name, plain in ROUNDS.items())
 
     @property
     def samples_per_step(self) -> int:
-        """K B, of all workers."""
+        """Samples K B that all workers together see in a step."""
         return self.num_workers * self.batch_size
 
     @property
@@ -225,26 +226,26 @@ class TrainConfig:
     @property
     def operations(self) -> float:
         """Floating point operations of one training step."""
-        found = self.network.operations * self.samples_per_step
+        operations = self.network.operations * self.samples_per_step
         if isinstance(self.optimizer, Muon):
             hidden = self.network.with_role("hidden")
-            found += self.num_workers * sum(self.network.tensors[name].orthogonalization for name in hidden)
-        return found
+            operations += self.num_workers * sum(self.network.tensors[name].orthogonalization for name in hidden)
+        return operations
 
     @functools.cached_property
     def _flat(self) -> dict[str, Any]:
         return flattened(self)
 
     def value(self, name: str) -> Any:
-        """A field by its flat name, "depth" or "learning_rate"; None if a run of these kinds has no such field."""
-        found = self._flat.get(checked_name("a field of the config", name, FIELDS))
-        return getattr(found, "entry_point", None) or found
+        """Return a field by its flat name, such as "depth"; None if a run of these kinds has no such field."""
+        value = self._flat.get(checked_name("a field of the config", name, FIELDS))
+        return getattr(value, "entry_point", None) or value
 
     def as_fields(self) -> dict[str, Any]:
-        """The fields that this run has, flat, as JSON can hold them; `TrainConfig.from_fields` is the way back.
+        """Return the flat fields that this run has, ready for JSON; `TrainConfig.from_fields` is the inverse.
 
         Raises:
-            ValueError: a model of your own without an entry point, which no file can name.
+            ValueError: if the model is a custom one without an entry point, which no file can name.
         """
         if self._flat["model"] == "custom" and self.value("entry_point") is self.model:
             raise ValueError(
@@ -257,20 +258,21 @@ class TrainConfig:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any], base: Mapping[str, Any] | None = None) -> "TrainConfig":
-        """The config of flat fields, as flags, TOML files and JSON have them.
+        """Make a config from flat fields, as flags, TOML files and JSON spell them.
 
         Args:
-            fields: flat.
-            base: flat fields that these change, as a preset's; what belongs to a kind that they replace goes with it.
+            fields: values by flat name.
+            base: flat fields that these change, such as a preset's. Where `fields` replace a kind, the old kind's
+                fields are dropped.
 
         Raises:
-            ValueError: an unknown name, with the nearest known one; a field that does not matter to a run of these
-                kinds, with the kinds that it belongs to; or a value that is none.
+            ValueError: if a name is unknown (the message suggests the nearest one), a field does not matter to a run
+                of these kinds (the message lists the kinds that it belongs to), or a value is invalid.
         """
         return TrainConfig(**from_flat(overlaid(base or {}, fields), TrainConfig.__dataclass_fields__))
 
     def with_fields(self, **changes: Any) -> "TrainConfig":
-        """The config with some flat fields changed; what belonged to a kind that is replaced goes with it.
+        """Return a copy with some flat fields changed; fields of a kind that is replaced are dropped.
 
         >>> from sgdtheory.training import SGD, TrainConfig
         >>> TrainConfig(optimizer=SGD(momentum=0.9)).with_fields(depth=3, optimizer="adam").optimizer
@@ -279,35 +281,35 @@ class TrainConfig:
         return self.from_fields(changes, self._flat)
 
     def imported(self, outside: str | Path | None = None) -> "TrainConfig":
-        """The config with its model imported, if that is known by its entry point alone: what training begins with.
+        """Return the config with its model imported, if only its entry point is known so far.
 
         Args:
-            outside: folder of runs, or of the run, in which no module is imported.
+            outside: folder of runs, or of the run, from which no module is imported.
 
         Raises:
-            ValueError: the model cannot be imported, lies in the folder, or is named by the file of a run alone.
+            ValueError: if the model cannot be imported, lies in the folder, or is named only by the file of a run.
         """
         return replace(self, model=self.model.imported(outside)) if isinstance(self.model, NamedModel) else self
 
     def naming(self, entry_point: str | None) -> "TrainConfig":
-        """The config of a file whose model, if it has this entry point, the caller names as well: it may be trained."""
+        """Return the config with its model marked as named by the caller, if this is its entry point: it may run."""
         named = isinstance(self.model, NamedModel) and self.model.entry_point == entry_point
         return replace(self, model=NamedModel(entry_point)) if named and entry_point else self
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Hash of the fields that are not the defaults, twelve hexadecimal digits, the same on every machine.
+        """Hash of the fields that differ from the defaults: twelve hexadecimal digits, the same on every machine.
 
-        A later version with one more field gives the same hash to what it had before.
+        A later version with more fields gives the same hash to a run that leaves the new fields at their defaults.
         """
         return hash_of(self.as_fields())
 
     @functools.cached_property
     def trajectory(self) -> str:
-        """Hash of the fields that determine the iterates: those of runs that share it agree at every step, to rounding.
+        """Hash of the fields that determine the iterates: runs that share it have the same iterates, up to rounding.
 
-        The runs may differ in what is observed of the iterates, and for how long: in averages, uniform_average,
-        eval_every, target_loss and, where the learning rate does not depend on them, in max_steps and schedule_steps.
+        Such runs may differ in averages, uniform_average, eval_every and target_loss and, where the learning rate does
+        not depend on them, in max_steps and schedule_steps.
         """
         fields = self.as_fields() | {name: DEFAULTS[name] for name in OBSERVED}
         endless = isinstance(self.schedule, Constant | ScheduleFree) and not self.schedule.warmup
@@ -315,19 +317,19 @@ class TrainConfig:
         return hash_of(fields | {"max_steps": duration, "schedule_steps": None})
 
 
-# What one worker without an outer step has.
+# Values of these fields for one worker without an outer step.
 ROUNDS = {"num_workers": 1, "local_steps": 1, "outer_learning_rate": 1.0, "outer_momentum": 0.0}
 OBSERVED = "averages", "uniform_average", "eval_every", "target_loss"
 
 
 def hash_of(fields: Mapping[str, Any]) -> str:
-    """Hash of the flat fields that are not the defaults; of all fields of a file of 0.1.0, its fingerprint there."""
+    """Return the hash of the flat fields that differ from the defaults; for a file of 0.1.0, its fingerprint there."""
     changed = {name: value for name, value in fields.items() if value != DEFAULTS[name]}
     return hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _may_be(data: type, kinds: tuple[str, ...]) -> bool:
-    """Whether data of this class may be of these kinds; those of files of arrays are known when they are read."""
+    """Return whether data of this class may be of these kinds; arrays' kind is only known once the files are read."""
     return isinstance(data.kind, property) or data.kind in kinds  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -336,7 +338,7 @@ def _as_tuple(values: Any) -> tuple:
 
 
 def _decay(tau: Any) -> float:
-    """τ, of a number or of an ExponentialAverage."""
+    """Return τ as a checked number, from a number or an ExponentialAverage."""
     if isinstance(tau, ExponentialAverage):
         if tau.decay is None:
             raise ValueError(f"averages must have decay rates τ, got {tau}; write ExponentialAverage(decay)")
@@ -351,7 +353,7 @@ def _next_divisor(number: int, above: int) -> int:
     return next(divisor for divisor in range(above, number + 1) if number % divisor == 0) if above < number else number
 
 
-# Every flat field, whichever kind it belongs to, and its default, which a fingerprint leaves out.
+# Every flat field, whichever kind it belongs to, and its default, which the fingerprint omits.
 FIELDS = all_names(TrainConfig.__dataclass_fields__)
 DEFAULTS = OF_KINDS | flattened(TrainConfig())
 DEFAULTS |= TrainConfig().as_fields()
@@ -361,10 +363,10 @@ class FlatField(NamedTuple):
     """A flat field of a run, as a flag shows it.
 
     Attributes:
-        name: flat.
-        default: None too where there is none, or another one for each kind.
+        name: flat name.
+        default: default value; None also where there is none, or where it differs between kinds.
         choices: names of the kinds, for a field that chooses one; else empty.
-        homes: kind's name → class and its field, for the kinds that it belongs to; "" → the config, for every run's.
+        homes: class and field by the names of the kinds that it belongs to; a field of every run has the key "".
     """
 
     name: str
@@ -374,12 +376,12 @@ class FlatField(NamedTuple):
 
 
 def flat_fields() -> tuple[FlatField, ...]:
-    """All flat fields of a run, whichever kind they belong to."""
-    found = []
+    """Return all flat fields of a run, whichever kind they belong to."""
+    fields = []
     for name in FIELDS:
         homes = homes_of(name)
         default = getattr(TrainConfig, name) if name == "averages" else DEFAULTS[name]
         if len({defaults_of(kind)[name] for kind, _ in homes.values()}) > 1:
             default = None
-        found.append(FlatField(name, default, tuple(KINDS.get(name, ())), homes or {"": (TrainConfig, name)}))
-    return tuple(found)
+        fields.append(FlatField(name, default, tuple(KINDS.get(name, ())), homes or {"": (TrainConfig, name)}))
+    return tuple(fields)

@@ -1,4 +1,4 @@
-"""The config that a run keeps in its directory, as it is read: data, of which nothing is imported."""
+"""Reading the config that a run keeps in its directory, as data: no model that it names is imported."""
 
 import json
 from dataclasses import replace
@@ -12,7 +12,7 @@ from sgdtheory.training.named_model import NamedModel
 
 
 def config_of_file(path: Path, fields: Any) -> TrainConfig:
-    """The config of the flat fields that a run's file has, by this version or by 0.1.0; its model is named, not run."""
+    """Return the config of a run's file, written by this version or by 0.1.0; its model is named, not imported."""
     config = TrainConfig.from_fields(current_fields(fields))
     if isinstance(config.model, NamedModel):
         return replace(config, model=NamedModel(config.model.entry_point, f"{path}"))
@@ -20,7 +20,7 @@ def config_of_file(path: Path, fields: Any) -> TrainConfig:
 
 
 def read_config(path: Path) -> TrainConfig:
-    """The config that a run wrote to its directory, by this version or by 0.1.0."""
+    """Read the config that a run of this version or of 0.1.0 wrote to its directory."""
     try:
         check_regular(path)
         return config_of_file(path, json_data(path.read_bytes()))

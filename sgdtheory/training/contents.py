@@ -1,4 +1,4 @@
-"""What a run reads from files that may be edited: their hashes, which are kept beside the run that has seen them."""
+"""Hashes of the files that a run reads: they are kept in its directory, so that a later edit is noticed."""
 
 import functools
 import hashlib
@@ -14,7 +14,7 @@ CONTENTS = "contents.json"
 
 
 def contents_of_data(data: Data) -> dict[str, str]:
-    """Flat field → hash of the file that it names, for data from files; without files that are not there."""
+    """Return the hash of each data file that exists by the flat field that names it; empty for built-in data."""
     if isinstance(data, Arrays):
         paths = {"features": data.features, "targets": data.targets}
     elif isinstance(data, Tokens):
@@ -26,47 +26,47 @@ def contents_of_data(data: Data) -> dict[str, str]:
 
 
 def contents_of(config: TrainConfig) -> dict[str, str]:
-    """Those of its data, and of the module that its own model was found in."""
+    """Return the hashes of the data files and of the module of a custom model."""
     found = contents_of_data(config.data)
     source = config.model.source if isinstance(config.model, Custom | NamedModel) else None
     return found if source is None else found | {"entry_point": source}
 
 
 def file_hash(path: str | Path) -> str | None:
-    """Of a file's bytes; None if it cannot be read."""
-    place = Path(path).expanduser()
+    """Return the hash of a file's bytes; None if it cannot be read."""
+    file = Path(path).expanduser()
     try:
-        check_regular(place)
-        stat = place.stat()
-        return _hash(place, stat.st_mtime_ns, stat.st_size)
+        check_regular(file)
+        stat = file.stat()
+        return _hash(file, stat.st_mtime_ns, stat.st_size)
     except (OSError, ValueError):
         return None
 
 
 @functools.lru_cache(maxsize=256)
 def _hash(path: Path, modified: int, size: int) -> str:
-    """Read once as long as its time and size stay: a sweep asks for each of its runs."""
+    """Hash a file once for each modification time and size, as a sweep asks for it with every run."""
     del modified, size
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
 
 def write_contents(directory: Path, config: TrainConfig) -> None:
-    """Keep what a run that begins now reads; nothing where it reads no files."""
+    """Write the hashes of the files that a run reads as it starts; nothing if it reads none."""
     if found := contents_of(config):
         write_atomically(directory / CONTENTS, json_text(found))
 
 
 def check_contents(directory: Path, config: TrainConfig) -> None:
-    """That the files of a config are those that its run in a directory has seen, as far as they are known.
+    """Check that the files of a config still have the hashes that its run in a directory has kept.
 
     Raises:
-        ValueError: one has been edited since.
+        ValueError: if one of them has been edited since.
     """
     try:
         check_regular(directory / CONTENTS)
         before = json_data((directory / CONTENTS).read_bytes())
-    except (OSError, ValueError):  # of runs without files, or of a version that kept no hashes
+    except (OSError, ValueError):  # The run reads no files, or is of a version that kept no hashes.
         return
     now = contents_of(config) if isinstance(before, dict) else {}
     for name, digest in now.items():

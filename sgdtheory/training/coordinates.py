@@ -1,4 +1,4 @@
-"""The coordinate check: how activations, and what each tensor's change makes of them, scale with the width."""
+"""The coordinate check: how activations, and the changes that each tensor causes in them, scale with the width."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,15 +23,15 @@ from sgdtheory.training.streams import stream
 from sgdtheory.training.tensors import effective, tensor_factors
 
 QUANTITIES = "size", "change", "own"
-PROBES = 32  # samples on which activations are looked at
-LINEAR = 1e-4  # of a change of the outputs that is second order in the weights, over what is first order: rounding
-ROUNDING = 1e-6  # of float32 activations, relative
+PROBES = 32  # Number of samples on which activations are measured.
+LINEAR = 1e-4  # A second-order change of the outputs below this fraction of the first-order change is rounding.
+ROUNDING = 1e-6  # A change below this fraction of the activations is float32 rounding (its epsilon is 1.2e-7).
 
 
 class Failure(NamedTuple):
-    """A slope that fails, with its interval; of the mean over steps, or after `step` of them.
+    """A slope that fails, with its interval; either of the mean over steps, or at one `step`.
 
-    It is certain if no value in the interval would pass.
+    The failure is certain if no value in the interval would pass.
     """
 
     quantity: str
@@ -47,23 +47,23 @@ class Failure(NamedTuple):
 class CoordinateCheck(Shown):
     """Root mean squares of activations against width, and their slopes on log-log axes.
 
-    Quantities, at the output of each tensor on a fixed probe batch: "size" of the activations before training, "change"
-    of them since then, and "own", the part of the change at time t that the tensor's own change makes:
-    what the layer gives with W_t less what it gives with W_0, for the same inputs.
+    Three quantities are measured at the output of each tensor on a fixed probe batch: "size", the activations before
+    training; "change", their change since then; and "own", the part of the change that the tensor's own change
+    causes, which is the layer's output with W_t minus its output with W_0 for the same inputs.
 
-    Under µP all slopes of "change" and "own" are 0, and so are those of "size" but for the output's, which is −½
-    (THEORY.md, T17, has why training starts from an output of 0).
+    Under µP all slopes of "change" and "own" are 0. The slopes of "size" are 0 too, except that of the output, which
+    is −½ (THEORY.md, T17, explains why training starts from an output of 0).
 
     Attributes:
-        config: of the base width; its width is not used.
+        config: config of the check; its own width is not used.
         widths: (N,) widths.
-        steps: (T,) steps after which activations were looked at.
-        layers: names of the L layers, "query.0" for the first of a stack. Of a model of your own without `activations`
-            what each makes is the network's outputs.
+        steps: (T,) steps after which activations were measured.
+        layers: names of the L layers, "query.0" for the first of a stack. Without `activations`, the network's outputs
+            stand for the activations of every tensor of a custom model.
         size: (L, N, S) for S seeds.
         change, own: (L, N, T, S).
         tolerance: largest slope that passes.
-        level: of the intervals.
+        level: confidence level of the intervals.
     """
 
     figure: ClassVar[str] = "coordinates"
@@ -79,10 +79,10 @@ class CoordinateCheck(Shown):
     level: float
 
     def values(self, quantity: str) -> np.ndarray:
-        """(L, N, S) root mean squares; of "change" and "own" geometric means over the steps.
+        """(L, N, S) root mean squares; for "change" and "own" their geometric means over the steps.
 
-        A step at which a layer has not moved at any width is left out: the first one moves the output layer alone if
-        that starts at 0.
+        Steps at which a layer has not moved at any width are omitted: if the output layer starts at 0, the first step
+        moves no other layer.
         """
         values = getattr(self, quantity)
         if values.ndim == 3:
@@ -96,7 +96,7 @@ class CoordinateCheck(Shown):
 
         Args:
             quantity: "size", "change" or "own".
-            step: number of steps of "change" or "own"; None: of their means over the steps.
+            step: number of steps at which "change" or "own" is taken; None: the means over the steps.
         """
         values = self.values(quantity) if step is None else getattr(self, quantity)[:, :, list(self.steps).index(step)]
         x = np.log(self.widths) - np.log(self.widths).mean()
@@ -107,15 +107,15 @@ class CoordinateCheck(Shown):
         return each.mean(axis=1), each.mean(axis=1) - half, each.mean(axis=1) + half
 
     def failures(self) -> list[Failure]:
-        """Slopes whose interval is not inside ± tolerance, or wholly outside of it after some number of steps.
+        """List slopes whose interval is not within ± tolerance, or is wholly outside it at a single step.
 
-        The means over steps decide. One step fails by itself if it is outside for certain: a wrong exponent of the
-        output shows in the first steps, before what is learned is the same at any rate. The output before training
-        fails if its slope is above tolerance − ½ for certain: it is one draw a seed where there is one output. What
-        overflows fails, with a slope of nan. What has no effect (`without_effect`) has no slope, and fails only if
-        nothing else moves either.
+        The means over steps decide. A single step fails if its interval is wholly outside: a wrong exponent of the
+        output shows only in the first steps, before networks have learned the same at any learning rate. The output
+        before training fails unless the lower end of its interval is at most tolerance − ½; its slope is noisy, as a
+        single output is one draw per seed. A quantity that overflows fails with a slope of nan. A quantity that has
+        no effect (`without_effect`) has no slope, and fails only if nothing else moves either.
         """
-        found = []
+        failures = []
         idle = self.without_effect
         for quantity in QUANTITIES:
             for layer, slope, low, high in zip(self.layers, *self.slopes(quantity), strict=True):
@@ -125,8 +125,8 @@ class CoordinateCheck(Shown):
                     inside = low <= self.tolerance - 0.5
                     certain = not inside
                 if not inside and (quantity, layer) not in idle:
-                    found.append(Failure(quantity, layer, float(slope), float(low), float(high), bool(certain)))
-        return found + self._of_one_step({failure[:2] for failure in found})
+                    failures.append(Failure(quantity, layer, float(slope), float(low), float(high), bool(certain)))
+        return failures + self._of_one_step({failure[:2] for failure in failures})
 
     def _of_one_step(self, known: set) -> list[Failure]:
         """Return other slopes that are certainly outside the tolerance after some number of steps, at the worst."""
@@ -143,9 +143,10 @@ class CoordinateCheck(Shown):
 
     @property
     def without_effect(self) -> set[tuple[str, str]]:
-        """(quantity, layer) of "change" and "own" that are rounding at every width, seed and step, if others are not.
+        """Pairs (quantity, layer) of "change" and "own" that are rounding at every width, seed and step.
 
-        A bias of keys before a softmax moves, and moves nothing: it adds one number to all logits of a query.
+        A bias of keys before a softmax, for example, has no effect: it adds one number to all logits of a query. The
+        set is empty if nothing at all moves, which is a failure.
         """
         still = {
             (quantity, layer)
@@ -157,7 +158,7 @@ class CoordinateCheck(Shown):
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """Layers whose activations are the network's outputs; before training they may shrink as the width grows."""
+        """Names of layers whose activations are the network's outputs; at the start these may shrink with the width."""
         return self.config.network.ends
 
     @property
@@ -215,7 +216,7 @@ def coordinate_check(
     zero_output: bool = True,
     level: float = 0.95,
 ) -> CoordinateCheck:
-    """Train networks of several widths for a few steps and see how their activations scale.
+    """Train networks of several widths for a few steps and measure how their activations scale.
 
     >>> from sgdtheory.training import TrainConfig, coordinate_check
     >>> check = coordinate_check(TrainConfig(), widths=(8, 16), steps=(1, 2), seeds=2)  # doctest: +SKIP
@@ -223,18 +224,18 @@ def coordinate_check(
     ('output', (5, 2, 2, 2))
 
     Args:
-        config: parametrization, model, data and optimizer; a constant schedule and one worker are put
-            in the place of its own.
-        widths: at least two; the smallest is taken as the base width.
-        steps: after which to look.
+        config: parametrization, model, data and optimizer; its schedule is replaced by a constant one, its workers by
+            one worker.
+        widths: at least two widths; the smallest is taken as the base width.
+        steps: steps after which activations are measured.
         seeds: number of initial weights for each width, at least two.
         tolerance: largest slope that passes.
-        zero_output: train from output weights of 0, to which the initial output tends under µP; what random ones add
-            at finite width shrinks like w^−½ and hides for long what a small learning rate does.
-        level: of the intervals of the slopes.
+        zero_output: train from output weights of 0, to which the initial output tends under µP. The output of random
+            weights shrinks like w^−½ and would hide the effect of a small learning rate for many steps.
+        level: confidence level of the intervals of the slopes.
 
     Raises:
-        ValueError: too few widths or seeds, steps that are not positive.
+        ValueError: if there are too few widths or seeds, or steps are not positive.
     """
     if len(set(widths)) < 2:
         raise ValueError(f"widths must be at least two different ones for a slope, got {tuple(widths)}")
@@ -258,12 +259,12 @@ def coordinate_check(
 
 
 def _moved(values: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """The changes, with 0 for a layer and step at which they are rounding at every width and seed."""
+    """Return the changes, with 0 for a layer and step at which they are rounding at every width and seed."""
     return np.where((values > ROUNDING * size[:, :, None]).any(axis=(1, 3), keepdims=True), values, 0.0)
 
 
 def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool) -> tuple[dict, dict, dict]:
-    """Size {layer: (S,)} at the start, change and own part {layer: (T, S)}, of one width."""
+    """Measure one width: size {layer: (S,)} before training, change and own part {layer: (T, S)}."""
     shared, lanes = program(configs[0]), stacked(configs)
     data = stream(configs[0])
     probe = data.holdout()[0][:PROBES]
@@ -284,9 +285,9 @@ def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool
 
 
 def _last(state: State, probe: Array, *, config: TrainConfig) -> list[str]:
-    """Tensors of outputs in which the network's outputs are linear: f(W + V) + f(W − V) = 2 f(W), V random.
+    """List the output tensors in which the network is linear: f(W + V) + f(W − V) = 2 f(W) for a random V.
 
-    A bottleneck has an output's role too. It must not be set to 0, or nothing behind it and before it moves.
+    A bottleneck has the role of an output too. It must not be set to 0, as then no gradient would pass it.
     """
     network = config.network
     names = list(network.with_role("output"))
@@ -309,7 +310,7 @@ def _last(state: State, probe: Array, *, config: TrainConfig) -> list[str]:
 
 @Programs
 def _activations(state: State, probe: Array, *, config: TrainConfig) -> dict[str, Array]:
-    """{layer: (S,)} root mean squares of what each tensor makes."""
+    """Compute root mean squares {layer: (S,)} of the activations of each tensor."""
 
     def one(state: State) -> dict[str, Array]:
         params = iterate(config, state.optimizer, state.params)
@@ -320,7 +321,7 @@ def _activations(state: State, probe: Array, *, config: TrainConfig) -> dict[str
 
 @Programs
 def _changes(state: State, start: State, probe: Array, *, config: TrainConfig) -> tuple[dict, dict]:
-    """{layer: (S,)} of the change since the start, and of the part that each tensor's own change makes."""
+    """Compute root mean squares {layer: (S,)} of the change since the start, and of each tensor's own part of it."""
 
     def one(state: State, start: State) -> tuple[dict[str, Array], dict[str, Array]]:
         now, before = (iterate(config, each.optimizer, each.params) for each in (state, start))
@@ -336,23 +337,23 @@ def _changes(state: State, start: State, probe: Array, *, config: TrainConfig) -
 
 
 def _outputs(config: TrainConfig, params: Params, probe: Array) -> dict[str, Array]:
-    """{layer: activations} with a stack's layers apart, "query.0"; without tensors that are the same at every width."""
+    """Compute {layer: activations}, one entry per layer of a stack ("query.0"), without tensors of fixed shape."""
     tensors = config.network.tensors
     scales = tensor_factors(tensors, config)
     _, layers = config.network.apply(effective(params, scales, jnp.float32), probe)
-    found: dict[str, Array] = {}
+    outputs: dict[str, Array] = {}
     for name, tensor in tensors.items():
         if tensor.role == "fixed":
             continue
         if tensor.stacked:
-            found |= {f"{name}.{k}": layers[name][k] for k in range(tensor.shape[0])}
+            outputs |= {f"{name}.{k}": layers[name][k] for k in range(tensor.shape[0])}
         else:
-            found[name] = jnp.asarray(layers[name])
-    return found
+            outputs[name] = jnp.asarray(layers[name])
+    return outputs
 
 
 def _reset(params: Params, before: Params, layer: str) -> Params:
-    """Weights with those of one layer as they were before."""
+    """Return the weights with those of one layer reset to what they were before."""
     if layer in params:
         return params | {layer: before[layer]}
     name, _, number = layer.rpartition(".")

@@ -1,4 +1,4 @@
-"""A network of your own as the model of a run."""
+"""Custom networks: a user's own functions as the model of a run."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ Layout = Literal["in_out", "out_in"]
 
 @dataclass(frozen=True, kw_only=True)
 class Custom:
-    """A network of your own: how its weights are drawn, what it computes, and which role each tensor has.
+    """A user's own network: how its weights are drawn, what it computes, and which role each tensor has.
 
     >>> import jax
     >>> from sgdtheory.training import Custom, TrainConfig
@@ -33,31 +33,31 @@ class Custom:
     >>> {name: tensor.role for name, tensor in config.network.tensors.items()}
     {'in': 'input', 'out': 'output'}
 
-    The weights are drawn by `init` at the run's width, and each tensor is multiplied by a number such that its root
-    mean square is that of draws at the base width times the parametrization's power of width / base width: initialize
-    as you are used to. Multipliers and learning rates of the parametrization are applied to them. What `apply` itself
-    does must not depend on the width, but for attention logits, which under µP are divided by the size of a head, not
-    by its root.
+    The weights are drawn by `init` at the run's width. Each tensor is then multiplied by a number, so that its root
+    mean square is that of draws at the base width times the parametrization's power of width / base width: any usual
+    initialization will do. Multipliers and learning rates of the parametrization are applied as for built-in models.
+    `apply` itself must not depend on the width, except for attention logits, which µP divides by the size of a head
+    instead of its square root.
 
     Attributes:
-        init: (key, width) → a pytree. Its arrays of floating point numbers are the weights, in float32; what else it
-            holds (modules, functions, whole numbers) is handed on to `apply` as it is.
+        init: (key, width) → a pytree. Its floating point arrays are the weights, in float32; all other leaves
+            (modules, functions, whole numbers) are passed to `apply` unchanged.
         apply: (pytree, inputs (B, …)) → outputs: (B,) or (B, K), logits (B, T, V) for tokens.
-        roles: {name of a tensor: "input", "hidden", "output", "vector" or "fixed"}, or a function that makes it of the
-            pytree; names are paths, "layers/0/weight".
-            Roles that are left out follow from how the shape grows with the width: two axes or more: hidden; a vector:
-            vector; nothing: fixed; one axis of several: input if it is what comes out of the layer, output if what goes
-            in, vector if it is called bias or `init` fills it with one number, not 0. The coordinate check tells
-            whether that was right.
-        layout: of matrices: (…, in, out), as Flax has them, or (out, in, …), as Equinox and PyTorch have them.
-        activations: (pytree, inputs) → {name of a tensor: what it makes}, for the coordinate check; None: it looks at
-            what each tensor does to the outputs.
-        entry_point: "module:name", where this object is found; by it a run that is kept in files or swept knows its
-            model. A run in a store that was made by another source of this module is set aside, not taken for it; what
-            the module imports is not looked at.
+        roles: {name of a tensor: "input", "hidden", "output", "vector" or "fixed"}, or a function that makes this
+            mapping from the pytree; names are paths, such as "layers/0/weight".
+            Roles that are left out are inferred from the axes of the tensor that grow with the width. Two or more:
+            hidden. The only axis of a vector: vector. None: fixed. One axis of several: input if it is the layer's
+            output axis, output if it is its input axis, but vector if the tensor is called bias or `init` fills it
+            with one nonzero number. The coordinate check shows whether the roles are right.
+        layout: layout of matrices: (…, in, out) as in Flax, or (out, in, …) as in Equinox and PyTorch.
+        activations: (pytree, inputs) → {name of a tensor: its activations}, for the coordinate check; None: the check
+            measures the effect of each tensor on the outputs.
+        entry_point: "module:name" of this object. Runs in files and sweeps identify their model by it. A run in a
+            store that was made from another source of this module is set aside; the modules that it imports are not
+            checked.
 
     Raises:
-        ValueError: something that is no function, an unknown role or layout.
+        ValueError: if `init` or `apply` is not a function, or a role or the layout is unknown.
     """
 
     init: Callable[[Any, int], Any]
@@ -79,20 +79,19 @@ class Custom:
                 checked_name(f"the role of {name}", role, ALL_ROLES)
             set_field(self, "roles", tuple(sorted(dict(self.roles).items())))
         checked_name("layout", self.layout, ("in_out", "out_in"))
-        set_field(
-            self, "_source", self.source_of(self.entry_point)
-        )  # now, as the module is run: it may be edited later
+        # The hash is taken when the module is imported, because its file may be edited while the run goes on.
+        set_field(self, "_source", self.source_of(self.entry_point))
 
     @property
     def source(self) -> str | None:
-        """Hash of the source of the module of its entry point, as it was when the model was made; None: unknown."""
+        """Hash of the entry point's module, as its file was when the model was made; None if unknown."""
         return getattr(self, "_source", None)
 
     def check_widths(self, width: int, base_width: int) -> None:
-        """`init` says which widths go."""
+        """Accept any width: `init` itself may refuse one."""
 
     def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
-        """The network for some data at a width."""
+        """Build the network for these data at a width."""
         del table
         from sgdtheory.training.architectures.custom import Functions, network
 
@@ -101,37 +100,37 @@ class Custom:
 
     @property
     def place(self) -> "Custom":
-        """Itself: what flat fields hold of it."""
+        """The model itself, as flat fields hold it."""
         return self
 
     @classmethod
     def from_place(cls, text: Any, outside: str | Path | None = None) -> "Custom":
-        """Import the model that a module has, "module:name", which runs the module; a model is itself.
+        """Import the model at "module:name", which runs the module; a model is returned unchanged.
 
         Args:
             text: "module:name", or a model.
-            outside: folder of runs, in which no module may lie; None: any place goes.
+            outside: folder of runs, in which no module may lie; None: the module may lie anywhere.
 
         Raises:
-            ValueError: there is none, or its module lies in the folder.
+            ValueError: if there is no such model, or its module lies in the folder.
         """
         if isinstance(text, cls):
             return text
-        found = import_entry_point(text, outside)
-        if not isinstance(found, cls):
-            raise ValueError(f"entry_point {text} must be a Custom model, got {type(found).__name__}")
-        if found.entry_point != text:
+        model = import_entry_point(text, outside)
+        if not isinstance(model, cls):
+            raise ValueError(f"entry_point {text} must be a Custom model, got {type(model).__name__}")
+        if model.entry_point != text:
             raise ValueError(f"the model at {text} must say so: Custom(…, entry_point={text!r})")
-        return found
+        return model
 
     @staticmethod
     def file_of(entry_point: str) -> Path | None:
-        """Return the file that holds the module of an entry point, which is not imported; None if there is none."""
+        """Return the file of an entry point's module, without importing it; None if there is none."""
         return module_file(entry_point)
 
     @staticmethod
     def source_of(entry_point: str | None) -> str | None:
-        """Hash of the file of the module of an entry point, which is not imported; None if there is none."""
+        """Return the hash of the file of an entry point's module, without importing it; None if there is none."""
         try:
             file = None if entry_point is None else module_file(entry_point)
             return None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()[:16]

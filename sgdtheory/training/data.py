@@ -1,4 +1,4 @@
-"""The data of a run: what only a teacher, the digits, the standard library's text, or a file of tokens can be told."""
+"""The data of a run: settings of the teacher, digits, the standard library's text, arrays, and files of tokens."""
 
 import os
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ Kind = Literal["vectors", "images", "tokens"]
 
 
 class Samples(NamedTuple):
-    """What a network sees of one sample, and what it is to make of it.
+    """The form of one sample: its inputs, the outputs that are wanted, and the loss.
 
     Attributes:
-        kind: "vectors", "images" (height, width, channels), or "tokens", of which each is followed by another.
-        shape: of the inputs of one sample.
-        num_outputs: numbers that are fitted, or classes that are told apart.
+        kind: "vectors", "images" (height, width, channels), or "tokens", where each predicts the next one.
+        shape: shape of the inputs of one sample.
+        num_outputs: number of fitted values, or of classes.
         loss: name of a function of `sgdtheory.training.losses`.
-        unit: of the loss.
+        unit: unit of the loss.
     """
 
     kind: Kind
@@ -33,15 +33,15 @@ class Samples(NamedTuple):
 class Teacher:
     """Power-law regression on a nonlinear teacher; the loss is the squared error (f(x) − y)².
 
-    With `num_samples` they are the first N of those of its data_seed, labels with their noise: up to N samples a run is
-    that on fresh ones, and every further pass has a random order.
+    With `num_samples` the data are the first N samples of the data_seed, with the noise of their labels. The first
+    epoch is then the same as training on fresh samples, and every later epoch has a new random order.
 
     >>> from sgdtheory.training import Teacher
     >>> Teacher(input_dim=32, noise_variance=1.0).capacity
     1.5
 
     Raises:
-        ValueError: a field that is out of range.
+        ValueError: if a field is out of range.
     """
 
     input_dim: int = 64
@@ -49,13 +49,13 @@ class Teacher:
     capacity: float = 1.5
     """Exponent a of the inputs' variances, λ_i ∝ i^−a, scaled to E‖x‖² = input_dim."""
     source: float = 2.0
-    """Exponent b of the teacher's dependence on them, ∝ i^−b in variance."""
+    """Exponent b of the teacher's dependence on input i, ∝ i^−b in variance."""
     noise_variance: float = 0.1
     """Variance σ² of the label noise, in units of the teacher's variance."""
     task_seed: int = 0
     """Seed of the teacher and of the hold-out."""
     num_samples: int | None = None
-    """Number N of samples, of which there are no more: passes over them, each in a new order. None: always fresh."""
+    """Number N of different samples; later epochs repeat them, each in a new order. None: always fresh samples."""
 
     kind: ClassVar[Kind] = "vectors"
 
@@ -65,15 +65,15 @@ class Teacher:
 
     @property
     def samples(self) -> Samples:
-        """Vectors, and a number for each."""
+        """Form of a sample: a vector and one number."""
         return Samples(self.kind, (self.input_dim,), 1, "squared_error", "units of Var f*")
 
 
 @dataclass(frozen=True)
 class Digits:
-    """Handwritten digits of 8 × 8 pixels, 1,797 of them, with scikit-learn; the loss is the cross-entropy in nats.
+    """The 1,797 handwritten digits of 8 × 8 pixels from scikit-learn; the loss is the cross-entropy in nats.
 
-    A fifth is held out. The others are seen in a new order in each epoch.
+    A fifth of them is held out. The others are seen in a new order in each epoch.
 
     >>> from sgdtheory.training import ConvNet, Digits, TrainConfig
     >>> TrainConfig(model=ConvNet(), data=Digits()).data.samples.num_outputs
@@ -93,11 +93,11 @@ class StandardLibrary:
     256
 
     Raises:
-        ValueError: a field that is out of range.
+        ValueError: if a field is out of range.
     """
 
     context: int = 64
-    """Bytes that the network sees."""
+    """Length of a sequence in bytes."""
 
     kind: ClassVar[Kind] = "tokens"
     vocabulary: ClassVar[int] = BYTES
@@ -108,7 +108,7 @@ class StandardLibrary:
 
     @property
     def samples(self) -> Samples:
-        """Sequences of bytes."""
+        """Form of a sample: a sequence of bytes."""
         return Samples(self.kind, (self.context,), self.vocabulary, "cross_entropy", "nats a token")
 
 
@@ -123,15 +123,15 @@ class Tokens:
     'c4.bin'
 
     Raises:
-        ValueError: a field that is out of range, or a path that is none.
+        ValueError: if a field is out of range, or the path is not a path.
     """
 
     path: str
-    """The file."""
+    """Path of the file."""
     vocabulary: int = BYTES
     """Number of different tokens."""
     context: int = 64
-    """Tokens that the network sees."""
+    """Length of a sequence in tokens."""
 
     kind: ClassVar[Kind] = "tokens"
 
@@ -146,29 +146,29 @@ class Tokens:
 
     @property
     def samples(self) -> Samples:
-        """Sequences of tokens."""
+        """Form of a sample: a sequence of tokens."""
         return Samples(self.kind, (self.context,), self.vocabulary, "cross_entropy", "nats a token")
 
 
 @dataclass(frozen=True)
 class Arrays:
-    """Samples of your own: a file of features and one of targets, .npy; the rows are seen in a new order in each epoch.
+    """A user's samples: .npy files of features and of targets, whose rows are seen in a new order in each epoch.
 
-    Whole-number targets are classes 0, 1, …, whose loss is the cross-entropy in nats; others are fitted, and their loss
-    is the mean squared error. A fifth of the rows is held out.
+    Whole-number targets are classes 0, 1, …, and the loss is the cross-entropy in nats. Other targets are fitted with
+    the mean squared error. A fifth of the rows is held out.
 
     >>> from sgdtheory.training import Arrays
     >>> Arrays("X.npy", "y.npy").targets
     'y.npy'
 
     Raises:
-        ValueError: paths that are none. Files are read when they are needed.
+        ValueError: if a path is not a path. The files are only read when they are needed.
     """
 
     features: str
-    """File of features, (N, d), or of images, (N, height, width, channels)."""
+    """File of features (N, d), or of images (N, height, width, channels)."""
     targets: str
-    """File of targets, (N,) or (N, K), or of classes, (N,) whole numbers."""
+    """File of targets (N,) or (N, K), or of classes (N,) as whole numbers."""
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -180,7 +180,7 @@ class Arrays:
 
     @property
     def kind(self) -> Kind | None:
-        """Vectors or images; None while the file is not there."""
+        """Kind of the features, vectors or images; None while a file does not exist."""
         return (
             self.samples.kind
             if all(Path(path).expanduser().exists() for path in (self.features, self.targets))
@@ -189,10 +189,10 @@ class Arrays:
 
     @property
     def samples(self) -> Samples:
-        """As the files have them.
+        """Form of a sample, as the files determine it.
 
         Raises:
-            ValueError: they cannot be read, or do not go together.
+            ValueError: if the files cannot be read, or do not have the shapes of features and targets.
         """
         from sgdtheory.training.array_files import array_files, number_of_classes  # NumPy is slow to import
 

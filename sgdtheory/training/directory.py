@@ -1,4 +1,4 @@
-"""The directory of a run as one object: what it holds, of which run it is, and how far that is."""
+"""The directory of a run as one object: its contents, the run that it belongs to, and the run's progress."""
 
 from pathlib import Path
 
@@ -11,13 +11,13 @@ from sgdtheory.training.migration import is_of_0_1_0
 from sgdtheory.training.result import TrainResult
 from sgdtheory.training.reuse import adopt
 
-WRITING = ".writing-*"  # what a killed process may leave
+WRITING = ".writing-*"  # Temporary files that a killed process may leave.
 
 
 class RunDirectory:
-    """config.json, checkpoint.npz, and, when the run has ended, curve.csv and result.json.
+    """The directory of a run: config.json, checkpoint.npz, and, when it has ended, curve.csv and result.json.
 
-    A run that reads data or a model of your own from files has contents.json too: their hashes.
+    A run that reads data or a custom model from files also has contents.json with their hashes.
 
     >>> from sgdtheory.training import RunDirectory
     >>> RunDirectory("nowhere").ended
@@ -29,64 +29,64 @@ class RunDirectory:
 
     @property
     def ended(self) -> bool:
-        """Whether it has a result."""
+        """Return whether the directory has a result."""
         return (self.path / RESULT).exists()
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether it has a state to go on from."""
+        """Return whether the directory has a state from which the run can continue."""
         return (self.path / CHECKPOINT).exists()
 
     def config(self) -> TrainConfig:
-        """The run's.
+        """Read the config of the run.
 
         Raises:
-            ValueError: it is no run's directory.
+            ValueError: if it is not the directory of a run.
         """
         return read_config(self.path / CONFIG)
 
     def is_of(self, config: TrainConfig) -> bool:
-        """Whether it is the run of this config.
+        """Return whether the directory holds the run of this config.
 
         Raises:
-            ValueError: it is no run's directory.
+            ValueError: if it is not the directory of a run.
         """
         return is_of(self.path, config)
 
     def begun(self, config: TrainConfig) -> bool:
-        """Whether there is more in it than this run's config."""
+        """Return whether the directory contains anything besides this run's config."""
         if not self.path.is_dir():
             return self.path.exists()
-        names = {found.name for found in self.path.iterdir() if not found.match(WRITING)}
+        names = {file.name for file in self.path.iterdir() if not file.match(WRITING)}
         try:
             return bool(names - {CONFIG, CONTENTS}) or (bool(names) and not self.is_of(config))
         except ValueError:
             return True
 
     def result(self, config: TrainConfig) -> TrainResult:
-        """The result of the run of this config.
+        """Read the result of the run of this config.
 
         Raises:
-            ValueError: it is another run's, its files are damaged, or its data or model have been edited since.
+            ValueError: if it belongs to another run, its files are damaged, or its data or model have been edited.
         """
         check_contents(self.path, config)
         return read_result(self.path, config)
 
     def progress(self, config: TrainConfig) -> tuple[bool, int]:
-        """How far the run of this config is: whether it has ended, and its steps; −1 if it cannot be read."""
+        """Return whether the run of this config has ended, and its number of steps; −1 if that cannot be read."""
         try:
             if self.ended:
                 return True, self.result(config).num_steps
-            found = read_checkpoint(self.path, config)
-            return False, int(found[0].step) if found else 0
+            checkpoint = read_checkpoint(self.path, config)
+            return False, int(checkpoint[0].step) if checkpoint else 0
         except ValueError:
             return False, -1
 
     def check(self, config: TrainConfig) -> None:
-        """That it is empty, not there, or whole and of this config.
+        """Check that the directory is missing, empty, or an undamaged one of this config.
 
         Raises:
-            ValueError: it is not; the message is what is wrong with it.
+            ValueError: if it is none of these; the message says what is wrong.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ValueError("it is no directory")
@@ -98,15 +98,15 @@ class RunDirectory:
                 self.result(config)
 
     def clean(self) -> None:
-        """Remove what a killed process left half written."""
-        for left in self.path.glob(WRITING):
-            left.unlink(missing_ok=True)
+        """Remove temporary files that a killed process has left."""
+        for file in self.path.glob(WRITING):
+            file.unlink(missing_ok=True)
 
     def adopt(self, config: TrainConfig, source: "RunDirectory", of: TrainConfig) -> bool:
-        """Begin the run of `config` with what the run `of` in `source`, of the same iterates, has computed.
+        """Start the run of `config` from the computed steps of the run `of` in `source`, which has the same iterates.
 
         Returns:
-            Whether it could be; not if the checkpoint of the source is damaged, or its data or model were edited.
+            True if that was possible; False if the source's checkpoint is damaged, or its data or model were edited.
         """
         try:
             check_contents(source.path, of)
@@ -115,7 +115,7 @@ class RunDirectory:
             return False
 
     def renamed_from_0_1_0(self) -> TrainConfig | None:
-        """The run of a directory that 0.1.0 named, if this version names it otherwise; None for any other."""
+        """Return the config of a directory that 0.1.0 named, if this version names it differently; else None."""
         try:
             fields = json_data((self.path / CONFIG).read_bytes())
             if not isinstance(fields, dict) or not is_of_0_1_0(fields) or hash_of(fields) != self.path.name:
@@ -126,6 +126,6 @@ class RunDirectory:
         return config if config.fingerprint != self.path.name else None
 
     def rename(self, config: TrainConfig) -> None:
-        """Give the directory the name that its run has in a store now, and its config the present form."""
+        """Give the directory its run's present name in a store, and write its config in the present form."""
         write_config(self.path, config)
         self.path.rename(self.path.with_name(config.fingerprint))

@@ -1,4 +1,4 @@
-"""What is compiled: runs that advance side by side through steps of SGD, and their losses on the hold-out."""
+"""The compiled functions: runs that advance side by side through steps of SGD, and their losses on the hold-out."""
 
 import functools
 from collections.abc import Sequence
@@ -23,18 +23,18 @@ from sgdtheory.training.schedules import Constant, ScheduleFree
 from sgdtheory.training.streams import Stream, stream
 from sgdtheory.training.tensors import draw, effective, tensor_factors
 
-PIECE = 1 << 14  # numbers of input of the hold-out that are evaluated at once
-NEVER = -1
+PIECE = 1 << 14  # Input numbers of the hold-out that are evaluated together, which bounds the memory.
+NEVER = -1  # Stands for the step of a failure that has not happened.
 
 
 class Lane(NamedTuple):
-    """What may differ between runs of one compiled program; stacked, one row a run.
+    """The settings that may differ between runs of one compiled program; stacked, one row per run.
 
     Attributes:
         rates: numbers of the optimizer.
         decays: (K,) decay rates of the averages.
-        seed, data_seed: of the weights and of the order of the data.
-        outer: numbers of the rounds.
+        seed, data_seed: seeds of the weights and of the order of the data.
+        outer: local steps, learning rate and momentum of the outer steps.
     """
 
     rates: Rates
@@ -45,16 +45,16 @@ class Lane(NamedTuple):
 
 
 class State(NamedTuple):
-    """A run at one step.
+    """The state of a run at one step.
 
     Attributes:
-        step: steps done.
-        params: weights of the next gradient; where there are rounds, of every worker, stacked in front.
-        optimizer: of optax; of every worker likewise.
-        averages: ξ of every decay rate, stacked in front.
+        step: number of steps done.
+        params: weights of the next gradient; with rounds those of every worker, stacked along the first axis.
+        optimizer: state of the optax optimizer; with rounds likewise stacked.
+        averages: ξ of every decay rate, stacked along the first axis.
         sums: (3,) sums since the last evaluation of the training loss and of the estimates of ‖g‖² and tr Σ.
-        failed: first step whose loss was not finite; −1: none.
-        outer: what is common to the workers; nothing without rounds.
+        failed: first step whose loss was not finite; −1 if there is none.
+        outer: state that the workers share; empty without rounds.
     """
 
     step: Array
@@ -67,21 +67,21 @@ class State(NamedTuple):
 
 
 def lane(config: TrainConfig) -> Lane:
-    """The config's row of what may differ."""
+    """Return the config's settings that may differ between runs of one program."""
     seeds = np.uint32(config.seed), np.uint32(config.data_seed)
-    numbers = workers.outer_rates(config)
-    return Lane(rates(config), averaging.decays(config), *seeds, numbers)  # pyright: ignore[reportArgumentType]
+    outer = workers.outer_rates(config)
+    return Lane(rates(config), averaging.decays(config), *seeds, outer)  # pyright: ignore[reportArgumentType]
 
 
-# Fields that differ between the runs of one program, beside the numbers of the optimizer: `Lane` has them.
+# Fields that may differ between the runs of one program, besides the numbers of the optimizer.
 DIFFERENT = "learning_rate", "seed", "data_seed", "target_loss", "eval_every", "averages", "uniform_average"
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def program(config: TrainConfig) -> TrainConfig:
-    """What the compiled program depends on: configs with one program (and numbers of averages) can run side by side."""
+    """Return the config with all settings of a `Lane` at fixed values: it identifies the compiled program."""
     schedule = config.schedule
-    # H, η and μ differ between lanes: any round stands for all of them.
+    # H, η and μ may differ between lanes, so that one kind of round stands for all of them.
     rounds = ROUNDS | ({"num_workers": config.num_workers, "local_steps": 2} if config.has_rounds else {})
     return replace(
         config,
@@ -94,33 +94,33 @@ def program(config: TrainConfig) -> TrainConfig:
 
 
 def side_by_side(config: TrainConfig) -> tuple[Any, ...]:
-    """A key that configs share iff they can advance side by side: one program, and evaluated at the same steps."""
+    """Return a key that configs share if and only if they can advance side by side: one program, same evaluations."""
     return program(config), len(config.average_names), config.eval_every, config.max_steps
 
 
 @functools.lru_cache(maxsize=1 << 14)
 def evaluation_program(config: TrainConfig) -> TrainConfig:
-    """What initial states and losses on the hold-out depend on: a program but for its batches and their number."""
+    """Return the program without its batches and duration, on which initial states and hold-out losses depend."""
     schedule = ScheduleFree() if isinstance(config.schedule, ScheduleFree) else Constant()
     steps = {"batch_size": 1, "micro_batch": None, "max_steps": 1, "schedule_steps": None}
     return replace(program(config), schedule=schedule, **steps)
 
 
 def stacked(configs: Sequence[TrainConfig]) -> Lane:
-    """Lanes of runs side by side; a data_seed that all share stays a scalar, and their data are made once."""
+    """Stack the lanes of runs; a data_seed that all share stays a scalar, so that their data are made once."""
     rows = [lane(config) for config in configs]
     lanes = jax.tree.map(lambda *parts: np.stack(parts), *rows)
     return lanes._replace(data_seed=rows[0].data_seed) if len({config.data_seed for config in configs}) == 1 else lanes
 
 
 def _axes(lanes: Lane) -> Lane:
-    """What `jax.vmap` has to know of the lanes."""
+    """Return `in_axes` of the lanes for `jax.vmap`."""
     return jax.tree.map(lambda part: 0, lanes)._replace(data_seed=0 if lanes.data_seed.ndim else None)
 
 
 @Programs
 def init(lanes: Lane, *, config: TrainConfig) -> State:
-    """States of runs, stacked, before the first step."""
+    """Return the stacked states of runs before the first step."""
 
     def one(own: Lane) -> State:
         network = config.network
@@ -139,15 +139,16 @@ def init(lanes: Lane, *, config: TrainConfig) -> State:
 def advance(
     state: State, lanes: Lane, pieces: Array, number: Array, *, config: TrainConfig, mesh: Any, contents: Any = ()
 ) -> State:
-    """`number` steps of all runs.
+    """Advance all runs by `number` steps.
 
     Args:
-        state, lanes: of the runs, stacked.
-        pieces: (L, …) pieces of data of at least `number` steps that all runs share, or (R, L, …), one row a run.
+        state, lanes: stacked states and lanes of the runs.
+        pieces: (L, …) data of at least `number` steps that all runs share, or (R, L, …) with one row per run.
         number: steps to do.
         config: the program.
-        mesh: of the devices that share a batch; None: one device.
-        contents: hashes of the files of the data, which a program may contain: edited ones are another program.
+        mesh: mesh of the devices that share a batch; None: one device.
+        contents: hashes of the data files. A compiled program may contain the data as constants, so that an edited
+            file needs a new program.
     """
     del contents
     data = stream(config)
@@ -163,7 +164,7 @@ def advance(
 
 @Programs
 def evaluate(state: State, inputs: Array, targets: Array, *, config: TrainConfig, mesh: Any) -> Array:
-    """(R, 1 + K) losses on the hold-out, of the iterate and of every average."""
+    """Return (R, 1 + K) losses on the hold-out, of the iterate and of every average."""
     tensors = config.network.tensors
     scales, dtype = tensor_factors(tensors, config), jnp.dtype(config.precision)
 
@@ -180,7 +181,7 @@ def evaluate(state: State, inputs: Array, targets: Array, *, config: TrainConfig
 
 
 def _step(config: TrainConfig, data: Stream, mesh: Any, state: State, own: Lane, piece: Array) -> State:
-    """One step of one run."""
+    """Do one step of one run."""
     batch = data.batch(own.data_seed, piece)
     current = iterate(config, state.optimizer, state.params)
     move = partial(_moved, config, mesh, own)
@@ -206,7 +207,7 @@ def _step(config: TrainConfig, data: Stream, mesh: Any, state: State, own: Lane,
 def _moved(
     config: TrainConfig, mesh: Any, own: Lane, params: Params, state: Any, inputs: Array, targets: Array
 ) -> tuple[Params, Any, Array]:
-    """Weights and optimizer of one worker after its step; (3,) loss and estimates of ‖g‖² and tr Σ."""
+    """Do one worker's step: return its weights, its optimizer state, and (3,) loss and estimates of ‖g‖² and tr Σ."""
     scales = tensor_factors(config.network.tensors, config)
     loss, gradient, estimates = _gradient(config, mesh, params, inputs, targets)
     updates, state = optimizer(config, scales, own.rates).update(gradient, state, params)
@@ -216,7 +217,7 @@ def _moved(
 def _gradient(
     config: TrainConfig, mesh: Any, params: Params, inputs: Array, targets: Array
 ) -> tuple[Array, Params, tuple[Array, Array]]:
-    """Loss, gradient, and estimates of ‖g‖² and tr Σ (nan without micro-batches)."""
+    """Compute the loss, its gradient, and estimates of ‖g‖² and tr Σ (nan without micro-batches)."""
     scales = tensor_factors(config.network.tensors, config)
 
     def loss(params: Params, inputs: Array, targets: Array) -> Array:
@@ -240,7 +241,7 @@ def _gradient(
 
 
 def _batch_loss(config: TrainConfig, mesh: Any, weights: Params, inputs: Array, targets: Array) -> Array:
-    """Loss of a batch, divided among the devices."""
+    """Compute the loss of a batch that is divided among the devices."""
     if mesh is not None and inputs.shape[0] % mesh.size == 0:
         divided = NamedSharding(mesh, PartitionSpec("data"))
         inputs, targets = (lax.with_sharding_constraint(array, divided) for array in (inputs, targets))
@@ -249,7 +250,7 @@ def _batch_loss(config: TrainConfig, mesh: Any, weights: Params, inputs: Array, 
 
 
 def _mean_in_pieces(loss: Any, inputs: Array, targets: Array) -> Array:
-    """Mean over all samples of a loss that is a mean over a batch, a piece of them at a time."""
+    """Compute the mean over all samples, in pieces, of a loss that is the mean over a batch."""
     size = max(1, PIECE // int(np.prod(inputs.shape[1:])))
     whole = inputs.shape[0] // size
     total = jnp.float32(0.0)
@@ -262,7 +263,7 @@ def _mean_in_pieces(loss: Any, inputs: Array, targets: Array) -> Array:
 
 
 def iterate_of(config: TrainConfig, state: State, average: str = "iterate") -> Params:
-    """Weights of one run's state: the iterate's, or an average's by its name."""
+    """Return the weights of one run's state: the iterate's, or an average's by its name."""
     row = config.average_names.index(checked_name("average", average, config.average_names))
     if row == 0:
         return dict(iterate(config, state.optimizer, state.params))

@@ -1,4 +1,4 @@
-"""The module of an entry point, "module:name": found without running anything, and imported only to be trained."""
+"""Entry points "module:name" of custom models: found without running code, and imported only for training."""
 
 import contextlib
 import importlib
@@ -51,7 +51,7 @@ def import_entry_point(text: str, outside: str | Path | None = None) -> Any:
     """
     module, name = split_entry_point(text)
     if "" not in sys.path and f"{Path.cwd()}" not in sys.path:
-        sys.path.append(f"{Path.cwd()}")  # where a user's module lies, as `python` itself would look there
+        sys.path.append(f"{Path.cwd()}")  # `python` itself would look for a user's module there; a script does not.
     parts = module.split(".")
     try:
         for number in range(1, len(parts) + 1):
@@ -75,14 +75,14 @@ def is_inside(path: str | Path, folder: str | Path) -> bool:
 
 
 def _same(one: Path, other: str | Path) -> bool:
-    """Whether two paths are one place: by its inode, which no spelling and no second mount hides."""
+    """Return whether two paths are the same file or folder: by inode, as spelling, links and mounts may differ."""
     with contextlib.suppress(OSError, ValueError):
         return one.samefile(other)
     return False
 
 
 def _file_to_run(name: str) -> str | None:
-    """The file that the next import of a module runs, once its packages are imported; None: it has none."""
+    """Return the file that importing a module runs, once its packages are imported; None if there is no file."""
     if name in sys.modules:
         return getattr(sys.modules[name], "__file__", None)
     spec = importlib.util.find_spec(name)
@@ -92,21 +92,21 @@ def _file_to_run(name: str) -> str | None:
 
 
 def _top_level(name: str) -> ModuleSpec | None:
-    """Of a module in no package; finding one runs nothing."""
+    """Find the spec of a top-level module, which runs no code."""
     try:
-        found = importlib.util.find_spec(name)
-    except (ImportError, ValueError):  # a module without a spec, as the script that runs
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):  # Some loaded modules have no spec, such as the script that runs.
         return None
-    return _below(name, [f"{Path.cwd()}"]) if found is None else found
+    return _below(name, [f"{Path.cwd()}"]) if spec is None else spec
 
 
 def _below(name: str, folders: Iterable[str]) -> ModuleSpec | None:
-    """Of a module in some folders: the first file, else a namespace of all folders of that name."""
+    """Find the spec of a module in some folders: the first file, else a namespace package of all folders so named."""
     spaces: list[str] = []
-    for found in _found(name, folders):
-        if found.loader is not None:
-            return found
-        spaces += found.submodule_search_locations or ()
+    for spec in _specs(name, folders):
+        if spec.loader is not None:
+            return spec
+        spaces += spec.submodule_search_locations or ()
     if not spaces:
         return None
     space = ModuleSpec(name, None)
@@ -114,7 +114,7 @@ def _below(name: str, folders: Iterable[str]) -> ModuleSpec | None:
     return space
 
 
-def _found(name: str, folders: Iterable[str]) -> Iterator[ModuleSpec]:
+def _specs(name: str, folders: Iterable[str]) -> Iterator[ModuleSpec]:
     for folder in folders:
         finder = pkgutil.get_importer(folder)
         spec = None if finder is None else finder.find_spec(name)

@@ -1,20 +1,20 @@
-"""When a run is evaluated, and how many steps it took to a target."""
+"""Steps at which a run is evaluated, and the number of steps that it takes to a target."""
 
 import numpy as np
 
 from sgdtheory.training.config import TrainConfig
 
-DENSE_FROM, DENSE_PARTS = 14, 20  # from 14/20 = 70% of the duration on, every 1/20 = 5%
+DENSE_FROM, DENSE_PARTS = 14, 20  # Every 1/20 = 5% of the duration is evaluated from 14/20 = 70% on.
 
 
 def is_scheduled(config: TrainConfig, step: int) -> bool:
-    """Whether `step` is one of the hybrid protocol's.
+    """Return whether a run is evaluated at `step`.
 
-    These are 0, powers of two, multiples of eval_every, and ⌈70%⌉, ⌈75%⌉, ⌈80%⌉ … of schedule_steps, on beyond 100%.
-    They do not depend on max_steps: a run that is continued has the curve of one that was never stopped.
+    These steps are 0, powers of two, multiples of eval_every, and ⌈70%⌉, ⌈75%⌉, ⌈80%⌉ … of schedule_steps, also beyond
+    100%. They do not depend on max_steps, so that a continued run has the same curve as one that was never stopped.
     """
     duration = config.duration
-    part = step * DENSE_PARTS // duration  # the last part that starts at or before this step
+    part = step * DENSE_PARTS // duration  # Index of the last 5% that starts at or before this step.
     return (
         step & (step - 1) == 0
         or step % config.eval_every == 0
@@ -23,7 +23,7 @@ def is_scheduled(config: TrainConfig, step: int) -> bool:
 
 
 def next_evaluation(config: TrainConfig, step: int) -> int:
-    """The first scheduled step after `step`; at most max_steps, where every run is evaluated."""
+    """Return the first scheduled step after `step`, at most max_steps, where every run is evaluated."""
     duration, every = config.duration, config.eval_every
     part = max(step * DENSE_PARTS // duration + 1, DENSE_FROM)
     dense = -(-part * duration // DENSE_PARTS)
@@ -31,11 +31,11 @@ def next_evaluation(config: TrainConfig, step: int) -> int:
 
 
 def steps_to_target(steps: np.ndarray, losses: np.ndarray, target: float) -> float:
-    """The first evaluated step whose loss is at most the target; nan if there is none.
+    """Return the first evaluated step whose loss is at most the target; nan if there is none.
 
     Args:
-        steps: (E,) increasing.
-        losses: (E,) losses at them.
+        steps: (E,) increasing steps.
+        losses: (E,) losses at these steps.
         target: loss to reach.
     """
     reached = np.flatnonzero(np.asarray(losses) <= target)
@@ -43,12 +43,13 @@ def steps_to_target(steps: np.ndarray, losses: np.ndarray, target: float) -> flo
 
 
 def interpolated_steps(steps: np.ndarray, losses: np.ndarray, target: float) -> float:
-    """Steps to a target, between evaluations on a line of log loss against log step; nan if it is not reached.
+    """Return the steps to a target, interpolated in log loss against log step; nan if it is not reached.
 
-    The crossing lies between the first evaluation at most at the target and the one before it; 0.5 stands for step 0.
+    The interpolation is between the first evaluation with a loss at most the target and the one before it. Step 0
+    counts as 0.5.
 
     Args:
-        steps, losses: (E,) as of `steps_to_target`.
+        steps, losses: (E,) as for `steps_to_target`.
         target: loss to reach.
     """
     losses = np.asarray(losses, float)

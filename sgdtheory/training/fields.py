@@ -1,4 +1,4 @@
-"""Checks of the settings of a run by their names: whole numbers, intervals, choices; one table for all dataclasses."""
+"""Checks of a run's settings by name: whole numbers, intervals and choices, in one table for all dataclasses."""
 
 import dataclasses
 import math
@@ -31,14 +31,14 @@ INTERVALS = {
     "target_loss": (-math.inf, math.inf, "finite"),
 }
 NONZERO = "capacity", "source", "learning_rate", "clip_norm", "update_rms", "interpolation", "outer_learning_rate"
-OPTIONAL = "base_num_heads", "micro_batch", "schedule_steps", "num_samples", "clip_norm", "target_loss"  # may be None
+OPTIONAL = "base_num_heads", "micro_batch", "schedule_steps", "num_samples", "clip_norm", "target_loss"  # May be None.
 
 
 def check_fields(settings: Any) -> None:
-    """Check every field of a frozen dataclass that has a rule, and give it its plain type.
+    """Check every field of a frozen dataclass that has a rule, and convert it to int or float.
 
     Raises:
-        ValueError: one sentence with the field, its value and the remedy.
+        ValueError: if a field is invalid; the message is one sentence with the field, its value and the remedy.
     """
     for field in dataclasses.fields(settings):
         name, value = field.name, getattr(settings, field.name)
@@ -53,7 +53,7 @@ def check_fields(settings: Any) -> None:
 
 
 def set_field(settings: Any, name: str, value: Any) -> None:
-    """Give a field of a frozen dataclass its checked value, while it is made."""
+    """Set a field of a frozen dataclass while it is constructed."""
     object.__setattr__(settings, name, value)
 
 
@@ -69,4 +69,4 @@ def _inside(name: str, value: Any) -> float:
     number = single_number(name, value)
     if not low <= number < high or (number == 0 and name in NONZERO):
         raise ValueError(f"{name} must be {words}, got {number:g}")
-    return number + 0.0  # −0 is 0, and written alike
+    return number + 0.0  # This turns −0.0 into 0.0, which files and fingerprints spell differently.

@@ -1,6 +1,6 @@
-"""The flat spelling of a run, `{"model": "mlp", "depth": 2, …}`: flags, TOML files, tables and JSON; and the way back.
+"""Conversion between configs and their flat fields, `{"model": "mlp", "depth": 2, …}`, for flags, TOML and JSON.
 
-The one place that knows where a flat field lives in the nested config, and to which kinds it belongs.
+Only this module knows where a flat field lives in the nested config, and to which kinds it belongs.
 """
 
 import dataclasses
@@ -30,25 +30,25 @@ KINDS: dict[str, dict[str, type]] = {
 }
 DEFAULT_KINDS = {"model": "mlp", "data": "teacher", "optimizer": "adam", "schedule": "constant"}
 SPELLINGS: dict[tuple[type, str], str] = {(Tokens, "path"): "tokens", (ScheduleFree, "interpolation"): "beta1"}
-# Fields that 0.1.0 did not have: at their default they are not written, so that files stay the same.
+# Fields that 0.1.0 did not have. At their defaults they are not written, so that files and fingerprints stay the same.
 LATER = "final", "num_samples", "num_workers", "local_steps", "outer_learning_rate", "outer_momentum"
-REPLACED = {ScheduleFree: ("momentum", "beta1")}  # fields of an optimizer in whose place a schedule has its own
+REPLACED = {ScheduleFree: ("momentum", "beta1")}  # Fields of an optimizer that a schedule replaces by its own.
 
-Place = tuple[str, str]  # ("model", "depth"): a field of the config, and a field of what it holds
+Place = tuple[str, str]  # ("model", "depth"): a field of the config, and a field of the object that it holds.
 
 
 def spelling(kind: type, field: str) -> str:
-    """The flat name of a field of a kind."""
+    """Return the flat name of a kind's field."""
     return SPELLINGS.get((kind, field), field)
 
 
 def names_of(kind: type) -> dict[str, str]:
-    """Flat name → field of a kind."""
+    """Return a kind's fields by flat name, with the warm-up first."""
     if kind is Stages:
-        return {"stages": "text"}  # in the place of two lists
+        return {"stages": "text"}  # One text replaces two lists.
     if kind is Custom:
-        return {"entry_point": "place"}  # functions have no flat spelling
-    fields = sorted(dataclasses.fields(kind), key=lambda field: field.name != "warmup")  # first, as it comes first
+        return {"entry_point": "place"}  # Functions have no flat spelling.
+    fields = sorted(dataclasses.fields(kind), key=lambda field: field.name != "warmup")
     return {spelling(kind, field.name): field.name for field in fields}
 
 
@@ -56,39 +56,39 @@ NESTED = tuple(dict.fromkeys(name for kinds in KINDS.values() for kind in kinds.
 
 
 def all_names(own: Iterable[str]) -> tuple[str, ...]:
-    """All flat names: the config's own fields, each kind's after the field that chooses it."""
-    found: list[str] = []
-    for place in own:
-        found += [place, *(name for kind in KINDS.get(place, {}).values() for name in names_of(kind))]
-    return tuple(dict.fromkeys(found))
+    """Return all flat names: the config's own fields, each followed by the fields of the kinds that it can choose."""
+    names: list[str] = []
+    for field in own:
+        names += [field, *(name for kind in KINDS.get(field, {}).values() for name in names_of(kind))]
+    return tuple(dict.fromkeys(names))
 
 
 def homes_of(name: str) -> dict[str, tuple[type, str]]:
-    """Kind's name → class and its field, for the kinds that a flat field belongs to."""
+    """Return the class and its field for each kind that a flat field belongs to, by the kind's name."""
     kinds = [(each, kind) for known in KINDS.values() for each, kind in known.items()]
     return {each: (kind, names_of(kind)[name]) for each, kind in kinds if name in names_of(kind)}
 
 
 def defaults_of(kind: type) -> dict[str, Any]:
-    """Flat name → default of a kind's fields; None where there is none, as for the path of a token file."""
+    """Return the defaults of a kind's fields by flat name; None if there is none, as for the path of a token file."""
     defaults = {field.name: field.default for field in dataclasses.fields(kind)}
-    found = {name: defaults.get(field, dataclasses.MISSING) for name, field in names_of(kind).items()}
-    return {name: None if default is dataclasses.MISSING else default for name, default in found.items()}
+    flat = {name: defaults.get(field, dataclasses.MISSING) for name, field in names_of(kind).items()}
+    return {name: None if default is dataclasses.MISSING else default for name, default in flat.items()}
 
 
 def default_values() -> dict[str, Any]:
-    """The default of every nested field by its flat name, in the first of the kinds that have it."""
-    found: dict[str, Any] = {}
+    """Return the default of every nested field by its flat name, from the first kind that has it."""
+    defaults: dict[str, Any] = {}
     for kind in (kind for kinds in KINDS.values() for kind in kinds.values()):
-        found = defaults_of(kind) | found
-    return found
+        defaults = defaults_of(kind) | defaults
+    return defaults
 
 
 def kind_name(place: str, value: Any) -> str:
-    """The name of the kind that a field of the config holds.
+    """Return the name of the kind that a field of the config holds.
 
     Raises:
-        ValueError: it holds none of them.
+        ValueError: if it holds none of the known kinds.
     """
     if (name := _name(place, type(value))) is not None:
         return name
@@ -97,58 +97,58 @@ def kind_name(place: str, value: Any) -> str:
 
 
 def places_of(kinds: Mapping[str, type]) -> dict[str, Place]:
-    """Flat name → where it lives, for the nested fields that belong to these kinds."""
-    found: dict[str, Place] = {}
+    """Return the nested field of each flat name that belongs to these kinds."""
+    places: dict[str, Place] = {}
     for place, kind in kinds.items():
         for name in REPLACED.get(kind, ()):
-            found.pop(name, None)
-        found |= {name: (place, field) for name, field in names_of(kind).items()}
-    return found
+            places.pop(name, None)
+        places |= {name: (place, field) for name, field in names_of(kind).items()}
+    return places
 
 
 def flattened(config: Any) -> dict[str, Any]:
-    """The fields of a config that belong to its kinds, by their flat names, in the order of the flags."""
+    """Return the fields of a config that belong to its kinds, by their flat names, in the order of the flags."""
     kinds = {place: getattr(config, place) for place in KINDS}
     nested = places_of({place: KINDS[place][kind_name(place, value)] for place, value in kinds.items()})
-    found = {}
+    flat = {}
     for field in dataclasses.fields(config):
         place = field.name
         if place not in KINDS:
-            found[place] = getattr(config, place)
+            flat[place] = getattr(config, place)
             continue
-        found[place] = kind_name(place, kinds[place])
+        flat[place] = kind_name(place, kinds[place])
         own = {name: inner for name, (where, inner) in nested.items() if where == place}
-        found |= {name: getattr(kinds[place], inner) for name, inner in own.items()}
-    return found
+        flat |= {name: getattr(kinds[place], inner) for name, inner in own.items()}
+    return flat
 
 
 def from_flat(fields: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """Arguments of the config for flat fields.
+    """Convert flat fields to the arguments of the config.
 
     Args:
-        fields: flat.
+        fields: values by flat name.
         known: names of the config's own fields.
 
     Raises:
-        ValueError: a name that is none, or a field that does not belong to its kinds.
+        ValueError: if a name is unknown, or a field does not belong to the chosen kinds.
     """
     for name in fields:
         checked_name("a field of the config", name, (*known, *NESTED))
     kinds = kinds_of(fields)
     places = places_of(kinds)
     values: dict[str, dict[str, Any]] = {place: {} for place in KINDS}
-    found = {name: value for name, value in fields.items() if name not in NESTED and name not in KINDS}
+    arguments = {name: value for name, value in fields.items() if name not in NESTED and name not in KINDS}
     for name, value in fields.items():
         if name in places and name not in KINDS:
             place, inner = places[name]
             values[place][inner] = value
         elif name in NESTED:
             raise ValueError(_refusal(name, value, kinds))
-    return found | {place: _made(kind, values[place]) for place, kind in kinds.items()}
+    return arguments | {place: _construct(kind, values[place]) for place, kind in kinds.items()}
 
 
-def _made(kind: type, values: Mapping[str, Any]) -> Any:
-    """A kind of these fields; None, which it refuses, for one that it needs and that is not given."""
+def _construct(kind: type, values: Mapping[str, Any]) -> Any:
+    """Construct a kind from its fields; a required field that is missing becomes None, which the kind refuses."""
     if kind is Stages:
         return Stages.from_text(values.get("text"))
     if kind is Custom:
@@ -158,7 +158,7 @@ def _made(kind: type, values: Mapping[str, Any]) -> Any:
 
 
 def kinds_of(fields: Mapping[str, Any]) -> dict[str, type]:
-    """Place → kind that flat fields choose."""
+    """Return the kind that flat fields choose for each field of `KINDS`."""
     chosen = {place: fields.get(place, DEFAULT_KINDS[place]) for place in KINDS}
     return {place: KINDS[place][checked_name(place, name, KINDS[place])] for place, name in chosen.items()}
 
@@ -170,7 +170,7 @@ def belonging(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def overlaid(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Flat fields with changes; where a change takes another kind, the old kind's own fields go with it."""
+    """Merge changes into flat fields; if a change chooses another kind, the old kind's own fields are dropped."""
     merged = {**fields, **changes}
     if all(fields.get(place, DEFAULT_KINDS[place]) == merged.get(place, DEFAULT_KINDS[place]) for place in KINDS):
         return merged
@@ -179,7 +179,7 @@ def overlaid(fields: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str,
 
 
 def _refusal(name: str, value: Any, kinds: Mapping[str, type]) -> str:
-    """Why a field does not belong, and to which kinds it does."""
+    """Return the error text for a field that does not belong to the chosen kinds, with the kinds that it belongs to."""
     homes = [(place, each) for place, known in KINDS.items() for each, kind in known.items() if name in names_of(kind)]
     places = {place for place, _ in homes}
     given = any(name in names_of(kinds[place]) for place in places)
@@ -193,6 +193,6 @@ def _refusal(name: str, value: Any, kinds: Mapping[str, type]) -> str:
 
 
 def _name(place: str, kind: type) -> str | None:
-    """The name of a kind, None if it is none of the place's."""
+    """Return the name of a kind; None if the config's field cannot hold it."""
     kind = Custom if kind is NamedModel else kind
     return next((name for name, each in KINDS[place].items() if each is kind), None)

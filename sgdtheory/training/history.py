@@ -1,4 +1,4 @@
-"""What a run keeps of itself as it goes: its evaluations, how it ended, how fast it was."""
+"""The history of a run: its evaluations so far, its outcome and its speed."""
 
 from dataclasses import dataclass, field, replace
 
@@ -16,14 +16,14 @@ class History:
     """Evaluations of one run so far.
 
     Attributes:
-        config: of the run.
+        config: config of the run.
         steps: evaluated steps.
-        losses: a row of losses for each.
-        sums: a row of means since the evaluation before: training loss, ‖g‖², tr Σ.
-        outcome: how it ended; None while it goes on.
-        seconds: time spent on it.
-        steps_per_second: without compilation and evaluation; 0 until it is known.
-        since: step since which the sums are: the last scheduled evaluation.
+        losses: one row of losses per evaluation.
+        sums: one row per evaluation of means since the previous one: training loss, ‖g‖², tr Σ.
+        outcome: how the run ended; None while it is not over.
+        seconds: time spent on the run.
+        steps_per_second: speed without compilation and evaluation; 0 until it is known.
+        since: step from which sums are accumulated: the last scheduled evaluation.
     """
 
     config: TrainConfig
@@ -37,11 +37,11 @@ class History:
 
     @property
     def step(self) -> int:
-        """The last evaluated step; −1 before the first."""
+        """The last evaluated step; −1 before the first evaluation."""
         return self.steps[-1] if self.steps else -1
 
     def add(self, step: int, losses: np.ndarray, sums: np.ndarray, failed: int) -> None:
-        """Keep an evaluation and decide whether it was the last."""
+        """Add an evaluation and decide whether it was the last."""
         self.steps.append(step)
         self.losses.append(np.asarray(losses, float))
         self.sums.append(
@@ -58,9 +58,9 @@ class History:
             self.outcome = "steps"
 
     def continued(self, config: TrainConfig) -> "History":
-        """The history as a run of `config`, with more steps or a lower target, would have it at this point.
+        """Return the history that a run of `config`, with more steps or a lower target, would have at this point.
 
-        With another duration other steps are scheduled: evaluations that were, before, stay.
+        Another duration schedules other evaluations; those that were scheduled before are kept.
         """
         since = next((step for step in reversed(self.steps) if is_scheduled(self.config, step)), 0)
         history = replace(self, config=config, since=since)
@@ -71,12 +71,12 @@ class History:
         if target is not None and np.nanmin(self.losses[-1]) <= target:
             history.outcome = "target"
         elif not history.outcome and not any(is_scheduled(each, self.step) for each in (self.config, config)):
-            # the end of a shorter run
+            # The last evaluation was only made because the shorter run ended there: a longer run does not have it.
             history.steps, history.losses, history.sums = self.steps[:-1], self.losses[:-1], self.sums[:-1]
         return history
 
     def result(self, num_steps: int, num_weights: int) -> TrainResult:
-        """What the run hands back."""
+        """Return the result of the run so far."""
         losses = np.array(self.losses, float).reshape(len(self.steps), len(self.config.average_names))
         train_loss, squared, trace = np.array(self.sums).reshape(-1, NUM_SUMS).T
         return TrainResult(

@@ -1,4 +1,4 @@
-"""Runs of one program side by side on the devices: start, advance, evaluate, state; without files, without an end."""
+"""Runs of one program side by side on the devices: start, advance, evaluate; without files and stopping rules."""
 
 from collections.abc import Sequence
 from math import gcd
@@ -23,23 +23,23 @@ from sgdtheory.training.engine import (
 )
 from sgdtheory.training.streams import stream
 
-CHUNK_BYTES = 1 << 25  # of data for one call
-LONGEST_CHUNK = 1024  # steps of one call
+CHUNK_BYTES = 1 << 25  # Largest size of the data of one call, which are padded to a fixed length.
+LONGEST_CHUNK = 1024  # Largest number of steps of one call.
 
 
 class Pieces(NamedTuple):
-    """Data of the next steps, on the devices, padded to the length of a call; and how many steps they are."""
+    """Data of the next steps on the devices, padded to the length of a call, and the number of these steps."""
 
     arrays: Any
     number: int
 
 
 class Lanes:
-    """Runs of one program that advance side by side, from the first step or from states that were kept.
+    """Runs of one program that advance side by side, from the first step or from saved states.
 
-    They may differ in learning rate, the optimizer's numbers (momentum, β₁, β₂, ε, update_rms), seeds, the values
-    of averages and target_loss and, where workers take steps of their own, in H and the outer step. A run's bits depend
-    on how many run beside it, to rounding.
+    The runs may differ in learning rate, the optimizer's numbers (momentum, β₁, β₂, ε, update_rms), seeds, the values
+    of averages, target_loss and, if workers take local steps, in H and the outer step. The rounding of a run depends on
+    how many runs are beside it.
 
     >>> import numpy as np
     >>> from sgdtheory.training import Lanes, TrainConfig
@@ -50,12 +50,12 @@ class Lanes:
     (3, (2, 1), (2, 4, 1))
 
     Attributes:
-        configs: of the R runs.
-        step: steps that all have done, of which the last may still be computed.
-        shared: whether all have one data_seed, and share the making of their data.
+        configs: configs of the R runs.
+        step: steps that all runs have done; the devices may still be computing the last ones.
+        shared: whether all runs have the same data_seed, so that their data are made once.
 
     Raises:
-        ValueError: no configs, or configs of different programs; the message names a field that differs.
+        ValueError: if there are no configs, or they need different programs; the message names a field that differs.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class Lanes:
         """Put the runs on the devices.
 
         Args:
-            configs: one or more, of one program.
+            configs: one or more configs of one program.
             devices: JAX devices that share each micro-batch, as many as divide it; None: the first one.
-            states: of each run, from which it goes on; None: before the first step.
-            longest: steps of one call to the devices; None: eval_every, fewer for large data.
+            states: a state for each run, from which it continues; None: start before the first step.
+            longest: largest number of steps of one call to the devices; None: eval_every, fewer for large data.
         """
         self.configs = tuple(configs)
         _check(self.configs)
@@ -95,7 +95,7 @@ class Lanes:
         self.longest = max(1, min(LONGEST_CHUNK, first.eval_every if longest is None else longest, CHUNK_BYTES // size))
 
     def pieces(self, number: int) -> Pieces:
-        """Data of the next steps, at most `longest`; they can be made while the devices work."""
+        """Make the data of the next steps, at most `longest`; this can be done while the devices work."""
         number = min(number, self.longest)
         if number <= 0:
             return Pieces(None, 0)
@@ -105,45 +105,45 @@ class Lanes:
         return Pieces(self._put(padded[0] if self.shared else padded), number)
 
     def run(self, pieces: Pieces) -> None:
-        """Begin the steps of some pieces; `wait` until they are done."""
+        """Start the steps of these data; `wait` returns when they are done."""
         self._state = self._advance(self._state, self._stack, pieces.arrays, np.int32(pieces.number))
         self.step += pieces.number
 
     def wait(self) -> None:
-        """Until the devices have done all steps."""
+        """Wait until the devices have done all steps."""
         jax.block_until_ready(self._state.step)
 
     def advance(self, number: int) -> None:
-        """Do so many steps."""
+        """Do this number of steps."""
         end = self.step + number
         while self.step < end:
             self.run(self.pieces(end - self.step))
 
     def evaluate(self) -> np.ndarray:
-        """(R, 1 + K) losses on the hold-out, of the iterate and of every average in the order of `average_names`."""
+        """Return (R, 1 + K) losses on the hold-out, of the iterate and each average in the order of `average_names`."""
         return np.asarray(self._evaluate(self._state, *self._holdout))
 
     def weights(self, average: str = "iterate") -> dict[str, np.ndarray]:
-        """{tensor: (R, …)} weights of the iterates, or of an average by its name (of the first run)."""
+        """Return weights {tensor: (R, …)} of the iterates, or of an average by its name in the first run."""
         state, first = jax.device_get(self._state), self.configs[0]
-        found = jax.vmap(lambda each: iterate_of(first, each, average))(state)
-        return {name: np.asarray(part) for name, part in found.items()}
+        weights = jax.vmap(lambda run: iterate_of(first, run, average))(state)
+        return {name: np.asarray(part) for name, part in weights.items()}
 
     def states(self) -> list[State]:
-        """The state of each run (NumPy arrays)."""
+        """Return the state of each run (NumPy arrays)."""
         state = jax.device_get(self._state)
         return [jax.tree.map(lambda part, row=row: part[row], state) for row in range(len(self.configs))]
 
     def sums(self) -> tuple[np.ndarray, np.ndarray]:
-        """(R, 3) sums of the training loss, ‖g‖² and tr Σ since `clear_sums`; (R,) first steps that failed, or −1."""
+        """Return (R, 3) sums of training loss, ‖g‖² and tr Σ since `clear_sums`, and (R,) first failed steps or −1."""
         return np.asarray(self._state.sums), np.asarray(self._state.failed)
 
     def clear_sums(self) -> None:
-        """Begin the sums anew."""
+        """Reset the sums to 0."""
         self._state = self._state._replace(sums=self._put(np.zeros_like(np.asarray(self._state.sums))))
 
     def _put(self, tree: Any) -> Any:
-        """Arrays on the device, or copied to all devices of the mesh."""
+        """Put arrays on the device, or copy them to all devices of the mesh."""
         if self._mesh is None:
             return jax.device_put(tree, self._device)
         everywhere = NamedSharding(self._mesh, PartitionSpec())
@@ -156,7 +156,7 @@ class Lanes:
 
 
 def _check(configs: Sequence[TrainConfig]) -> None:
-    """That the configs are of one program."""
+    """Check that the configs are of one program."""
     if not configs:
         raise ValueError("configs must be at least one, got none")
     first = configs[0]
@@ -169,7 +169,7 @@ def _check(configs: Sequence[TrainConfig]) -> None:
 
 
 def _mesh(config: TrainConfig, devices: Sequence[Any]) -> Mesh | None:
-    """Devices that share each micro-batch: as many as divide it."""
+    """Return a mesh of as many devices as divide each micro-batch; None if that is one."""
     size = config.batch_size // config.accumulated
     number = gcd(len(devices), size)
     if jax.process_count() > 1 and number < len(devices):

@@ -1,4 +1,4 @@
-"""The models of a run: what only one of them can be told."""
+"""The models of a run, each with the settings that only it has."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -10,31 +10,31 @@ from sgdtheory.training.named_model import NamedModel
 from sgdtheory.training.network import Network
 from sgdtheory.training.parametrization import Parametrization
 
-VECTORS: tuple[Kind, ...] = "vectors", "images"  # images are taken as vectors of their pixels
+VECTORS: tuple[Kind, ...] = "vectors", "images"  # Images are flattened to vectors of their pixels.
 Activation = Literal["relu", "gelu", "tanh"]
 
 
 class Architecture:
-    """What the built-in models have in common."""
+    """Base class of the built-in models."""
 
     def __post_init__(self) -> None:
         """Check every field."""
         check_fields(self)
 
     def check_widths(self, width: int, base_width: int) -> None:
-        """Any width goes."""
+        """Accept any width; a model with restrictions overrides this."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MLP(Architecture):
-    """A multi-layer perceptron without output bias, for vectors, and images as vectors.
+    """A multi-layer perceptron without output bias, for vectors, or images that are flattened to vectors.
 
     >>> from sgdtheory.training import MLP
     >>> MLP(depth=3, activation="tanh").depth
     3
 
     Raises:
-        ValueError: a field that is out of range.
+        ValueError: if a field is out of range.
     """
 
     depth: int = 2
@@ -45,8 +45,8 @@ class MLP(Architecture):
     sees: ClassVar[tuple[Kind, ...]] = VECTORS
 
     def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
-        """The network for some data at a width."""
-        del table  # its roles' exponents are applied to every network alike
+        """Build the network for these data at a width."""
+        del table  # The exponents of the roles are applied elsewhere; only attention needs one of its own.
         from sgdtheory.training.architectures.mlp import network
 
         return network(self.depth, self.activation, data.samples, width, base_width)
@@ -61,7 +61,7 @@ class ResidualMLP(Architecture):
     'relu'
 
     Raises:
-        ValueError: a field that is out of range.
+        ValueError: if a field is out of range.
     """
 
     depth: int = 2
@@ -72,7 +72,7 @@ class ResidualMLP(Architecture):
     sees: ClassVar[tuple[Kind, ...]] = VECTORS
 
     def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
-        """The network for some data at a width."""
+        """Build the network for these data at a width."""
         del table
         from sgdtheory.training.architectures.residual_mlp import network
 
@@ -83,14 +83,14 @@ class ResidualMLP(Architecture):
 class ConvNet(Architecture):
     """A convolutional network with 3 × 3 kernels, for images; its width is the number of channels.
 
-    Every layer but the first halves height and width; the mean over what is left goes to the output layer.
+    Every layer except the first halves height and width; the mean over the remaining pixels goes to the output layer.
 
     >>> from sgdtheory.training import ConvNet
     >>> ConvNet(depth=3).depth
     3
 
     Raises:
-        ValueError: a field that is out of range.
+        ValueError: if a field is out of range.
     """
 
     depth: int = 2
@@ -101,7 +101,7 @@ class ConvNet(Architecture):
     sees: ClassVar[tuple[Kind, ...]] = ("images",)
 
     def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
-        """The network for some data at a width."""
+        """Build the network for these data at a width."""
         del table
         from sgdtheory.training.architectures.convolutional import network
 
@@ -117,7 +117,7 @@ class Transformer(Architecture):
     8
 
     Raises:
-        ValueError: a field that is out of range.
+        ValueError: if a field is out of range.
     """
 
     depth: int = 2
@@ -130,13 +130,13 @@ class Transformer(Architecture):
     sees: ClassVar[tuple[Kind, ...]] = ("tokens",)
 
     def __post_init__(self) -> None:
-        """Check every field; a base_num_heads that says nothing is left out."""
+        """Check every field, and set a base_num_heads that equals its default to None."""
         super().__post_init__()
         if self.base_num_heads == self.num_heads:
             set_field(self, "base_num_heads", None)
 
     def check_widths(self, width: int, base_width: int) -> None:
-        """Heads of an even size at both widths, for rotary positions."""
+        """Check that heads have an even size at both widths, as rotary positions need."""
         base_heads = self.base_num_heads or self.num_heads
         for name, size, heads, number in (
             ("width", width, "num_heads", self.num_heads),
@@ -148,7 +148,7 @@ class Transformer(Architecture):
                 )
 
     def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
-        """The network for some data at a width."""
+        """Build the network for these data at a width."""
         from sgdtheory.training.architectures.transformer import heads, network
 
         base_heads = self.base_num_heads or self.num_heads
@@ -158,14 +158,14 @@ class Transformer(Architecture):
 
 @dataclass(frozen=True, kw_only=True)
 class GatedRecurrent(Architecture):
-    """A gated linear recurrence in the place of a transformer's attention, for text.
+    """A transformer for text whose attention is replaced by a gated linear recurrence.
 
     >>> from sgdtheory.training import GatedRecurrent
     >>> GatedRecurrent(depth=1).depth
     1
 
     Raises:
-        ValueError: a field that is out of range.
+        ValueError: if a field is out of range.
     """
 
     depth: int = 2
@@ -174,7 +174,7 @@ class GatedRecurrent(Architecture):
     sees: ClassVar[tuple[Kind, ...]] = ("tokens",)
 
     def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
-        """The network for some data at a width."""
+        """Build the network for these data at a width."""
         del table
         from sgdtheory.training.architectures.gated_recurrent import network
 

@@ -1,4 +1,4 @@
-"""A network of your own that is known by its name alone: what a file or a flag says of it, before it is imported."""
+"""Custom models that are known only by their entry point, as a file or a flag names them, before they are imported."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -12,15 +12,15 @@ from sgdtheory.training.parametrization import Parametrization
 
 @dataclass(frozen=True)
 class NamedModel:
-    """A `Custom` model by its entry point. Training imports it; reading a run, a store or a table does not.
+    """A `Custom` model that is named by its entry point: training imports it, reading a run, store or table does not.
 
     Attributes:
         entry_point: "module:name".
-        found_in: the file of a run that names it. A file is data, so that this model is never imported: the caller has
-            to name it too. None: the caller named it.
+        found_in: file of a run that names the model. Files are data, so that such a model is never imported unless the
+            caller names it too. None: the caller named it.
 
     Raises:
-        ValueError: the entry point is not of the form "module:name".
+        ValueError: if the entry point is not of the form "module:name".
     """
 
     entry_point: str
@@ -34,27 +34,27 @@ class NamedModel:
 
     @classmethod
     def of(cls, place: Any) -> "NamedModel | Custom":
-        """The model that a flat field holds: a text names one, and a model is itself."""
+        """Return the model that a flat field holds: a text is an entry point, a model is returned unchanged."""
         return place if isinstance(place, Custom | NamedModel) else cls(place)
 
     @property
     def place(self) -> "NamedModel":
-        """Itself: a text would forget who named it."""
+        """The model itself, as flat fields hold it: a text would not record who named it."""
         return self
 
     @property
     def source(self) -> str | None:
-        """Hash of the source of its module as it is now; None: unknown."""
+        """Hash of the present source of the entry point's module; None if unknown."""
         return Custom.source_of(self.entry_point)
 
     def imported(self, outside: Any = None) -> Custom:
-        """The model.
+        """Import the model.
 
         Args:
-            outside: folder of runs, in which no module is imported.
+            outside: folder of runs, from which no module is imported.
 
         Raises:
-            ValueError: a file names it and the caller does not, or it cannot be imported.
+            ValueError: if a file names the model and the caller does not, or it cannot be imported.
         """
         if self.found_in is None:
             return Custom.from_place(self.entry_point, outside)
@@ -66,8 +66,8 @@ class NamedModel:
         )
 
     def check_widths(self, width: int, base_width: int) -> None:
-        """`init` of the model says which widths go."""
+        """Accept any width: the model's `init` itself may refuse one."""
 
     def network(self, data: Data, width: int, base_width: int, table: Parametrization) -> Network:
-        """The network for some data at a width."""
+        """Import the model and build its network for these data at a width."""
         return self.imported().network(data, width, base_width, table)

@@ -1,4 +1,4 @@
-"""A network as a value: its tensors with their roles, what it computes, its loss, and what a sample costs."""
+"""A network as a value: its tensors with their roles, its forward pass, its loss, and the cost of a sample."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,21 +10,21 @@ from sgdtheory.training.parametrization import Role
 if TYPE_CHECKING:
     from jax import Array
 
-BIAS, GAIN = 0, -1
-NEWTON_SCHULZ = 5  # steps of Muon
+BIAS, GAIN = 0, -1  # Stand for the fan-in of a tensor that is drawn as 0, or as 1.
+NEWTON_SCHULZ = 5  # Newton–Schulz steps of Muon (Jordan et al. 2024, and optax's default).
 Params = dict[str, "Array"]
-Layers = Mapping[str, "Array | Sequence[Array]"]  # tensor → what it makes; of a stack, one array or several of them
+Layers = Mapping[str, "Array | Sequence[Array]"]  # Tensor → its activations; of a stack, one array or a sequence.
 
 
 class Tensor(NamedTuple):
     """One tensor of weights.
 
     Attributes:
-        shape: its shape.
+        shape: shape of the tensor.
         role: "input", "hidden", "output", "vector" or "fixed".
-        fan_in: inputs that are summed, at the base width; 0 for a bias (drawn as 0) and −1 for a gain (1).
+        fan_in: number of summed inputs at the base width; 0 for a bias (drawn as 0) and −1 for a gain (drawn as 1).
         stacked: whether the leading axis holds the layers of a stack.
-        axes: of its matrices; along the others lie several of them.
+        axes: axes of the tensor's matrices; the other axes enumerate matrices.
     """
 
     shape: tuple[int, ...]
@@ -35,12 +35,12 @@ class Tensor(NamedTuple):
 
     @property
     def longer_side(self) -> int:
-        """The larger number of rows or columns of its matrices."""
+        """The larger of the numbers of rows and columns of the tensor's matrices."""
         return max(self.shape[axis] for axis in self.axes)
 
     @property
     def orthogonalization(self) -> float:
-        """Floating point operations of Muon's steps `X ← c₀ X + (c₁ A + c₂ A²) X, A = X Xᵀ` on all its matrices.
+        """Floating point operations of Muon's steps `X ← c₀ X + (c₁ A + c₂ A²) X, A = X Xᵀ` on all matrices.
 
         A step of an n × m matrix, n ≤ m, is three products: 2 n² m, 2 n³ and 2 n² m.
         """
@@ -54,16 +54,16 @@ Tensors = Mapping[str, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """What is trained: the same for a multi-layer perceptron, a transformer, or one of your own.
+    """A network in the form that training needs, the same for built-in and custom models.
 
     Attributes:
         tensors: name → shape, role and fan-in.
-        apply: (effective weights, inputs (B, …)) → outputs (B, …), and what each tensor makes.
+        apply: (effective weights, inputs (B, …)) → outputs (B, …), and the activations of each tensor.
         loss: (outputs, targets) → mean loss of the batch.
         operations: floating point operations of a training step for one sample.
-        initial: key → weights, each with entries of the size that it has at the base width; None: normal ones, of
+        initial: key → weights, whose entries have the size that they have at the base width; None: normal entries of
             standard deviation fan_in^−½.
-        whole: whether what every tensor makes is the network's outputs, as nothing else is known.
+        whole: whether the network's outputs stand for the activations of every tensor, as no others are known.
     """
 
     tensors: Tensors
@@ -75,11 +75,11 @@ class Network:
 
     @property
     def num_weights(self) -> int:
-        """Number of weights."""
+        """Number of weights of the network."""
         return count(self.tensors)
 
     def with_role(self, role: Role) -> tuple[str, ...]:
-        """Names of the tensors of a role."""
+        """Return the names of the tensors with a role."""
         return tuple(name for name, tensor in self.tensors.items() if tensor.role == role)
 
     @property
@@ -89,5 +89,5 @@ class Network:
 
 
 def count(tensors: Tensors) -> int:
-    """Number of weights."""
+    """Count the weights of some tensors."""
     return sum(math.prod(tensor.shape) for tensor in tensors.values())

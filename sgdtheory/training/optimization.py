@@ -1,4 +1,4 @@
-"""Learning rate, clipping and optimizer of a run, as optax transformations that know every tensor's factors."""
+"""Learning rate, clipping and optimizer of a run as optax transformations with factors for every tensor."""
 
 import math
 from collections.abc import Mapping, Set
@@ -20,7 +20,7 @@ from sgdtheory.training.workers import mean
 
 
 class Rates(NamedTuple):
-    """Numbers of the optimizer that may differ between runs of one compiled program; scalars."""
+    """Numbers of the optimizer (scalars) that may differ between runs of one compiled program."""
 
     learning_rate: Array
     momentum: Array
@@ -31,16 +31,16 @@ class Rates(NamedTuple):
 
 
 def rates(config: TrainConfig) -> Rates:
-    """The config's numbers; those that its optimizer and schedule do not have stand at their defaults, unused."""
+    """Return the config's numbers; those that its optimizer and schedule do not use have their defaults."""
     values = (config.value(name) for name in Rates._fields)
-    found = (DEFAULTS[name] if value is None else value for name, value in zip(Rates._fields, values, strict=True))
-    return Rates(*map(np.float32, found))  # pyright: ignore[reportArgumentType]
+    numbers = (DEFAULTS[name] if value is None else value for name, value in zip(Rates._fields, values, strict=True))
+    return Rates(*map(np.float32, numbers))  # pyright: ignore[reportArgumentType]
 
 
 def schedule_factor(config: TrainConfig, step: Array) -> Array:
-    """Learning rate at step t = 0, 1, … over γ: the schedule's f(t/n), n = schedule_steps, and f(1) beyond (T21)."""
+    """Return the schedule's factor f(t/n) at step t = 0, 1, …, with n = schedule_steps, and f(1) beyond (T21)."""
     schedule, duration = config.schedule, config.duration
-    if isinstance(schedule, Stages):  # it jumps: at a whole step, which single precision does not move
+    if isinstance(schedule, Stages):  # Jumps are placed at whole steps, because t/n in single precision may miss them.
         starts = np.array([first_step(fraction, duration) for fraction in schedule.fractions])
         return jnp.asarray(schedule.values, jnp.float32)[jnp.searchsorted(jnp.asarray(starts, int), step, "right") - 1]
     shape = Constant(schedule.warmup) if isinstance(schedule, ScheduleFree) else schedule
@@ -48,18 +48,18 @@ def schedule_factor(config: TrainConfig, step: Array) -> Array:
 
 
 def squared_norm(tree: Params, scales: Mapping[str, Factors]) -> Array:
-    """Σ_l Λ_l ‖g_l‖², with Λ_l the SGD rate factor of tensor l.
+    """Compute Σ_l Λ_l ‖g_l‖², with Λ_l the SGD rate factor of tensor l.
 
-    This is the rate at which SGD lowers the loss: the squared Euclidean norm at the base width, of order 1 in the
-    width under µP, and the same for equivalent parametrizations (THEORY.md, T18).
+    This is the rate at which SGD lowers the loss. It is the squared Euclidean norm at the base width, does not grow
+    with the width under µP, and is the same for equivalent parametrizations (THEORY.md, T18).
     """
     return sum((scales[name].sgd_rate * jnp.sum(part**2) for name, part in tree.items()), jnp.float32(0.0))
 
 
 def optimizer(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rates) -> optax.GradientTransformation:
-    """Clipping, the optimizer's direction, each tensor's own rate; updates are to be added to the weights.
+    """Chain clipping, the optimizer's direction and each tensor's learning rate; updates are added to the weights.
 
-    Weights that are not trained have gradients and updates of 0, whatever the optimizer.
+    Weights that are not trained have gradients and updates of 0 under every optimizer.
     """
 
     def rate(count: Any) -> Any:
@@ -70,7 +70,7 @@ def optimizer(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rates
     steps = _direction(config, scales, numbers), own_rates, optax.scale_by_learning_rate(rate)
     base = optax.chain(_clipped(config, scales), *steps)
     if free:
-        # Averages weigh z_{t+1} by the rate that made it (Defazio et al. 2024); optax counts steps from 1 for them.
+        # The average weighs z_{t+1} by the learning rate of step t (Defazio et al. 2024), where optax passes t + 1.
         base = optax.contrib.schedule_free(base, lambda count: rate(count - 1), b1=numbers.beta1)
     if config.trained == "all":
         return base
@@ -78,11 +78,11 @@ def optimizer(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rates
 
 
 def _direction(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rates) -> optax.GradientTransformation:
-    """What the optimizer makes of gradients: the step but for its rate and sign.
+    """Return the transformation of gradients to the optimizer's direction: a step without its rate and sign.
 
-    Adam with ε e_l for tensor l is Adam with ε on gradients divided by e_l; signs and polar factors stay the same.
+    Adam with ε e_l for tensor l is Adam with ε on gradients divided by e_l; signs and polar factors do not change.
     """
-    free = isinstance(config.schedule, ScheduleFree)  # it interpolates in the place of momentum and β₁
+    free = isinstance(config.schedule, ScheduleFree)  # Its interpolation replaces momentum and β₁.
     summed = optax.identity() if free else optax.trace(numbers.momentum)
     none = jnp.float32(0.0)
     momentum, beta1 = (none, none) if free else (numbers.momentum, numbers.beta1)
@@ -102,35 +102,35 @@ def _direction(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rate
 def _muon(
     config: TrainConfig, others: optax.GradientTransformation, momentum: Array, update_rms: Array
 ) -> optax.GradientTransformation:
-    """Muon for hidden weights, scaled as `Muon` says, and another direction for the others."""
+    """Return Muon's direction for hidden weights, scaled as `Muon` documents, and Adam's for all others."""
     tensors = config.network.tensors
     hidden = {name: tensors[name] for name in config.network.with_role("hidden")}
     kinds = {name: "muon" if name in hidden else "others" for name in tensors}
     matrices = {name: optax.contrib.MuonDimensionNumbers(*tensor.axes) for name, tensor in hidden.items()}
-    # optax looks up a masked tensor's axes too, under the same placeholder that stands for its gradient
+    # optax also looks up the axes of masked tensors, whose gradient it replaces by this placeholder.
     masked = {name: optax.MaskedNode() for name in tensors} | matrices
     orthogonal = optax.contrib.scale_by_muon(ns_steps=NEWTON_SCHULZ, beta=momentum, weight_dimension_numbers=masked)
-    # r^½ is the width's share of the root of the longer side: what is left is the same at every width
+    # Dividing by the width ratio r under the root leaves √(longer side at the base width), the same at every width.
     scale = {name: update_rms * math.sqrt(tensor.longer_side / config.width_ratio) for name, tensor in hidden.items()}
     by_kind = optax.partition({"muon": orthogonal, "others": others}, kinds)
     return optax.chain(by_kind, _multiplied(dict.fromkeys(tensors, 1.0) | scale))
 
 
 def iterate(config: TrainConfig, state: optax.OptState, params: Params) -> Params:
-    """θ_t as it is evaluated and averaged: the weights themselves, or schedule-free's x = (y − (1 − β₁) z)/β₁.
+    """Return θ_t as it is evaluated and averaged: the weights themselves, or schedule-free's x = (y − (1 − β₁) z)/β₁.
 
-    Where workers have weights of their own, their mean.
+    If workers take local steps, θ_t is the mean of their weights.
     """
     if config.has_rounds:
         return mean(params)
     if not isinstance(config.schedule, ScheduleFree):
         return params
-    found: Any = optax.contrib.schedule_free_eval_params(state, params)
-    return {name: found[name] if name in _trained(config) else part for name, part in params.items()}
+    evaluated: Any = optax.contrib.schedule_free_eval_params(state, params)
+    return {name: evaluated[name] if name in _trained(config) else part for name, part in params.items()}
 
 
 def _trained(config: TrainConfig) -> Set[str]:
-    """Names of the tensors that are trained."""
+    """Return the names of the tensors that are trained."""
     return {name for name, tensor in config.network.tensors.items() if config.trained in ("all", tensor.role)}
 
 
@@ -148,7 +148,7 @@ def _clipped(config: TrainConfig, scales: Mapping[str, Factors]) -> optax.Gradie
 
 
 def _restricted(base: optax.GradientTransformation, names: Set[str]) -> optax.GradientTransformation:
-    """The same for the tensors of these names alone; the others' gradients and updates are 0."""
+    """Restrict a transformation to the tensors of these names; the others' gradients and updates are 0."""
 
     def only(tree: Any) -> Any:
         return {name: part if name in names else jnp.zeros_like(part) for name, part in tree.items()}
@@ -161,7 +161,7 @@ def _restricted(base: optax.GradientTransformation, names: Set[str]) -> optax.Gr
 
 
 def _multiplied(own_factors: Mapping[str, Any]) -> optax.GradientTransformation:
-    """Each tensor's part times its own factor."""
+    """Return the transformation that multiplies each tensor's gradient by its own factor."""
 
     def multiply(tree: Any, _: Any) -> Any:
         return {name: part * own_factors[name] for name, part in tree.items()}

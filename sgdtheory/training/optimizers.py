@@ -1,4 +1,4 @@
-"""The optimizers of a run, and what only one of them can be told; a run's learning rate is the config's."""
+"""The optimizers of a run, each with the settings that only it has; the learning rate is a field of the config."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -16,7 +16,7 @@ class SGD:
     0.9
 
     Raises:
-        ValueError: a field that is out of range.
+        ValueError: if a field is out of range.
     """
 
     momentum: float = 0.0
@@ -38,7 +38,7 @@ class Adam:
     0.9
 
     Raises:
-        ValueError: a field that is out of range.
+        ValueError: if a field is out of range.
     """
 
     beta1: float = 0.9
@@ -57,16 +57,16 @@ class Adam:
 
 @dataclass(frozen=True, kw_only=True)
 class SignSGD:
-    """signSGD, with momentum Signum (Bernstein et al. 2018): `m ← β m + (1 − β) g, w ← w − γ sign(m)`.
+    """signSGD, with momentum known as Signum (Bernstein et al. 2018): `m ← β m + (1 − β) g, w ← w − γ sign(m)`.
 
     >>> from sgdtheory.training import SignSGD
     >>> SignSGD(momentum=0.9).momentum
     0.9
 
-    Every weight moves by γ, as with Adam, whose exponents of the width it has (THEORY.md, T17).
+    Every weight moves by γ, as with Adam, so that it has the same exponents of the width as Adam (THEORY.md, T17).
 
     Raises:
-        ValueError: a field that is out of range.
+        ValueError: if a field is out of range.
     """
 
     momentum: float = 0.0
@@ -88,24 +88,25 @@ class Muon:
     Muon(momentum=0.9, update_rms=0.2, beta1=0.9, beta2=0.99, epsilon=1e-08)
 
     A hidden matrix moves by −γ s O in step t = 0, 1, …, with O the polar factor U Vᵀ of the Nesterov mean
-    `β m/(1 − β^{t+2}) + (1 − β) g/(1 − β^{t+1}) = U S Vᵀ`, m ← β m + (1 − β) g: with the bias corrections of
-    `optax.contrib.muon`, as `sgdtheory.Muon(nesterov=True)` has them. Jordan's own code and `torch.optim.Muon` have
-    none, and take other steps during the first 1/(1 − β) or so (THEORY.md, T39). All singular values of O are 1, to
-    the 0.7 … 1.2 that five Newton–Schulz steps reach. `s = update_rms √(longer side at the base width)` gives O's
-    entries the root mean square update_rms at the base width; the spectral norm γ s does not depend on the width
-    (THEORY.md, T17).
+    `β m/(1 − β^{t+2}) + (1 − β) g/(1 − β^{t+1}) = U S Vᵀ`, m ← β m + (1 − β) g. The bias corrections are those of
+    `optax.contrib.muon` and `sgdtheory.Muon(nesterov=True)`. Jordan's own code and `torch.optim.Muon` have none, and
+    take different steps during about the first 1/(1 − β) (THEORY.md, T39). The singular values of O are between 0.7
+    and 1.2, because five Newton–Schulz steps only approximate 1. `s = update_rms √(longer side at the base width)`
+    gives s O entries of root mean square update_rms at the base width; the spectral norm γ s does not depend on the
+    width (THEORY.md, T17).
 
-    What maps to the width or from it to a fixed dimension is left to Adam, as by Jordan: most rows of an embedding's
-    gradient are 0, and the polar factor of a single output's is its direction alone. A stack's matrices, and the
-    places of a kernel of more than two axes, are orthogonalized one by one. An n × m matrix, n ≤ m, costs 20 n² m +
-    10 n³ operations more a step.
+    Input and output weights are left to Adam, as in Jordan's code: most rows of an embedding's gradient are 0, and the
+    polar factor of a single output's gradient is only its direction. The matrices of a stack, and the positions of a
+    kernel with more than two axes, are orthogonalized one by one. An n × m matrix, n ≤ m, costs 20 n² m + 10 n³ more
+    operations per step.
 
     Raises:
-        ValueError: a field that is out of range.
+        ValueError: if a field is out of range.
 
     Reference:
         Jordan et al. 2024, Muon: An optimizer for hidden layers in neural networks, https://kellerjordan.github.io/posts/muon.
-        Liu et al. 2025, Muon is scalable for LLM training, arXiv:2502.16982: one γ for both, with update_rms = 0.2.
+        Liu et al. 2025, Muon is scalable for LLM training, arXiv:2502.16982, which uses one γ for both optimizers with
+            update_rms = 0.2.
     """
 
     momentum: float = 0.95

@@ -8,15 +8,15 @@ from sgdtheory._common.arguments import checked_name, single_number
 
 Role = Literal["input", "hidden", "output", "vector", "fixed"]
 Family = Literal["sgd", "adam", "muon"]
-ROLES: tuple[Role, ...] = "input", "hidden", "output", "vector"  # that a parametrization has exponents for
+ROLES: tuple[Role, ...] = "input", "hidden", "output", "vector"  # The roles that have exponents.
 ALL_ROLES: tuple[Role, ...] = *ROLES, "fixed"
 EXPONENTS = "multiplier", "init", "sgd_rate", "adam_rate", "muon_rate", "adam_epsilon"
-TOLERANCE = 0.3  # slope that a coordinate check lets pass: errors of exponents come in halves
+TOLERANCE = 0.3  # Largest slope that passes a coordinate check: a wrong exponent is wrong by 1/2 or more.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exponents:
-    """How one role of weights scales with r = width / base width; all factors are 1 at the base width.
+    """Exponents with which one role of weights scales in r = width / base width; all factors are 1 at r = 1.
 
     >>> from sgdtheory.training import MUP
     >>> MUP.hidden.rate("adam")
@@ -27,7 +27,8 @@ class Exponents:
 
     Attributes:
         multiplier, init, sgd_rate, adam_rate: exponents of the factors above. signSGD moves W as Adam does.
-        muon_rate: of Muon, whose steps of hidden weights have a spectral norm of 1; those of the others are Adam's.
+        muon_rate: exponent of Muon's factor. Its steps of hidden weights have a spectral norm of 1, its other steps are
+            Adam's.
         adam_epsilon: exponent of the gradient's entries in the limit of infinite width, so that ε matters as much
             as it does at the base width.
     """
@@ -40,16 +41,16 @@ class Exponents:
     adam_epsilon: float = 0.0
 
     def __post_init__(self) -> None:
-        """Plain numbers: equal exponents are written alike in files, 0 as 0.0."""
+        """Convert exponents to floats, so that files spell equal exponents alike."""
         for name in EXPONENTS:
-            object.__setattr__(self, name, single_number(name, getattr(self, name)) + 0.0)  # −0 is 0
+            object.__setattr__(self, name, single_number(name, getattr(self, name)) + 0.0)  # This turns −0.0 into 0.0.
 
     def rate(self, family: Family) -> float:
-        """Exponent of the learning rate of an optimizer family."""
+        """Return the exponent of the learning rate of an optimizer family."""
         return {"sgd": self.sgd_rate, "adam": self.adam_rate, "muon": self.muon_rate}[family]
 
     def rescaled(self, shift: float) -> "Exponents":
-        """The same training by other exponents (THEORY.md, T18): θ = r^shift goes from W into the multiplier."""
+        """Return exponents of the same training (THEORY.md, T18), with r^shift moved from W to the multiplier."""
         return Exponents(
             multiplier=self.multiplier + shift,
             init=self.init - shift,
@@ -68,13 +69,13 @@ class Parametrization:
     >>> MUP.with_role("hidden", init=-0.25).hidden.init
     -0.25
 
-    Roles: "input" weights map a fixed dimension to the width (embeddings too), "hidden" the width to the width,
-    "output" the width to a fixed dimension; "vector" are biases and gains of width-sized layers; "fixed" is what has
-    the same shape at every width, as a bias of the outputs, and is not in the table.
+    Weights with the role "input" map a fixed dimension to the width (embeddings too), "hidden" the width to the width,
+    and "output" the width to a fixed dimension. Biases and gains of width-sized layers are "vector". Tensors with the
+    same shape at every width, such as a bias of the outputs, are "fixed" and have no exponents.
 
     Attributes:
-        name: its name in tables.
-        input, hidden, output, vector: exponents.
+        name: name in tables.
+        input, hidden, output, vector: exponents of these roles.
         attention: exponent of d_head in the scale of attention logits: −1/2 (standard) or −1 (µP). At the base width
             the scale is 1/√d_head under either.
     """
@@ -87,19 +88,19 @@ class Parametrization:
     attention: float = -0.5
 
     def __post_init__(self) -> None:
-        """A plain number, as those of the roles are."""
+        """Convert the exponent of attention to a float."""
         object.__setattr__(self, "attention", single_number("attention", self.attention) + 0.0)
 
     def role(self, role: Role) -> Exponents:
-        """Exponents of a role; those of "fixed" are 0: nothing of it grows with the width."""
+        """Return the exponents of a role; those of "fixed" are 0, as nothing in it grows with the width."""
         return Exponents() if role == "fixed" else getattr(self, role)
 
     def with_role(self, role: Role, **exponents: float) -> "Parametrization":
-        """A copy with some exponents of one role changed."""
+        """Return a copy with some exponents of one role changed."""
         return replace(self, name=f"{self.name}, altered", **{role: replace(self.role(role), **exponents)})
 
     def rescaled(self, role: Role, shift: float) -> "Parametrization":
-        """An equivalent parametrization: the same functions all along training (THEORY.md, T18)."""
+        """Return an equivalent parametrization, with the same functions throughout training (THEORY.md, T18)."""
         return replace(self, name=f"{self.name}, rescaled", **{role: self.role(role).rescaled(shift)})
 
 
@@ -113,7 +114,8 @@ MUP = Parametrization(
     vector=Exponents(sgd_rate=1.0, adam_epsilon=-1.0),
     attention=-1.0,
 )
-# Jacot et al. 2018 for SGD. For the others the rates at which activations move like r^{-1/2} and the output like 1.
+# SGD follows Jacot et al. 2018. The other optimizers have the rates at which activations move by O(r^{-1/2}) and the
+# output by O(1).
 NTK = Parametrization(
     name="ntk",
     input=Exponents(adam_rate=-0.5, muon_rate=-0.5, adam_epsilon=-0.5),
@@ -125,7 +127,7 @@ PARAMETRIZATIONS: Mapping[str, Parametrization] = {each.name: each for each in (
 
 
 class Factors(NamedTuple):
-    """What a tensor's exponents come to at one width: numbers that multiply."""
+    """The factors that follow from a tensor's exponents at one width."""
 
     multiplier: float
     init: float
@@ -135,7 +137,7 @@ class Factors(NamedTuple):
 
 
 def factors(exponents: Exponents, family: Family, ratio: float) -> Factors:
-    """r^exponent for each exponent, with `ratio` = r = width / base width and the family's learning rate."""
+    """Compute r^exponent for each exponent, with `ratio` = r = width / base width and the family's learning rate."""
     return Factors(
         ratio**exponents.multiplier,
         ratio**exponents.init,
@@ -146,7 +148,7 @@ def factors(exponents: Exponents, family: Family, ratio: float) -> Factors:
 
 
 def parametrization(value: "str | Parametrization | Mapping[str, Any]") -> Parametrization:
-    """A parametrization by its name, as itself, or from its fields as JSON has them."""
+    """Return a parametrization from its name or its JSON fields; a parametrization is returned unchanged."""
     if isinstance(value, Parametrization):
         return value
     if isinstance(value, Mapping):
@@ -162,7 +164,7 @@ def parametrization(value: "str | Parametrization | Mapping[str, Any]") -> Param
 
 
 def as_fields(value: "str | Parametrization") -> str | dict[str, Any]:
-    """What JSON keeps of a parametrization: its name, or all of its exponents if it is not one of the table."""
+    """Return the JSON form of a parametrization: its name if it is a known one, else all of its exponents."""
     if isinstance(value, str) or PARAMETRIZATIONS.get(value.name) == value:
         return value if isinstance(value, str) else value.name
     return asdict(value)

@@ -1,11 +1,11 @@
-"""Sizes by name: the paper's transformers (its Tables 2 and 5), and small ones that train on a CPU."""
+"""Presets by name: the paper's transformers (Tables 2 and 5 there), and small models that train on a CPU."""
 
 from typing import Any
 
 from sgdtheory._common.arguments import checked_name
 from sgdtheory.training.config import TrainConfig
 
-# The paper's optimization: Appendix G, Table 3. The learning rate is the one it tuned at 151M.
+# Settings of the paper's Appendix G, Table 3. The learning rate is the one that the paper tuned at 151M.
 _PAPER = {
     "model": "transformer",
     "data": "tokens",
@@ -60,13 +60,13 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def preset(name: str, **changes: Any) -> TrainConfig:
-    """The config of a preset with some fields changed, `preset("151M", tokens="c4.bin", batch_size=1024)`.
+    """Return the config of a preset with some fields changed, `preset("151M", tokens="c4.bin", batch_size=1024)`.
 
     >>> from sgdtheory.training import preset
     >>> preset("bytes", depth=3).model
     Transformer(depth=3, num_heads=4, base_num_heads=None)
 
     Raises:
-        ValueError: no such preset; the message lists them.
+        ValueError: if there is no such preset; the message lists them.
     """
     return TrainConfig.from_fields(changes, PRESETS[checked_name("preset", name, PRESETS)])

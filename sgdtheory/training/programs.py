@@ -1,4 +1,4 @@
-"""Compiled functions, of which the last alone are kept: on a CPU each holds memory maps, and a process has so many."""
+"""Compiled functions in a cache of fixed size, because each uses memory maps, and a process may have 65,530 of them."""
 
 import functools
 import threading
@@ -9,17 +9,17 @@ from weakref import WeakValueDictionary
 
 import jax
 
-# Programs of each function that are kept when nobody holds them. One has 100 … 300 memory maps, or more, and Linux
-# gives a process 65,530. With 2, twelve batch sizes leave 8 maps each; with 16 they left 95. Who alternates between
-# more shapes holds their `Lanes`, or trains them by `train_many` or a sweep, which compile each program once.
+# Number of programs of each function that are kept without a reference from outside. A program on a CPU has 100 to 300
+# memory maps, and Linux gives a process 65,530. A loop over twelve batch sizes leaves 8 maps per batch size with a
+# value of 2, and 95 with a value of 16. Callers that alternate between more shapes keep a reference to their `Lanes`.
 KEPT = 2
 
 
 class Programs:
-    """A function that is compiled for each of the settings, hashable keyword arguments, that it is called with.
+    """A function that is compiled for each value of its settings, which are hashable keyword arguments.
 
-    `jax.jit` with static arguments keeps a program for all that it ever saw. Here the last `KEPT` that were asked for
-    are kept, and those that somebody holds (`of`): who makes many calls holds the program as long.
+    `jax.jit` with static arguments keeps a program for every value that it ever saw. Here the `KEPT` programs that were
+    used last are kept, and those to which a caller of `of` has a reference.
 
     >>> from sgdtheory.training.programs import Programs
     >>> times = Programs(lambda x, *, factor: x * factor)
@@ -29,26 +29,26 @@ class Programs:
     """
 
     def __init__(self, function: Callable[..., Any], **options: Any):
-        """The function, and options of `jax.jit`."""
+        """Wrap a function, with options of `jax.jit`."""
         functools.update_wrapper(self, function)
         self._function, self._options = function, options
-        self._lock = threading.Lock()  # threads that ask for one program get one, which is compiled once
+        self._lock = threading.Lock()  # Without it, threads that need the same program would compile it twice.
         self._last: OrderedDict[Any, Callable[..., Any]] = OrderedDict()
         self._held: WeakValueDictionary[Any, Callable[..., Any]] = WeakValueDictionary()
 
     def of(self, **settings: Any) -> Callable[..., Any]:
-        """The function of the other arguments, compiled for these settings at its first call."""
+        """Return the function of the remaining arguments, compiled for these settings at its first call."""
         key = tuple(sorted(settings.items()))
         with self._lock:
-            found = self._held.get(key)
-            if found is None:
-                found = jax.jit(functools.partial(self._function, **settings), **self._options)
-            self._held[key] = self._last[key] = found
+            program = self._held.get(key)
+            if program is None:
+                program = jax.jit(functools.partial(self._function, **settings), **self._options)
+            self._held[key] = self._last[key] = program
             self._last.move_to_end(key)
             while len(self._last) > KEPT:
                 self._last.popitem(last=False)
-        return found
+        return program
 
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
-        """Call it."""
+        """Call the program of these settings."""
         return self.of(**settings)(*arguments)

@@ -14,32 +14,32 @@ from sgdtheory.training.evaluation import steps_to_target
 from sgdtheory.training.noise import noise_scale
 
 Outcome = Literal["target", "steps", "diverged", "interrupted"]
-ENDED = {  # Outcome → in words
+ENDED = {  # Outcomes in words.
     "target": "reached the target",
     "steps": "did all its steps",
     "diverged": "diverged",
     "interrupted": "was interrupted",
 }
-SHOWN = 12  # points of the curve in a table
+SHOWN = 12  # Points of the curve in a table, which then fits a terminal.
 
 
 @dataclass(frozen=True, eq=False)
 class TrainResult(Shown):
-    """One run: its curve on the hold-out, and how it ended.
+    """The result of one run: its curve on the hold-out, and how it ended.
 
     Attributes:
-        config: everything that determined it.
+        config: everything that determined the run.
         outcome: "target" (target_loss was reached), "steps" (max_steps were done), "diverged" (a loss was not
             finite), or "interrupted" (Ctrl-C came before the end).
         num_steps: steps done when it ended.
         steps: (E,) evaluated steps.
-        losses: (E, 1 + K) loss on the hold-out of the iterate and of every average, in the order of `names`.
+        losses: (E, 1 + K) losses on the hold-out of the iterate and of every average, in the order of `names`.
         train_loss: (E,) mean loss of the batches since the last evaluation; nan at step 0.
         squared_gradient, gradient_variance: (E,) estimates of ‖g‖² and tr Σ, means since the last evaluation, in the
             metric of `clip_norm`; nan without micro-batches.
-        num_weights: weights of the network.
-        seconds: time it took, with all that it shared with runs beside it.
-        steps_per_second: steps of this run a second, without compilation and evaluation.
+        num_weights: number of weights of the network.
+        seconds: time that the run took, including the runs that advanced beside it.
+        steps_per_second: steps of this run per second, without compilation and evaluation.
     """
 
     figure: ClassVar[str] = "loss_curves"
@@ -72,16 +72,16 @@ class TrainResult(Shown):
         return self.outcome == "interrupted"
 
     def curve(self, name: str = "iterate") -> np.ndarray:
-        """(E,) losses of the iterate or of an average, by its name."""
+        """Return (E,) losses of the iterate or of an average, by its name."""
         return self.losses[:, self.names.index(checked_name("name", str(name), self.names))]
 
     def steps_to(self, target_loss: float) -> dict[str, float]:
-        """Steps to a loss on the hold-out for the iterate and each average; nan where it was not reached."""
+        """Return the steps to a hold-out loss for the iterate and each average; nan where it was not reached."""
         return {name: steps_to_target(self.steps, self.curve(name), target_loss) for name in self.names}
 
     @property
     def steps_to_target(self) -> dict[str, float]:
-        """Steps to the config's target_loss; nan where it was not reached before the run ended, or without one."""
+        """Steps to the config's target_loss; nan where the run did not reach it or has none."""
         target = self.config.target_loss
         return self.steps_to(-np.inf if target is None else target)
 
@@ -100,16 +100,16 @@ class TrainResult(Shown):
 
     @property
     def samples_per_second(self) -> float:
-        """Samples (sequences, on text) a second."""
+        """Samples (sequences, on text) per second."""
         return self.steps_per_second * self.config.samples_per_step
 
     @property
     def tokens_per_second(self) -> float:
-        """Tokens a second; nan for a model that sees none."""
+        """Tokens per second; nan for data without tokens."""
         return self.samples_per_second * (self.config.value("context") or float("nan"))
 
     def columns(self) -> dict[str, np.ndarray]:
-        """The curve as named columns."""
+        """Return the curve as named columns."""
         return {
             "step": self.steps,
             "train_loss": self.train_loss,
@@ -120,7 +120,7 @@ class TrainResult(Shown):
         }
 
     def summary(self) -> dict[str, Any]:
-        """The result in numbers and words, for JSON; the curve is apart."""
+        """Return the result in numbers and words for JSON, without the curve."""
         best, loss = self.best
         return {
             "outcome": self.outcome,
@@ -137,7 +137,7 @@ class TrainResult(Shown):
         }
 
     def to_csv(self) -> str:
-        """The curve as CSV."""
+        """Return the curve as CSV."""
         return csv_columns(self.columns())
 
     def sheet(self) -> Sheet:
@@ -145,7 +145,7 @@ class TrainResult(Shown):
         best, loss = self.best
         ended = f"{ENDED[self.outcome]} at step {self.num_steps}; best loss {loss:.5g} ({best})"
         run = f"{self.config.value('model')}, width {self.config.width}, {self.num_weights:,} weights"
-        places = np.unique(np.linspace(0, self.steps.size - 1, SHOWN).round().astype(int)) if self.steps.size else []
+        indices = np.unique(np.linspace(0, self.steps.size - 1, SHOWN).round().astype(int)) if self.steps.size else []
         quantities = []
         for name, column in self.columns().items():
             if "gradient" in name:
@@ -153,7 +153,7 @@ class TrainResult(Shown):
             average = name.removeprefix("loss_")
             heading = f"loss, τ = {average}" if average[-1].isdigit() else name.replace("loss_", "loss, ")
             digits = 5 if "loss" in name else 4
-            quantities.append(Quantity("", heading.replace("_", " "), column[places], digits=digits))
+            quantities.append(Quantity("", heading.replace("_", " "), column[indices], digits=digits))
         legends = []
         if self.config.target_loss is not None:
             steps = ", ".join(f"{name} {number(each)}" for name, each in self.steps_to_target.items())

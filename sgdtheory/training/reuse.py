@@ -1,4 +1,4 @@
-"""What a checkpoint of one run says of another run with the same iterates, of which something else is observed."""
+"""Reuse of a run's checkpoint for another run with the same iterates, of which other quantities are observed."""
 
 from pathlib import Path
 
@@ -14,24 +14,25 @@ from sgdtheory.training.history import NUM_SUMS, History
 
 
 def adopt(directory: Path, config: TrainConfig, source: Path, of: TrainConfig) -> bool:
-    """Begin the run of `config` in `directory` with what the run `of` in `source` has computed.
+    """Start the run of `config` in `directory` from the computed steps of the run `of` in `source`.
 
-    Both have one `trajectory`. The run ends at once if its end lies within what was computed; else it has a checkpoint
-    from which it goes on. Its curve is that of a run of its own, to rounding.
+    Both runs must have the same `trajectory`. If the steps that were computed reach the end of the new run, it has
+    ended; otherwise it gets a checkpoint from which it can continue. Its curve is the one that it would have had by
+    itself, up to rounding.
 
     Returns:
-        Whether it could be: not if the source has no checkpoint, or lacks an average of `config` (which cannot be had
-        from the iterate at the end) or a step at which `config` is evaluated.
+        True if that was possible; False if the source has no checkpoint, or lacks an average of `config` (which the
+        last iterate does not determine) or a step at which `config` is evaluated.
 
     Raises:
-        ValueError: the checkpoint is damaged.
+        ValueError: if the checkpoint is damaged.
     """
     if config.trajectory != of.trajectory or not set(config.average_names) <= set(of.average_names):
         return False
-    found = read_checkpoint(source, of)
-    if found is None:
+    checkpoint = read_checkpoint(source, of)
+    if checkpoint is None:
         return False
-    state, history = found
+    state, history = checkpoint
     columns = [of.average_names.index(name) for name in config.average_names]
     step = int(state.step)
     own, rest = observed(history, config, columns, step)
@@ -51,24 +52,24 @@ def adopt(directory: Path, config: TrainConfig, source: Path, of: TrainConfig) -
 def observed(
     history: History, config: TrainConfig, columns: list[int], num_steps: int
 ) -> tuple[History | None, np.ndarray]:
-    """The history as a run of `config` would have it, up to its end or the last step of the other.
+    """Return the history that a run of `config` would have, up to its end or to the last step of the other run.
 
     Args:
-        history: of a run with the same iterates.
-        config: of the run that is wanted.
-        columns: of the history's losses that `config` asks for.
-        num_steps: that the other has done.
+        history: history of a run with the same iterates.
+        config: config of the run that is wanted.
+        columns: columns of the history's losses that `config` asks for.
+        num_steps: number of steps of the other run.
 
     Returns:
-        The history, None if it was not evaluated where `config` is; and (3,) sums since its last scheduled evaluation
-        that are to be added to those of the state, for evaluations that `config` does not make.
+        The history, or None if an evaluation of `config` is missing; and (3,) sums that must be added to those of the
+        state, because the other run reset its sums at evaluations that `config` does not make.
     """
     own, rest = History(config), np.zeros(NUM_SUMS)
     expected, before = 0, 0
     for step, losses, means in zip(history.steps, history.losses, history.sums, strict=True):
         if step > expected:
             break
-        since = means * (step - before) if step else np.zeros(NUM_SUMS)  # its sums since they began anew
+        since = means * (step - before) if step else np.zeros(NUM_SUMS)  # The other run's sums since their last reset.
         if step == expected:
             failed = step if history.outcome == "diverged" and step == history.step else NEVER
             own.add(step, losses[columns], rest + since, failed)
@@ -80,7 +81,7 @@ def observed(
             rest, before = np.zeros(NUM_SUMS) if mine else rest + since, step
         elif mine:
             rest = -since
-    if own.outcome is None and expected <= num_steps:  # it went past a step at which config is evaluated
+    if own.outcome is None and expected <= num_steps:  # The other run passed an evaluation of `config` without one.
         return None, rest
     own.seconds = history.seconds * (own.step / history.step if history.step > 0 else 1.0)
     own.steps_per_second = history.steps_per_second
@@ -88,6 +89,6 @@ def observed(
 
 
 def _with_averages(state: State, rows: list[int]) -> State:
-    """The state with some of its averages, in this order."""
+    """Return the state with only these averages, in this order."""
     chosen = jax.tree.map(lambda part: part[np.array(rows, int)], dict(state.averages))
     return state._replace(averages=chosen)

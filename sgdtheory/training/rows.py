@@ -9,11 +9,11 @@ from jax import Array
 from sgdtheory.training.array_files import array_files
 from sgdtheory.training.data import Arrays, Digits
 
-HOLDOUT = 5  # every fifth row, in a fixed random order
+HOLDOUT = 5  # Every fifth row of a fixed random order is held out.
 
 
 class Rows:
-    """Rows of a table in a new order in each epoch, but for those that are held out.
+    """A stream of the rows of a table that are not held out, in a new order in each epoch.
 
     Sample s of the stream is a function of (data_seed, s) alone: the same for every width, batch size and split into
     micro-batches.
@@ -27,47 +27,47 @@ class Rows:
         self._holdout = features[chosen], targets[chosen]
 
     def chunk(self, data_seed: int, first: int, number: int) -> np.ndarray:
-        """Rows (number, B) of steps first … first + number − 1."""
+        """Return the rows (number, B) of steps first … first + number − 1."""
         size = self._batch_size
         samples = np.arange(first * size, (first + number) * size)
-        return rows_of_passes(data_seed, samples, len(self._features)).reshape(number, size)
+        return rows_of_epochs(data_seed, samples, len(self._features)).reshape(number, size)
 
     def batch(self, data_seed: Array, rows: Array) -> tuple[Array, Array]:
-        """Features and targets of a step."""
+        """Return the features and targets of a step."""
         del data_seed
         return jnp.asarray(self._features)[rows], jnp.asarray(self._targets)[rows]
 
     def holdout(self) -> tuple[np.ndarray, np.ndarray]:
-        """Features and targets of the rows that are held out, evenly spaced ones of them."""
+        """Return the features and targets of evenly spaced rows among those that are held out."""
         return self._holdout
 
 
-def rows_of_passes(data_seed: int, samples: np.ndarray, rows: int, *, first_in_order: bool = False) -> np.ndarray:
-    """Which of the rows sample s of a stream is, in the same shape: pass s // rows has every row once.
+def rows_of_epochs(data_seed: int, samples: np.ndarray, rows: int, *, first_in_order: bool = False) -> np.ndarray:
+    """Return the row of each sample s of a stream, in the shape of `samples`: epoch s // rows has every row once.
 
     Args:
-        data_seed: of the orders.
+        data_seed: seed of the orders.
         samples: numbers s, from 0.
         rows: number of rows.
-        first_in_order: the first pass has them in their own order, which needs no memory.
+        first_in_order: keep the rows' own order in the first epoch, which needs no memory for a permutation.
     """
-    passes = samples // rows
-    found = np.empty(samples.shape, np.uint32)
-    for each in np.unique(passes):
-        inside = passes == each
-        place = samples[inside] % rows
-        found[inside] = place if each == 0 and first_in_order else _order(data_seed, int(each), rows)[place]
-    return found
+    epochs = samples // rows
+    numbers = np.empty(samples.shape, np.uint32)
+    for epoch in np.unique(epochs):
+        inside = epochs == epoch
+        index = samples[inside] % rows
+        numbers[inside] = index if epoch == 0 and first_in_order else _order(data_seed, int(epoch), rows)[index]
+    return numbers
 
 
 @functools.lru_cache(maxsize=4)
 def _order(seed: int, epoch: int, rows: int) -> np.ndarray:
-    """Order of the rows in one pass."""
+    """Return the order of the rows in one epoch."""
     return np.random.default_rng((seed, epoch)).permutation(rows).astype(np.uint32)
 
 
 def digits(data: Digits, batch_size: int, holdout_size: int) -> Rows:
-    """scikit-learn's digits, pixels between 0 and 1."""
+    """Make the stream of scikit-learn's digits, with pixels between 0 and 1."""
     del data
     try:
         from sklearn.datasets import load_digits
@@ -80,7 +80,7 @@ def digits(data: Digits, batch_size: int, holdout_size: int) -> Rows:
 
 
 def arrays(data: Arrays, batch_size: int, holdout_size: int) -> Rows:
-    """A user's features and targets, read whole."""
+    """Make the stream of a user's features and targets, which are read into memory."""
     features, targets = (np.asarray(part) for part in array_files(data.features, data.targets))
     kind = np.int32 if np.issubdtype(targets.dtype, np.integer) else np.float32
     features = features.astype(np.float32)

@@ -1,4 +1,4 @@
-"""The learning rate's course over a run: the shapes of the theory (THEORY.md T21), and schedule-free."""
+"""Learning rate schedules of a run: the shapes of the theory (THEORY.md T21), and schedule-free."""
 
 from dataclasses import dataclass
 
@@ -18,20 +18,20 @@ class ScheduleFree:
 
     y = (1 − β) z + β x,  z ← z − γ_t g(y),  x ← (1 − c) x + c z,  c = γ_t² / (γ_0² + … + γ_t²)
 
-    for SGD; the iterate is x. It takes the place of β₁ and of momentum; its flat name is `beta1`.
+    for SGD; the iterate is x. The interpolation β replaces β₁ and momentum; its flat name is `beta1`.
 
     >>> from sgdtheory.training import ScheduleFree
     >>> ScheduleFree(interpolation=0.95).interpolation
     0.95
 
     Raises:
-        ValueError: a field that is out of range.
+        ValueError: if a field is out of range.
     """
 
     warmup: float = 0.0
     """Fraction of schedule_steps in which the learning rate grows linearly from 0."""
     interpolation: float = 0.9
-    """Weight β of the running average where gradients are taken."""
+    """Weight β of the running average in the point where gradients are taken."""
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -40,4 +40,4 @@ class ScheduleFree:
 
 SHAPES = KINDS["schedule"]
 Schedule = Shape | ScheduleFree
-ENDING = tuple(kind for kind in SHAPES.values() if kind not in (Constant, Stages))  # They are over at schedule_steps.
+ENDING = tuple(kind for kind in SHAPES.values() if kind not in (Constant, Stages))  # These end at schedule_steps.

@@ -1,4 +1,4 @@
-"""The data by name: streams in which step t of a seed is the same for every width and split into micro-batches."""
+"""Streams of training data, in which step t of a seed is the same for every width and split into micro-batches."""
 
 import functools
 from collections.abc import Callable
@@ -16,29 +16,29 @@ from sgdtheory.training.text import standard_library, token_file
 
 
 class Stream(Protocol):
-    """Data of a run; `chunk` is computed on the host, `batch` where the network is."""
+    """The data of a run; `chunk` is computed on the host, `batch` on the devices of the network."""
 
     def chunk(self, data_seed: int, first: int, number: int) -> np.ndarray:
-        """What `batch` needs of `number` steps, stacked."""
+        """Return the stacked inputs that `batch` needs for `number` steps from step `first` on."""
         ...
 
     def batch(self, data_seed: Array, piece: Array, /) -> tuple[Array, Array]:
-        """Inputs and targets of one step, from its piece of a chunk."""
+        """Return the inputs and targets of one step from its piece of a chunk."""
         ...
 
     def holdout(self) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs and targets of the hold-out."""
+        """Return the inputs and targets of the hold-out."""
         ...
 
 
 def stream(config: TrainConfig) -> Stream:
-    """The config's stream of data; made once for all configs whose data agree, as long as their files stay."""
+    """Return the config's stream of data, from a cache that configs with the same data and unedited files share."""
     contents = tuple(contents_of_data(config.data).items())
-    return _made(config.data, config.samples_per_step, config.holdout_size, contents)
+    return _stream(config.data, config.samples_per_step, config.holdout_size, contents)
 
 
 @functools.lru_cache(maxsize=8)
-def _made(data: Data, batch_size: int, holdout_size: int, contents: tuple[tuple[str, str], ...]) -> Stream:
+def _stream(data: Data, batch_size: int, holdout_size: int, contents: tuple[tuple[str, str], ...]) -> Stream:
     del contents
     streams: dict[type, Callable[..., Stream]] = {
         Teacher: TeacherStream,

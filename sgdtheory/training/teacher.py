@@ -7,23 +7,25 @@ from jax import Array
 
 from sgdtheory._common import counter_random
 from sgdtheory.training.data import Teacher
-from sgdtheory.training.rows import rows_of_passes
+from sgdtheory.training.rows import rows_of_epochs
 
-TEACHER_UNITS = 256
-STREAM = 0x7EAC4E  # second word of the key of the training data
-CALIBRATION = 1 << 14  # inputs on which the teacher is given mean 0 and variance 1
-SCALE = 1.5  # standard deviation of the pre-activations of the teacher's tanh: well bent
+TEACHER_UNITS = 256  # Number J of hidden units of the teacher.
+STREAM = 0x7EAC4E  # Second word of the key of the training data, and of the seed of the teacher.
+CALIBRATION = 1 << 14  # Inputs on which the teacher's mean and variance are measured: the variance to about 1%.
+SCALE = 1.5  # Standard deviation of the pre-activations of the teacher's tanh: large enough to be far from linear.
 
 
 class TeacherStream:
-    """`y = f*(x) + σ ε`, `x_i ~ N(0, λ_i)`, `λ_i ∝ i^−a`, `Σ λ_i = d`, `f*(x) = Σ_j v_j tanh(⟨u_j, x⟩ + c_j)`.
+    """The stream of power-law regression on a nonlinear teacher.
 
-    Direction i contributes ∝ i^−b to the variance of ⟨u_j, x⟩, as the theory's signal s_i = i^−b; f* has mean 0 and
+        y = f*(x) + σ ε,   x_i ~ N(0, λ_i),   λ_i ∝ i^−a,   Σ λ_i = d,   f*(x) = Σ_j v_j tanh(⟨u_j, x⟩ + c_j)
+
+    Direction i contributes ∝ i^−b to the variance of ⟨u_j, x⟩, like the theory's signal s_i = i^−b; f* has mean 0 and
     variance 1 over x. Sample s of the stream is a function of (data_seed, s) alone: the same for every width, batch
     size and split into micro-batches. The hold-out has no label noise: its loss is the excess risk.
 
-    Of N samples, sample s of the stream is sample π_k(s − kN) of fresh data, in pass k = ⌊s/N⌋; π_0 is the identity,
-    so that one pass is fresh data, and the others are random orders.
+    With N samples, sample s of the stream is sample π_k(s − kN) of fresh data, in epoch k = ⌊s/N⌋. π_0 is the identity,
+    so that the first epoch is fresh data; the other π_k are random permutations.
     """
 
     def __init__(self, data: Teacher, batch_size: int, holdout_size: int):
@@ -45,19 +47,19 @@ class TeacherStream:
         self._holdout = held_out.astype(np.float32)
 
     def __call__(self, inputs: Array) -> Array:
-        """The teacher's outputs f*(x) of inputs (B, d)."""
+        """Return the teacher's outputs f*(x) for inputs (B, d)."""
         return (jnp.tanh(inputs @ self._units + self._shifts) @ self._outputs - self._mean) / self._deviation
 
     def chunk(self, data_seed: int, first: int, number: int) -> np.ndarray:
-        """What `batch` needs of steps first … first + number − 1: their numbers; of N samples those of each, (…, B)."""
+        """Return the numbers of steps first … first + number − 1; with N samples those of their samples (…, B)."""
         if self.data.num_samples is None:
             return np.arange(first, first + number, dtype=np.uint32)
         size = self._batch_size
         samples = np.arange(first * size, (first + number) * size).reshape(number, size)
-        return rows_of_passes(data_seed, samples, self.data.num_samples, first_in_order=True)
+        return rows_of_epochs(data_seed, samples, self.data.num_samples, first_in_order=True)
 
     def batch(self, data_seed: Array, piece: Array) -> tuple[Array, Array]:
-        """Inputs (B, d) and labels (B,) of a step, drawn where they are used."""
+        """Draw the inputs (B, d) and labels (B,) of a step on the device."""
         samples = piece
         if self.data.num_samples is None:
             size = self._batch_size
@@ -70,5 +72,5 @@ class TeacherStream:
         return inputs, self(inputs) + self.data.noise_variance**0.5 * normals[:, -1]
 
     def holdout(self) -> tuple[np.ndarray, np.ndarray]:
-        """Inputs and labels without noise, the same for every seed of the data."""
+        """Return inputs and labels without noise, the same for every data_seed."""
         return self._holdout, np.asarray(self(self._holdout))

@@ -1,4 +1,4 @@
-"""The factors of a network's tensors at a config's width, and how its weights are drawn."""
+"""The factors of a network's tensors at a config's width, and the initial weights."""
 
 import zlib
 from collections.abc import Callable, Mapping
@@ -13,19 +13,19 @@ from sgdtheory.training.parametrization import Factors, factors
 
 
 def tensor_factors(tensors: Tensors, config: TrainConfig) -> dict[str, Factors]:
-    """Multiplier, initial scale and rates of every tensor at the config's width."""
-    ratio, table = config.width_ratio, config.table
-    found = {name: factors(table.role(tensor.role), config.optimizer.family, ratio) for name, tensor in tensors.items()}
+    """Return multiplier, initial scale and learning rates of every tensor at the config's width."""
+    ratio, table, family = config.width_ratio, config.table, config.optimizer.family
+    trained = {name: factors(table.role(tensor.role), family, ratio) for name, tensor in tensors.items()}
     if config.trained == "all":
-        return found
-    frozen = {name: each._replace(sgd_rate=0.0, rate=0.0) for name, each in found.items()}
-    return {name: (found if tensor.role == "output" else frozen)[name] for name, tensor in tensors.items()}
+        return trained
+    frozen = {name: own._replace(sgd_rate=0.0, rate=0.0) for name, own in trained.items()}
+    return {name: (trained if tensor.role == "output" else frozen)[name] for name, tensor in tensors.items()}
 
 
 def draw(tensors: Tensors, config: TrainConfig, key: Array, initial: Callable[[Array], Params] | None = None) -> Params:
-    """Initial weights in float32: N(0, r^{2·init} / fan_in), or r^init times what `initial` draws.
+    """Draw initial weights in float32 from N(0, r^{2·init} / fan_in), or multiply the draws of `initial` by r^init.
 
-    A tensor's normal draw depends on key, name and shape alone.
+    A tensor's normal draw depends only on key, name and shape.
     """
     scales = tensor_factors(tensors, config)
 
@@ -41,10 +41,10 @@ def draw(tensors: Tensors, config: TrainConfig, key: Array, initial: Callable[[A
         drawn = {name: one(name, tensor) for name, tensor in tensors.items()}
     else:
         drawn = {name: value * scales[name].init for name, value in initial(key).items()}
-    # What is filled with a Python number is weakly typed: after the first step it is not, and all is compiled again.
+    # An array filled with a Python number is weakly typed. After the first step it is not, and JAX would compile again.
     return {name: lax.convert_element_type(value, jax.numpy.float32) for name, value in drawn.items()}
 
 
 def effective(params: Params, scales: Mapping[str, Factors], dtype: Any) -> Params:
-    """What the layers compute with: multiplier times weights, in the precision of the layers."""
+    """Return the weights that the layers use: multiplier times weights, in the precision of the layers."""
     return {name: (value * scales[name].multiplier).astype(dtype) for name, value in params.items()}

@@ -11,13 +11,13 @@ from jax import Array
 from sgdtheory.training.data import StandardLibrary, Tokens
 
 SKIPPED = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
-HOLDOUT = 20  # every twentieth file, or part of a file of tokens, is held out
+HOLDOUT = 20  # One in twenty files, or the last twentieth of a file of tokens, is held out.
 SEPARATOR = b"\0"
-CHECKED = 1 << 24  # tokens that are looked at at once for one outside of the vocabulary
+CHECKED = 1 << 24  # Tokens that are compared with the vocabulary together, which bounds the memory.
 
 
 class Windows:
-    """Windows of `context` + 1 tokens of a text, each epoch a new permutation and a new offset.
+    """A stream of windows of `context` + 1 tokens of a text, with a new permutation and a new offset in each epoch.
 
     Window s of the stream is a function of (data_seed, s) alone: the same for every width, batch size and split
     into micro-batches. No token is predicted twice within an epoch.
@@ -28,7 +28,7 @@ class Windows:
     ):
         text, holdout = texts
         self.context, self._batch_size, self._text = context, batch_size, text
-        self._windows = (len(text) - 1) // context - 1  # the offset takes up to one
+        self._windows = (len(text) - 1) // context - 1  # The random offset costs up to one window.
         for part, length in ("training part", len(text) - context), ("hold-out", len(holdout)):
             if length < context + 1:
                 raise ValueError(
@@ -39,7 +39,7 @@ class Windows:
         self._holdout = holdout[starts[:, None] + np.arange(context + 1)]
 
     def chunk(self, data_seed: int, first: int, number: int) -> np.ndarray:
-        """Tokens (number, B, context + 1) of steps first … first + number − 1."""
+        """Return the tokens (number, B, context + 1) of steps first … first + number − 1."""
         size = self._batch_size
         samples = np.arange(first * size, (first + number) * size)
         starts = np.empty(len(samples), np.int64)
@@ -52,24 +52,24 @@ class Windows:
         return tokens.reshape(number, size, -1)
 
     def batch(self, data_seed: Array, tokens: Array) -> tuple[Array, Array]:
-        """Tokens (B, T) of a step and what follows each."""
+        """Return the tokens (B, T) of a step and the token after each."""
         del data_seed
         return tokens[:, :-1], tokens[:, 1:]
 
     def holdout(self) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens of the hold-out, evenly spaced windows, and what follows each."""
+        """Return the tokens of evenly spaced windows of the hold-out and the token after each."""
         return self._holdout[:, :-1], self._holdout[:, 1:]
 
 
 @functools.lru_cache(maxsize=4)
 def _epoch(seed: int, epoch: int, windows: int, context: int) -> tuple[int, np.ndarray]:
-    """Offset and order of the windows of one epoch."""
+    """Return the offset and the order of the windows of one epoch."""
     rng = np.random.default_rng((seed, epoch))
     return int(rng.integers(context)), rng.permutation(windows).astype(np.uint32)
 
 
 def standard_library(data: StandardLibrary, batch_size: int, holdout_size: int) -> Windows:
-    """Bytes of the sources of Python's standard library; every twentieth file, by a hash of its name, is held out."""
+    """Make the stream of Python's standard library; one in twenty files, by a hash of its name, is held out."""
     return Windows(data.context, batch_size, holdout_size, _sources(), "the standard library's text")
 
 
@@ -81,14 +81,14 @@ def _sources() -> tuple[np.ndarray, np.ndarray]:
     for name in sorted(name.as_posix() for name in names if not SKIPPED & set(name.parts)):
         try:
             parts[zlib.crc32(name.encode()) % HOLDOUT == 0].append((root / name).read_bytes())
-        except OSError:  # a link to nowhere, or a file that is not ours to read
+        except OSError:  # A broken link, or a file without permission to read.
             continue
     train, holdout = (np.frombuffer(SEPARATOR.join(part), np.uint8) for part in parts)
     return train, holdout
 
 
 def token_file(data: Tokens, batch_size: int, holdout_size: int) -> Windows:
-    """A file of tokens, memory-mapped; its last twentieth is held out."""
+    """Make the stream of a memory-mapped file of tokens, whose last twentieth is held out."""
     path = Path(data.path).expanduser()
     tokens = _mapped(path)
     _check_vocabulary(tokens, data.vocabulary, path)
@@ -131,8 +131,8 @@ def _check_vocabulary(tokens: np.ndarray, vocabulary: int, path: Path) -> None:
     for start in range(0, len(tokens), CHECKED):
         part = tokens[start : start + CHECKED]
         if part.max() >= vocabulary:
-            place = start + int(np.argmax(part >= vocabulary))
+            index = start + int(np.argmax(part >= vocabulary))
             raise ValueError(
-                f"tokens file {path} has token {int(tokens[place])} at place {place}, outside of vocabulary = "
+                f"tokens file {path} has token {int(tokens[index])} at index {index}, outside of vocabulary = "
                 f"{vocabulary}; give the tokenizer's vocabulary"
             )

@@ -1,4 +1,4 @@
-"""Training: one run, or many side by side, with evaluation, checkpoints and an end."""
+"""Training of one run, or of many side by side, with evaluations, checkpoints and stopping rules."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from sgdtheory.training.group import Group, Report
 from sgdtheory.training.result import TrainResult
 from sgdtheory.training.run import Run, group_runs
 
-POLL_SECONDS = 0.5  # a thread that waits without an end may never see a signal that came as it began to
+POLL_SECONDS = 0.5  # A wait without timeout may miss a signal that comes just as it starts.
 
 
 def train(
@@ -35,18 +35,19 @@ def train(
 
     Args:
         config: everything that determines the run.
-        directory: where to keep config, checkpoints, curve and result; a run that is there goes on, one that has ended
-            is not repeated. With more steps it goes on if its learning rate does not depend on schedule_steps, or if
-            these stay. None: nothing is kept.
+        directory: folder for config, checkpoints, curve and result. A run that it already holds is continued, or not
+            repeated if it has ended. With more max_steps a run continues if its learning rate does not depend on
+            schedule_steps, or if schedule_steps stays the same. None: no files are written.
         checkpoint_seconds: time between checkpoints.
-        devices: JAX devices that share each batch; None: all (of as many as divide a micro-batch).
-        progress: called now and then with the `Group` that advances: its `runs`, its `step` and its `steps_per_second`.
+        devices: JAX devices that share each batch, as many as divide a micro-batch; None: all devices.
+        progress: called after each call to the devices with the `Group` that advances, which has `runs`, `step` and
+            `steps_per_second`.
 
     Returns:
-        The curve and how the run ended. Divergence is an outcome, not an error; so is Ctrl-C.
+        The curve and how the run ended. Divergence and Ctrl-C are outcomes, not errors.
 
     Raises:
-        ValueError: the directory belongs to another config or schedule, or its checkpoint is damaged.
+        ValueError: if the directory belongs to another config or schedule, or its checkpoint is damaged.
     """
     directories = None if directory is None else [directory]
     return train_many([config], directories, checkpoint_seconds=checkpoint_seconds, devices=devices, progress=progress)[
@@ -64,7 +65,7 @@ def resume(
     devices: Sequence[Any] | None = None,
     progress: Report | None = None,
 ) -> TrainResult:
-    """Go on with the run in a directory, from its checkpoint, bit for bit as if it had never stopped.
+    """Continue the run in a directory from its checkpoint, bit for bit as if it had never stopped.
 
     >>> import tempfile
     >>> from sgdtheory.training import TrainConfig, resume, train
@@ -74,16 +75,16 @@ def resume(
     6
 
     Args:
-        directory: of the run.
-        max_steps, target_loss: more steps or a lower target than it had; None: as it was. Warm-up, decay and
-            evaluations stay those of its first duration.
-        entry_point: "module:name" of the run's model, if that is one of your own. The directory names it too, but it is
-            data: no code is run because a file in it says so.
-        checkpoint_seconds, devices, progress: as of `train`.
+        directory: folder of the run.
+        max_steps, target_loss: more steps or a lower target than before; None: unchanged. Warm-up, decay and
+            evaluations stay those of the first duration.
+        entry_point: "module:name" of the run's model, if that is a custom one. The directory names it too, but files
+            are data: no code is run only because a file names it.
+        checkpoint_seconds, devices, progress: as for `train`.
 
     Raises:
-        ValueError: no run there, a model of your own that is not named or lies in the directory, fewer steps or a
-            higher target, or a damaged checkpoint.
+        ValueError: if there is no run, a custom model is not named or lies in the directory, there are fewer steps or
+            a higher target than before, or the checkpoint is damaged.
     """
     directory = Path(directory)
     config = extended(read_named(directory, entry_point), max_steps, target_loss)
@@ -98,7 +99,7 @@ def train_many(
     devices: Sequence[Any] | None = None,
     progress: Report | None = None,
 ) -> list[TrainResult]:
-    """Train many networks; those that share a compiled program advance side by side in it.
+    """Train many networks; runs that share a compiled program advance side by side.
 
     >>> from dataclasses import replace
     >>> from sgdtheory.training import TrainConfig, train_many
@@ -107,25 +108,24 @@ def train_many(
     >>> [result.config.learning_rate for result in results]  # doctest: +SKIP
     [0.001, 0.01]
 
-    Runs share a program if their configs differ in nothing but learning_rate, momentum, beta1, beta2, epsilon, seed,
-    data_seed, the values of averages and target_loss; with one data_seed they share the making of their data as
-    well. On a CPU as many threads as there are cores share the programs or, where these are fewer, the
-    runs.
+    Runs share a program if their configs differ only in learning_rate, momentum, beta1, beta2, epsilon, seed,
+    data_seed, target_loss and the values of averages. Runs with the same data_seed also share the making of their
+    data. On a CPU, as many threads as there are cores share the programs or, if these are fewer, the runs.
 
     Args:
-        configs: of the runs.
-        directories: one for each run, as of `train`; None: nothing is kept.
-        checkpoint_seconds, devices, progress: as of `train`.
+        configs: configs of the runs.
+        directories: a folder for each run, as for `train`; None: no files are written.
+        checkpoint_seconds, devices, progress: as for `train`.
 
     Returns:
-        Results in the order of the configs, the same as of `train` to rounding.
+        Results in the order of the configs, equal to those of `train` up to rounding.
     """
     configs = list(configs)
-    places = [None] * len(configs) if directories is None else [Path(each) for each in directories]
-    if len(places) != len(configs):
-        raise ValueError(f"directories must be one for each of {len(configs)} configs, got {len(places)}")
-    configs = [config.imported(place) for config, place in zip(configs, places, strict=True)]
-    runs = [Run(config, place) for config, place in zip(configs, places, strict=True)]
+    folders = [None] * len(configs) if directories is None else [Path(each) for each in directories]
+    if len(folders) != len(configs):
+        raise ValueError(f"directories must be one for each of {len(configs)} configs, got {len(folders)}")
+    configs = [config.imported(folder) for config, folder in zip(configs, folders, strict=True)]
+    runs = [Run(config, folder) for config, folder in zip(configs, folders, strict=True)]
     used = tuple(jax.devices() if devices is None else devices)
     if not used:
         raise ValueError("devices must be at least one JAX device, or None for all, got none")
@@ -143,12 +143,12 @@ def train_many(
             for part in parts:
                 part.result()
         finally:
-            interrupts.pending = True  # where one part failed the others stop
+            interrupts.pending = True  # If one part failed, the others stop.
     return [run.result() for run in runs]
 
 
 def num_threads(devices: Sequence[Any]) -> int:
-    """Number of groups that run at once: small networks leave the cores of a CPU idle, and fill any other device."""
+    """Return how many groups run at once: one per CPU core, because small networks use one core; else one."""
     if len(devices) > 1 or devices[0].platform != "cpu":
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -101,7 +101,7 @@ def test_intervals_are_of_the_dependence_or_else_of_each_law():
 
 @pytest.mark.parametrize(
     ("widths", "words"),
-    [((32, 64), "two sizes cannot tell"), ((32, 64, 128), "three sizes leave"), ((8, 16, 32, 64), "")],
+    [((32, 64), "two sizes cannot distinguish"), ((32, 64, 128), "three sizes leave"), ((8, 16, 32, 64), "")],
 )
 def test_few_sizes_are_noted(widths, words):
     notes = [

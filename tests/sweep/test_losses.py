@@ -71,7 +71,7 @@ def test_a_run_that_diverged_is_infinite_from_there_on():
 
 
 def test_what_else_varies_is_refused(table):
-    with pytest.raises(ValueError, match="width varies between the runs, and a grid has learning rates alone"):
+    with pytest.raises(ValueError, match="width varies between the runs, but a grid only has learning rates"):
         loss_columns(table, by=())
     with pytest.raises(ValueError, match="table must have runs that have ended, got none"):
         loss_columns(SweepTable((), ()))

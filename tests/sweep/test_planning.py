@@ -71,8 +71,8 @@ def test_a_pilot_is_named(tmp_path):
     one = TrainConfig(width=256, batch_size=50, seed=3, max_steps=7, target_loss=1.0)
     number = len(list(store.iterdir()))
     words = (
-        f"of the pilot in {store} ({number} runs, 1 seed, at loss 1{{}}; with one seed it is not known what more of "
-        "them average away, and the sweep may do better)"
+        f"of the pilot in {store} ({number} runs, 1 seed, at loss 1{{}}; with one seed it is unknown what more "
+        "seeds average out, and the sweep may do better)"
     )
     assert pilot_scatter(store, like=[one]).source == words.format("")
     another = [one, changed(one, target_loss=0.1)]

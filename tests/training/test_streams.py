@@ -165,7 +165,7 @@ BAD = {
     "short.bin": (bytes(16), "too short for context = 4: its"),
     "large.bin": (
         np.r_[np.zeros(123), 60_000, 60_001, np.zeros(99)].astype("<u2").tobytes(),
-        "has token 60000 at place 123, outside of vocabulary = 60000",
+        "has token 60000 at index 123, outside of vocabulary = 60000",
     ),
     "junk.npy": (b"not an array at all", "tokens file .*junk.npy"),
     "none.bin": (None, "tokens must be the path of a file, got .*, which is not there"),

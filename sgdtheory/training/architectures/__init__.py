@@ -1,1 +1,1 @@
-"""The built-in networks, one module each: tensors with their roles, and what they compute; and one of your own."""
+"""The built-in networks, one module each with its tensors, their roles and the forward pass; and custom networks."""

@@ -16,27 +16,27 @@ from sgdtheory.training.data import Samples
 from sgdtheory.training.losses import LOSSES
 from sgdtheory.training.network import BIAS, Layers, Network, Params, Tensor, Tensors
 
-SIDE = 3  # of a kernel
+SIDE = 3  # Height and width of a kernel.
 
 
 def network(depth: int, activation: str, samples: Samples, width: int, base_width: int) -> Network:
-    """The network; six floating point operations a weight and place of a kernel for a sample."""
+    """Build the network; a sample costs six floating point operations per weight and position of a kernel."""
     height, across, channels = samples.shape
     table = tensors(depth, channels, samples.num_outputs, width, base_width)
     products = math.prod(table["input"].shape) * height * across + width * samples.num_outputs
     for layer in range(1, depth):
-        places = math.prod(-(-side // 2**layer) for side in (height, across))
-        products += places * SIDE**2 * width**2
+        positions = math.prod(-(-side // 2**layer) for side in (height, across))
+        products += positions * SIDE**2 * width**2
     return Network(table, partial(apply, activation=activation), LOSSES[samples.loss], 6.0 * products)
 
 
 def tensors(depth: int, channels: int, num_outputs: int, width: int, base_width: int) -> Tensors:
-    """Weights; kernels are (places and channels that are summed, channels that come out)."""
-    more, places = depth - 1, SIDE**2
+    """Return the tensors of the weights; a kernel is a matrix (pixels × input channels, output channels)."""
+    more, pixels = depth - 1, SIDE**2
     table = {
-        "input": Tensor((places * channels, width), "input", places * channels),
+        "input": Tensor((pixels * channels, width), "input", pixels * channels),
         "input_bias": Tensor((width,), "vector", BIAS),
-        "kernel": Tensor((more, places * width, width), "hidden", places * base_width, stacked=True),
+        "kernel": Tensor((more, pixels * width, width), "hidden", pixels * base_width, stacked=True),
         "kernel_bias": Tensor((more, width), "vector", BIAS, stacked=True),
         "output": Tensor((width, num_outputs), "output", base_width),
     }
@@ -44,12 +44,12 @@ def tensors(depth: int, channels: int, num_outputs: int, width: int, base_width:
 
 
 def apply(weights: Params, inputs: Array, *, activation: str) -> tuple[Array, Layers]:
-    """Outputs (B,) or (B, K), and the pre-activations that each tensor makes.
+    """Return outputs (B,) or (B, K), and the pre-activations that each tensor produces.
 
     Args:
         weights: effective weights.
         inputs: (B, H, W, C) images.
-        activation: of the hidden layers.
+        activation: name of the hidden layers' activation.
     """
     act = ACTIVATION[activation]
     images = patches(inputs.astype(weights["input"].dtype), 1) @ weights["input"] + weights["input_bias"]
@@ -63,7 +63,7 @@ def apply(weights: Params, inputs: Array, *, activation: str) -> tuple[Array, La
 
 
 def patches(images: Array, stride: int) -> Array:
-    """The 3 × 3 neighbourhoods of every `stride`-th place of images (B, H, W, C), zeros beyond the edge: (…, 9 C)."""
+    """Return the zero-padded 3 × 3 neighbourhoods of every `stride`-th pixel of images (B, H, W, C), as (…, 9 C)."""
     height, width = images.shape[1:3]
     padded = jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
     shifts = [(row, column) for row in range(SIDE) for column in range(SIDE)]

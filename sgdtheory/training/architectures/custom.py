@@ -1,4 +1,4 @@
-"""A network of your own: its weights by name, their roles from how shapes grow, and their sizes over the width."""
+"""Custom networks: names of their weights, roles inferred from how shapes grow, and initial sizes at any width."""
 
 import functools
 import math
@@ -17,15 +17,16 @@ from sgdtheory.training.losses import LOSSES
 from sgdtheory.training.network import Layers, Network, Params, Tensor, Tensors
 from sgdtheory.training.parametrization import ALL_ROLES, Role
 
-ENTRIES = 2**14  # of a tensor, whose root mean square is taken: normal ones give it to 0.6%
-MOST_ENTRIES = 2**20  # that are drawn at once
-SOME = 256  # draws, which give most tensors as many; what is left takes one an entry
-OWN = 0  # fan-in of a tensor that is not drawn here
-INPUTS_OUTPUTS = {"in_out": (-2, -1), "out_in": (1, 0)}  # axes of a matrix in each layout
+# A tensor's root mean square is estimated from this many entries: for normal entries it is then known to 0.6%.
+ENTRIES = 2**14
+MOST_ENTRIES = 2**20  # Entries that are drawn at the same time, which bounds the memory.
+SOME = 256  # Draws that give most tensors `ENTRIES` entries; smaller tensors take `ENTRIES` draws.
+OWN = 0  # Stands for the fan-in of a tensor that the model's own `init` draws.
+INPUTS_OUTPUTS = {"in_out": (-2, -1), "out_in": (1, 0)}  # Axes (in, out) of a matrix in each layout.
 
 
 class Functions(NamedTuple):
-    """What a model of your own is told: see `sgdtheory.training.Custom`."""
+    """The functions and settings of a `sgdtheory.training.Custom` model, in a hashable form."""
 
     init: Callable[[Array, int], Any]
     apply: Callable[[Any, Array], Any]
@@ -35,7 +36,7 @@ class Functions(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """A pytree taken apart: names and values of its weights, and how to put others in their place."""
+    """A pytree taken apart: names and values of its weights, and the structure into which others can be put."""
 
     tree: Any
     names: tuple[str, ...]
@@ -45,19 +46,19 @@ class Parts(NamedTuple):
 
     @classmethod
     def of(cls, tree: Any) -> "Parts":
-        """Its arrays of floating point numbers are weights; all else stays."""
+        """Take a pytree apart: its floating point arrays are weights, all other leaves are kept as they are."""
         pairs, structure = jax.tree_util.tree_flatten_with_path(tree)
-        found = [(_name(path), leaf) for path, leaf in pairs if _is_weight(leaf)]
-        names, weights = [name for name, _ in found], [leaf for _, leaf in found]
+        named = [(_name(path), leaf) for path, leaf in pairs if _is_weight(leaf)]
+        names, weights = [name for name, _ in named], [leaf for _, leaf in named]
         leaves = [None if _is_weight(leaf) else leaf for _, leaf in pairs]
         return cls(tree, tuple(names), weights, leaves, structure)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Name → shape of the weights."""
+        """Return the shape of each weight by its name."""
         return {name: tuple(weight.shape) for name, weight in zip(self.names, self.weights, strict=True)}
 
     def rebuilt(self, weights: Params) -> Any:
-        """The pytree with these weights."""
+        """Return the pytree with these weights in the place of its own."""
         own = iter(self.names)
         leaves = [weights[next(own)] if leaf is None else leaf for leaf in self.leaves]
         return jax.tree.unflatten(self.structure, leaves)
@@ -73,13 +74,13 @@ def _name(path: Sequence[Any]) -> str:
 
 @functools.lru_cache(maxsize=256)
 def network(model: Functions, samples: Samples, width: int, base_width: int) -> Network:
-    """The network at a width.
+    """Build a custom model's network at a width.
 
     Raises:
-        ValueError: weights that change their names with the width, unknown names among the roles, or outputs that do
-            not fit the data.
+        ValueError: if weights change their names with the width, roles name unknown tensors, or the outputs do not
+            fit the data.
     """
-    with jax.ensure_compile_time_eval():  # it may be asked for while a program is compiled
+    with jax.ensure_compile_time_eval():  # The network may be built for the first time while a program is traced.
         base, double, own = (_parts(model, size) for size in (base_width, 2 * base_width, width))
         if not own.names == base.names == double.names:
             raise ValueError("init must give weights of the same names at every width: their shapes are compared")
@@ -88,7 +89,7 @@ def network(model: Functions, samples: Samples, width: int, base_width: int) -> 
     small, large = base.shapes(), double.shapes()
     axes = {name: matrix_axes(shape, large[name], model.layout) for name, shape in small.items()}
     tensors = {name: Tensor(shape, roles[name], OWN, axes=axes[name]) for name, shape in own.shapes().items()}
-    frame = own._replace(tree=None, weights=[])  # what is kept: not the weights, which may be large
+    frame = own._replace(tree=None, weights=[])  # The cache keeps this, so it must not hold the weights' memory.
 
     def initial(key: Array) -> Params:
         parts = Parts.of(model.init(key, width))
@@ -105,13 +106,13 @@ def _parts(model: Functions, width: int, seed: int = 0) -> Parts:
 
 
 def roles_of(model: Functions, small: Parts, large: Parts) -> dict[str, Role]:
-    """The role of every tensor: as given, or from its shapes at two widths.
+    """Return the role of every tensor: the given one, or the one inferred from its shapes at two widths.
 
     Raises:
-        ValueError: a role for a tensor that is not there.
+        ValueError: if a role is given for a tensor that the model does not have.
     """
-    found: Any = model.roles(small.tree) if callable(model.roles) else model.roles
-    given: dict[str, Role] = dict(found)
+    stated: Any = model.roles(small.tree) if callable(model.roles) else model.roles
+    given: dict[str, Role] = dict(stated)
     for name, role in given.items():
         checked_name(f"the role of {name}", role, ALL_ROLES)
         if name not in small.names:
@@ -121,10 +122,11 @@ def roles_of(model: Functions, small: Parts, large: Parts) -> dict[str, Role]:
 
 
 def _role(name: str, small: Any, large: Any, layout: str) -> Role:
-    """As `inferred_role` of the shapes, but biases and gains that grow are vectors: of heads, (heads, d), of a stack.
+    """Return the role that the shapes imply, except that biases and gains that grow are always vectors.
 
-    A bias is called so. Gains of a stack, (layers, width), have the shape of an output; what tells is that all are one
-    number, the same at both widths. It must not be 0, as outputs may start there.
+    Biases of heads (heads, d) and gains of a stack (layers, width) have the shape of an input or output matrix. A bias
+    is recognised by its name. Gains are recognised by their values: all entries are one number, the same at both
+    widths, and not 0, because output weights may start at 0.
     """
     role = inferred_role(tuple(small.shape), tuple(large.shape), layout)
     is_bias = role != "fixed" and name.rpartition("/")[2] == "bias"
@@ -137,10 +139,10 @@ def _is_gain(small: Any, large: Any) -> bool:
 
 
 def inferred_role(small: tuple[int, ...], large: tuple[int, ...], layout: str) -> Role:
-    """The role of a tensor whose shape at a larger width is known too.
+    """Infer the role of a tensor from its shapes at two widths.
 
     Args:
-        small, large: its shapes.
+        small, large: shapes at the smaller and at the larger width.
         layout: "in_out" (…, in, out), or "out_in" (out, in, …).
     """
     grown = _grown(small, large)
@@ -152,30 +154,32 @@ def inferred_role(small: tuple[int, ...], large: tuple[int, ...], layout: str) -
         return "vector"
     taken, made = (axis % len(small) for axis in INPUTS_OUTPUTS[layout])
     if grown[0] not in (made, taken):
-        return "vector"  # blocks, (g, in, out): more of them, none of which has more inputs
+        return "vector"  # Blocks (g, in, out): their number grows, while the inputs of each stay the same.
     return "input" if grown[0] == made else "output"
 
 
 def matrix_axes(small: tuple[int, ...], large: tuple[int, ...], layout: str) -> tuple[int, int]:
-    """Axes of a tensor's matrices: the two that grow, beside layers, heads and places; else those of the layout.
+    """Return the axes of a tensor's matrices: the two that grow with the width, else the two that the layout states.
+
+    The other axes are layers of a stack, heads, or positions of a kernel.
 
     Args:
-        small, large, layout: as of `inferred_role`.
+        small, large, layout: as for `inferred_role`.
     """
     grown = _grown(small, large)
     return (grown[0], grown[1]) if len(grown) == 2 else INPUTS_OUTPUTS[layout]
 
 
 def _grown(small: tuple[int, ...], large: tuple[int, ...]) -> list[int]:
-    """Axes that are longer at the larger width."""
+    """Return the axes that are longer at the larger width."""
     return [axis for axis in range(len(small)) if small[axis] != large[axis]]
 
 
 def _scales(model: Functions, width: int, base_width: int) -> dict[str, float]:
-    """What gives each tensor, as `init` draws it at a width, the root mean square that it has at the base width.
+    """Return the factor that gives each tensor, as `init` draws it at a width, its root mean square at the base width.
 
-    It is measured at both widths, as `init` may be no power of the width: Glorot's √(2/(in + out)) is none. 1 for what
-    is drawn as 0.
+    Both root mean squares are measured, because `init` need not be a power of the width: Glorot's √(2/(in + out)) is
+    not. The factor is 1 for a tensor that is drawn as 0.
     """
     own = _sizes(model, width)
     return {name: size / own[name] if size and own[name] else 1.0 for name, size in _sizes(model, base_width).items()}
@@ -183,32 +187,32 @@ def _scales(model: Functions, width: int, base_width: int) -> dict[str, float]:
 
 @functools.lru_cache(maxsize=256)
 def _sizes(model: Functions, width: int) -> dict[str, float]:
-    """Root mean square of each tensor as `init` draws it at a width, over so many draws that it has `ENTRIES` entries.
+    """Estimate the root mean square of each tensor that `init` draws at a width from at least `ENTRIES` entries.
 
-    One draw is enough for a tensor that has as many, or whose entries are all one number.
+    One draw is enough for a tensor with as many entries, or whose entries are all one number.
     """
     parts = _parts(model, width)
-    found = {}
+    sizes = {}
     groups: dict[int, list[int]] = {}
-    for place, (name, weight) in enumerate(zip(parts.names, parts.weights, strict=True)):
+    for index, (name, weight) in enumerate(zip(parts.names, parts.weights, strict=True)):
         values = np.asarray(weight, np.float32)
-        found[name] = float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
+        sizes[name] = float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
         constant = not values.any() or (values.size > 1 and values.min() == values.max())
         if values.size < ENTRIES and not constant:
-            groups.setdefault(SOME if SOME * values.size >= ENTRIES else ENTRIES, []).append(place)
-    for draws, places in groups.items():
-        at_once = max(1, MOST_ENTRIES // sum(parts.weights[place].size for place in places))
-        for place, square in zip(places, _mean_squares(model, width, places, draws, at_once), strict=True):
-            found[parts.names[place]] = math.sqrt(square)
-    return found
+            groups.setdefault(SOME if SOME * values.size >= ENTRIES else ENTRIES, []).append(index)
+    for draws, indices in groups.items():
+        at_once = max(1, MOST_ENTRIES // sum(parts.weights[index].size for index in indices))
+        for index, square in zip(indices, _mean_squares(model, width, indices, draws, at_once), strict=True):
+            sizes[parts.names[index]] = math.sqrt(square)
+    return sizes
 
 
-def _mean_squares(model: Functions, width: int, places: Sequence[int], draws: int, at_once: int) -> list[float]:
-    """Mean squares of some of the tensors over draws; what the other tensors are is not computed."""
+def _mean_squares(model: Functions, width: int, indices: Sequence[int], draws: int, at_once: int) -> list[float]:
+    """Return the mean squares of the tensors of these indices over draws of `init`; the others are not computed."""
 
     def one(key: Array) -> list[Array]:
         weights = Parts.of(model.init(key, width)).weights
-        return [jnp.mean(jnp.square(jnp.asarray(weights[place], jnp.float32))) for place in places]
+        return [jnp.mean(jnp.square(jnp.asarray(weights[index], jnp.float32))) for index in indices]
 
     keys = jax.random.split(jax.random.key(0), draws)
     squares = jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=at_once))(keys)
@@ -216,7 +220,7 @@ def _mean_squares(model: Functions, width: int, places: Sequence[int], draws: in
 
 
 def _apply(model: Functions, parts: Parts, samples: Samples, weights: Params, inputs: Array) -> tuple[Array, Layers]:
-    """Outputs in float32, (B,) where there is one a sample, and what each tensor makes: the outputs, if not known."""
+    """Return float32 outputs, (B,) if there is one per sample, and each tensor's activations (else the outputs)."""
     tree = parts.rebuilt(weights)
     outputs = jnp.asarray(model.apply(tree, inputs)).astype(jnp.float32)
     if samples.num_outputs == 1 and outputs.ndim == 2 and outputs.shape[1] == 1:
@@ -227,10 +231,12 @@ def _apply(model: Functions, parts: Parts, samples: Samples, weights: Params, in
 
 
 def _checked_operations(model: Functions, parts: Parts, tensors: Tensors, samples: Samples) -> float:
-    """Floating point operations of a training step for one sample, three times those of `apply`; checks its outputs.
+    """Count the floating point operations of a training step for one sample, and check the shape of the outputs.
+
+    A training step is counted as three times the forward pass.
 
     Raises:
-        ValueError: outputs of another shape than the data's.
+        ValueError: if the outputs do not have the shape that the data require.
     """
     kind = jnp.int32 if samples.kind == "tokens" else jnp.float32
     inputs = jax.ShapeDtypeStruct((2, *samples.shape), kind)

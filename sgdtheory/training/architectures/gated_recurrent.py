@@ -1,8 +1,8 @@
-"""A gated recurrent network for text: a transformer's blocks with a gated linear recurrence in attention's place.
+"""A gated recurrent network for text: the blocks of a transformer with a gated linear recurrence instead of attention.
 
-Each channel remembers by itself, `h_t = (1 − z_t) h_{t−1} + z_t c_t`, with the gate `z_t = σ(W_z x_t + e + o)` and the
-candidate `c_t = W_c x_t` (Feng et al. 2024, "Were RNNs All We Needed?"). The fixed offsets o fall evenly from 0 to −6
-over the channels, so that they remember 2 to 400 tokens at first, alike at every width.
+Each channel has a state of its own, `h_t = (1 − z_t) h_{t−1} + z_t c_t`, with the gate `z_t = σ(W_z x_t + e + o)` and
+the candidate `c_t = W_c x_t` (Feng et al. 2024, "Were RNNs All We Needed?"). The fixed offsets o decrease evenly from
+0 to −6 over the channels, so that the initial memory is 2 to 400 tokens, the same at every width.
 """
 
 from functools import partial
@@ -21,18 +21,18 @@ STACKED = "gain", "gate", "gate_bias", "candidate", "mixing", "mlp_gain", "up", 
 
 
 def network(depth: int, samples: Samples, width: int, base_width: int) -> Network:
-    """The network; six floating point operations a weight of a matrix and token; embeddings are looked up."""
+    """Build the network; a token costs six floating point operations per weight of a matrix, embeddings cost none."""
     table = tensors(depth, samples.num_outputs, width, base_width)
     matrices = count({name: tensor for name, tensor in table.items() if tensor.role in ("hidden", "output")})
     return Network(table, partial(apply, depth=depth), LOSSES[samples.loss], 6.0 * matrices * samples.shape[0])
 
 
 def tensors(depth: int, vocabulary: int, width: int, base: int) -> Tensors:
-    """Weights; those of the blocks are stacked."""
+    """Return the tensors of the weights; those of the blocks are stacked."""
     square = Tensor((depth, width, width), "hidden", base, stacked=True)
     gains = Tensor((depth, width), "vector", GAIN, stacked=True)
     return {
-        "embedding": Tensor((vocabulary, width), "input", 1),  # one of the inputs is on
+        "embedding": Tensor((vocabulary, width), "input", 1),  # A one-hot input has one nonzero entry.
         "gain": gains,
         "gate": square,
         "gate_bias": Tensor((depth, width), "vector", BIAS, stacked=True),
@@ -45,7 +45,7 @@ def tensors(depth: int, vocabulary: int, width: int, base: int) -> Tensors:
 
 
 def apply(weights: Params, tokens: Array, *, depth: int) -> tuple[Array, Layers]:
-    """Logits (B, T, V) of the next token, float32, and what each tensor makes, stacked as the tensors are.
+    """Return float32 logits (B, T, V) of the next token, and each tensor's activations, stacked as the tensors are.
 
     Args:
         weights: effective weights.
@@ -75,12 +75,12 @@ def _block(stream_BxTxN: Array, layer: Params) -> tuple[Array, Params]:
 
 
 def remembered(gate_BxTxN: Array, candidate_BxTxN: Array) -> Array:
-    """h_t = (1 − z_t) h_{t−1} + z_t c_t from h_{−1} = 0, in float32; z_t is the sigmoid of the gate and its offset."""
+    """Compute h_t = (1 − z_t) h_{t−1} + z_t c_t from h_{−1} = 0 in float32, with z_t = σ(gate + offset)."""
     offsets = jnp.linspace(0.0, LOWEST_OFFSET, gate_BxTxN.shape[-1])
     gate = jax.nn.sigmoid(gate_BxTxN.astype(jnp.float32) + offsets)
 
     def after(first: tuple[Array, Array], second: tuple[Array, Array]) -> tuple[Array, Array]:
-        """The map h → k h + m of two spans of tokens, one after the other."""
+        """Compose the maps h → k h + m of two consecutive spans of tokens."""
         return first[0] * second[0], second[0] * first[1] + second[1]
 
     _, states = lax.associative_scan(after, (1 - gate, gate * candidate_BxTxN.astype(jnp.float32)), axis=1)

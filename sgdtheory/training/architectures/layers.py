@@ -1,4 +1,4 @@
-"""What several networks have in common: activations, normalization, the perceptron of a block."""
+"""Layers that several networks share: activations, normalization, the perceptron of a block."""
 
 import jax
 import jax.numpy as jnp
@@ -6,20 +6,20 @@ from jax import Array, lax
 
 from sgdtheory.training.network import GAIN, Params, Tensor, Tensors
 
-EXPANSION = 4  # of the perceptron of a block
+EXPANSION = 4  # Hidden width of a block's perceptron over the width, as in Vaswani et al. 2017.
 
 ACTIVATION = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "tanh": jnp.tanh}
 
 
 def normalized(x: Array, gain: Array) -> Array:
-    """Root-mean-square normalization over the last axis, in float32."""
+    """Normalize the last axis to a root mean square of 1, computed in float32, and multiply by the gain."""
     x_float = x.astype(jnp.float32)
     mean_square = jnp.mean(x_float**2, axis=-1, keepdims=True)
     return (x_float * lax.rsqrt(mean_square + 1e-6)).astype(x.dtype) * gain
 
 
 def block_mlp_tensors(depth: int, width: int, base: int) -> Tensors:
-    """Weights of the perceptrons of all blocks."""
+    """Return the tensors of the perceptrons of all blocks."""
     return {
         "mlp_gain": Tensor((depth, width), "vector", GAIN, stacked=True),
         "up": Tensor((depth, width, EXPANSION * width), "hidden", base, stacked=True),
@@ -28,7 +28,7 @@ def block_mlp_tensors(depth: int, width: int, base: int) -> Tensors:
 
 
 def block_mlp(stream: Array, layer: Params) -> Params:
-    """The perceptron of a pre-norm block, `W_down gelu(W_up norm(x))`: what its gain, up and down make."""
+    """Compute the perceptron of a pre-norm block, `W_down gelu(W_up norm(x))`: the outputs of its gain, up and down."""
     first = normalized(stream, layer["mlp_gain"])
     up = first @ layer["up"]
     return {"mlp_gain": first, "up": up, "down": jax.nn.gelu(up) @ layer["down"]}

@@ -15,14 +15,14 @@ MATRICES = "input", "hidden", "output"
 
 
 def network(depth: int, activation: str, samples: Samples, width: int, base_width: int) -> Network:
-    """The network; six floating point operations a weight of a matrix for a sample."""
+    """Build the network; a sample costs six floating point operations per weight of a matrix."""
     table = tensors(depth, math.prod(samples.shape), samples.num_outputs, width, base_width)
     matrices = count({name: table[name] for name in MATRICES if name in table})
     return Network(table, partial(apply, activation=activation), LOSSES[samples.loss], 6.0 * matrices)
 
 
 def tensors(depth: int, num_inputs: int, num_outputs: int, width: int, base_width: int) -> Tensors:
-    """Weights of the MLP; the hidden layers but the first are stacked."""
+    """Return the tensors of the weights; the hidden layers after the first are stacked."""
     more = depth - 1
     table = {
         "input": Tensor((num_inputs, width), "input", num_inputs),
@@ -35,12 +35,12 @@ def tensors(depth: int, num_inputs: int, num_outputs: int, width: int, base_widt
 
 
 def apply(weights: Params, inputs: Array, *, activation: str) -> tuple[Array, Layers]:
-    """Outputs f(x), (B,) or (B, K), and the pre-activations that each tensor makes, stacked as the tensors are.
+    """Return outputs f(x), (B,) or (B, K), and each tensor's pre-activations, stacked as the tensors are.
 
     Args:
         weights: effective weights.
-        inputs: (B, …), of which all axes but the first are one vector.
-        activation: of the hidden layers.
+        inputs: (B, …); all axes after the first are flattened to one vector.
+        activation: name of the hidden layers' activation.
     """
     act = ACTIVATION[activation]
     vectors = inputs.reshape(inputs.shape[0], -1).astype(weights["input"].dtype)
@@ -57,5 +57,5 @@ def apply(weights: Params, inputs: Array, *, activation: str) -> tuple[Array, La
 
 
 def one_or_all(outputs: Array) -> Array:
-    """Outputs (B, K), as (B,) if there is one."""
+    """Return outputs (B, K) as (B,) if K = 1."""
     return outputs[:, 0] if outputs.shape[1] == 1 else outputs

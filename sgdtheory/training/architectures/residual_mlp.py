@@ -14,14 +14,14 @@ from sgdtheory.training.network import BIAS, Layers, Network, Params, Tensor, Te
 
 
 def network(depth: int, activation: str, samples: Samples, width: int, base_width: int) -> Network:
-    """The network; six floating point operations a weight of a matrix for a sample."""
+    """Build the network; a sample costs six floating point operations per weight of a matrix."""
     table = tensors(depth, math.prod(samples.shape), samples.num_outputs, width, base_width)
     matrices = count({name: tensor for name, tensor in table.items() if tensor.role != "vector"})
     return Network(table, partial(apply, activation=activation), LOSSES[samples.loss], 6.0 * matrices)
 
 
 def tensors(depth: int, num_inputs: int, num_outputs: int, width: int, base_width: int) -> Tensors:
-    """Weights; those of the blocks are stacked."""
+    """Return the tensors of the weights; those of the blocks are stacked."""
     return {
         "input": Tensor((num_inputs, width), "input", num_inputs),
         "input_bias": Tensor((width,), "vector", BIAS),
@@ -32,12 +32,12 @@ def tensors(depth: int, num_inputs: int, num_outputs: int, width: int, base_widt
 
 
 def apply(weights: Params, inputs: Array, *, activation: str) -> tuple[Array, Layers]:
-    """Outputs f(x), (B,) or (B, K), and what each tensor makes: of a block, what it adds.
+    """Return outputs f(x), (B,) or (B, K), and each tensor's activations; for a block, what it adds to the stream.
 
     Args:
         weights: effective weights.
-        inputs: (B, …), of which all axes but the first are one vector.
-        activation: φ.
+        inputs: (B, …); all axes after the first are flattened to one vector.
+        activation: name of φ.
     """
     act = ACTIVATION[activation]
     vectors = inputs.reshape(inputs.shape[0], -1).astype(weights["input"].dtype)

@@ -14,11 +14,11 @@ from sgdtheory.training.network import GAIN, Layers, Network, Params, Tensor, Te
 
 ROTARY_BASE = 10_000.0
 STACKED = "attention_gain", "query", "key", "value", "attention", "mlp_gain", "up", "down"
-UNROLLED = 4  # blocks; more of them are compiled as a loop
+UNROLLED = 4  # Deeper networks are compiled as a loop over blocks, so that compilation does not grow with the depth.
 
 
 class Heads(NamedTuple):
-    """Number of heads, their size, and the scale of attention logits."""
+    """The number of attention heads, the size of one, and the scale of attention logits."""
 
     number: int
     size: int
@@ -26,11 +26,11 @@ class Heads(NamedTuple):
 
 
 def heads(width: int, number: int, base_width: int, base_number: int, exponent: float) -> Heads:
-    """Logits are scaled by d_base^{-1/2} (d_head/d_base)^p, p = −1 under µP: 1/d_head but for a constant.
+    """Return the heads with logits scaled by d_base^{-1/2} (d_head/d_base)^p; µP's p = −1 makes that ∝ 1/d_head.
 
     Args:
-        width, number: d_model, and its heads.
-        base_width, base_number: the same at the base.
+        width, number: d_model and the number of heads.
+        base_width, base_number: the same two at the base width.
         exponent: p.
     """
     size, base = width // number, base_width // base_number
@@ -38,7 +38,7 @@ def heads(width: int, number: int, base_width: int, base_number: int, exponent: 
 
 
 def network(depth: int, shape: Heads, samples: Samples, width: int, base_width: int) -> Network:
-    """The network; operations of a sample are 6 (P_matrices + 2 · depth · context · width) a token.
+    """Build the network; a token costs 6 (P_matrices + 2 · depth · context · width) floating point operations.
 
     Attention is counted without the causal half (Chowdhery et al. 2022, Appendix B); embeddings are looked up and not
     counted.
@@ -51,11 +51,11 @@ def network(depth: int, shape: Heads, samples: Samples, width: int, base_width: 
 
 
 def tensors(depth: int, vocabulary: int, width: int, base: int) -> Tensors:
-    """Weights of the transformer; those of the blocks are stacked."""
+    """Return the tensors of the weights; those of the blocks are stacked."""
     square = Tensor((depth, width, width), "hidden", base, stacked=True)
     gains = Tensor((depth, width), "vector", GAIN, stacked=True)
     return {
-        "embedding": Tensor((vocabulary, width), "input", 1),  # one of the inputs is on
+        "embedding": Tensor((vocabulary, width), "input", 1),  # A one-hot input has one nonzero entry.
         "attention_gain": gains,
         "query": square,
         "key": square,
@@ -68,12 +68,12 @@ def tensors(depth: int, vocabulary: int, width: int, base: int) -> Tensors:
 
 
 def apply(weights: Params, tokens: Array, *, shape: Heads) -> tuple[Array, Layers]:
-    """Logits (B, T, V) of the next token, float32, and what each tensor makes, stacked as the tensors are.
+    """Return float32 logits (B, T, V) of the next token, and each tensor's activations, stacked as the tensors are.
 
     Args:
         weights: effective weights.
         tokens: (B, T) whole numbers below the vocabulary.
-        shape: of the heads.
+        shape: number, size and logit scale of the heads.
     """
     rotation = _rotation(tokens.shape[1], shape.size)
 
@@ -107,14 +107,14 @@ def _block(stream_BxTxN: Array, layer: Params, shape: Heads, rotation: tuple[Arr
 
 
 def _rotation(length: int, size: int) -> tuple[Array, Array]:
-    """Cosines and sines (T, 1, size/2) of the rotary angles t · base^{−2i/size}."""
+    """Return cosines and sines (T, 1, size/2) of the rotary angles t · base^{−2i/size}."""
     frequency = ROTARY_BASE ** (-jnp.arange(0, size, 2) / size)
     angle = jnp.arange(length)[:, None, None] * frequency
     return jnp.cos(angle), jnp.sin(angle)
 
 
 def _rotate(x_BxTxHxD: Array, rotation: tuple[Array, Array]) -> Array:
-    """Pairs (i, i + size/2) of each head rotated by the angle of their position."""
+    """Rotate the pairs (i, i + size/2) of each head by the angle of their position."""
     cosine, sine = rotation
     first, second = jnp.split(x_BxTxHxD.astype(jnp.float32), 2, axis=-1)
     turned = jnp.concatenate([first * cosine - second * sine, first * sine + second * cosine], axis=-1)
