@@ -13,6 +13,7 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 @dataclass(frozen=True)
 class AcceleratedSGD(LinearMethod):
     """Accelerated SGD: `y = αx + (1 − α)v, x ← y − δ g(y), v ← βy + (1 − β)v − γ g(y)`; the iterate is x.
+
     >>> import sgdtheory as st
     >>> st.AcceleratedSGD(coupling=0.9, forgetting=0.1, long_step=5.0)
     AcceleratedSGD(coupling=0.9, forgetting=0.1, long_step=5.0)

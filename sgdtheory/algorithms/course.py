@@ -123,8 +123,8 @@ def number_of_steps(shape: Shape, batch: float, samples: float, workers: int = 1
 def _slack(shape: Shape, batch: float) -> int:
     """Bound the number k of further steps that may need fewer samples than one further step.
 
-    The samples of n steps differ from n times the mean batch size at most by its variation V. Therefore n + k steps need
-    at least the samples of n + 1 steps if (k − 1) times the mean exceeds 2V.
+    The samples of n steps differ from n times the mean batch size at most by its variation V. Therefore n + k steps
+    need at least the samples of n + 1 steps if (k − 1) times the mean exceeds 2V.
     """
     values = np.maximum(np.rint(batch * shape.factors(np.arange(257), 257)), 1.0)
     return int(2 * np.abs(np.diff(values)).sum() / values.mean()) + 1

@@ -116,7 +116,7 @@ class LinearMethod:
         return len(self.start)
 
     def coefficients(self, rate: Any, step: Any) -> Coefficients:
-        """Return A, b, c of the steps with learning rates γ_t and numbers t, which are arrays of one shape or numbers."""
+        """Return A, b, c of steps with learning rates γ_t and numbers t, which are numbers or arrays of one shape."""
         raise NotImplementedError
 
     def matrices(self, rate: np.ndarray, step: np.ndarray) -> StepMatrices:

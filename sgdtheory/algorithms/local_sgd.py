@@ -30,8 +30,8 @@ class LocalSGD(LinearMethod):
 
     With η = 1 and μ = 0, m becomes the workers' mean: this is local SGD (Stich 2019). With other values it is DiLoCo
     (arXiv 2311.08105) with plain inner steps. The outer step is PyTorch's `SGD(lr=η, momentum=μ, nesterov=True)`.
-    Workers may have momentum β, `b_k ← βb_k + g_k, v_k ← v_k − γ b_k`, and keep their buffers b_k when they communicate,
-    as in DiLoCo.
+    Workers may have momentum β, `b_k ← βb_k + g_k, v_k ← v_k − γ b_k`, and keep their buffers b_k when they
+    communicate, as in DiLoCo.
 
     `batch_size`, also as B*, is that of one worker, and `num_samples` counts the samples of all workers, K B per step.
     The iterate is the mean v̄ of the workers' weights, which equals the common weights after each round; averages are
@@ -142,10 +142,10 @@ class LocalSGD(LinearMethod):
     def matrices(self, rate: np.ndarray, step: np.ndarray) -> StepMatrices:
         """Return I − A (T, k, k), and b and c (T, k, r), of T steps; r = 3 where workers differ, else r is absent.
 
-        If every worker's gradient has noise of variance s², their mean and every contrast over √K have noise of variance
-        s²/K, and all are uncorrelated. A worker's risk follows from `E v_k² = E v̄² + (K − 1) E d²`. Two of the gradients
-        are therefore those of the mean and of one contrast. The third moves no weights, and only adds the risk of the
-        K − 2 other contrasts to the noise.
+        If every worker's gradient has noise of variance s², their mean and every contrast over √K have noise of
+        variance s²/K, and all are uncorrelated. A worker's risk follows from `E v_k² = E v̄² + (K − 1) E d²`. Two of
+        the gradients are therefore those of the mean and of one contrast. The third moves no weights, and only adds the
+        risk of the K − 2 other contrasts to the noise.
         """
         beta = self.inner_momentum
         moved, sign = (M, 1.0) if self.takes_mean else (DELTA, -1.0)

@@ -15,14 +15,15 @@ QUINTIC = 3.4445, -4.7750, 2.0315
 class Muon(WithMomentum):
     """Muon: `M ← βM + (1 − β) G, W ← W − γ polar(M)`, polar(UΣVᵀ) = UVᵀ (Jordan et al. 2024).
 
-    G and M are the m × d matrices of `simulate(…, outputs=m)`. With one output polar(M) is M/‖M‖, as in `NormalizedSGD`.
-    The method is equivariant to rotations of coordinates and outputs, so that it has no `basis`. Packages multiply γ by
-    powers of m and d, such as √max(1, m/d), which is left to the caller.
+    G and M are the m × d matrices of `simulate(…, outputs=m)`. With one output polar(M) is M/‖M‖, as in
+    `NormalizedSGD`. The method is equivariant to rotations of coordinates and outputs, so that it has no `basis`.
+    Packages multiply γ by powers of m and d, such as √max(1, m/d), which is left to the caller.
 
     With `nesterov` the step takes the polar factor of `βM/(1 − β^{t+2}) + (1 − β) G/(1 − β^{t+1})`, with the new M, in
-    step t = 0, 1, …. These are the bias corrections of `optax.contrib.muon`, which `training.Muon` uses (THEORY.md T39).
-    Jordan's own code and `torch.optim.Muon` have no corrections; there the weight of G is smaller, for β = 0.95 by 32%
-    in the second step and by 3% in the twentieth. Without `nesterov` a correction does not change the polar factor.
+    step t = 0, 1, …. These are the bias corrections of `optax.contrib.muon`, which `training.Muon` uses (THEORY.md
+    T39). Jordan's own code and `torch.optim.Muon` have no corrections; there the weight of G is smaller, for β = 0.95
+    by 32% in the second step and by 3% in the twentieth. Without `nesterov` a correction does not change the polar
+    factor.
 
     >>> import sgdtheory as st
     >>> st.Muon(nesterov=True, newton_schulz=5)  # as published, with optax's bias corrections

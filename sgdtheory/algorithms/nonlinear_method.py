@@ -46,7 +46,7 @@ class NonlinearMethod(ABC):
 
     @abstractmethod
     def direction(self, gradient: Any, kept: tuple[Any, ...], number: Any) -> tuple[Any, tuple[Any, ...]]:
-        """Return d and the new k of step `number` = 0, 1, … for a mini-batch gradient; all are JAX arrays of one shape."""
+        """Return d and the new k of step `number` = 0, 1, … for a batch gradient; all are JAX arrays of one shape."""
 
     def in_units(self, unit: float) -> "NonlinearMethod | None":
         """Return the method with the same d for gradients in multiples of `unit`; None if there is none.

@@ -91,8 +91,8 @@ class Schedule(Shape):
 class StepFunction(Shape):
     """Schedule given by a function of the step, such as an optax schedule: its value at step 0, at step 1, and so on.
 
-    A bare function is converted to it: `Algorithm(schedule=optax.cosine_decay_schedule(1.0, 1000))`. It does not stretch
-    with the run, so that searches that compare runs of different lengths refuse it; use `Schedule` for these.
+    A bare function is converted to it: `Algorithm(schedule=optax.cosine_decay_schedule(1.0, 1000))`. It does not
+    stretch with the run, so that searches that compare runs of different lengths refuse it; use `Schedule` for these.
 
     >>> import sgdtheory as st
     >>> print(st.algorithms.StepFunction(lambda step: 1 / (1 + step)).factors([0, 1, 3], 4))

@@ -65,7 +65,7 @@ class LeastSquares(SplitSpectrum):
         return LeastSquares(self.eigenvalues[:dim], self.signal[:dim], self.noise_variance)
 
     def preconditioned(self, power: float = 0.5) -> "LeastSquares":
-        """Return the problem whose plain SGD steps are `w ← w − γ H^−θ g` (THEORY.md T35): `λ_i^{1−θ}`, the same signal.
+        """Return the problem whose SGD steps are `w ← w − γ H^−θ g` (THEORY.md T35): `λ_i^{1−θ}`, the same signal.
 
         Eigenvalues of 0 stay 0.
 
@@ -85,9 +85,10 @@ class LeastSquares(SplitSpectrum):
     def with_features(self, num_features: int, kind: Kind = "first", seed: int | None = None) -> "LeastSquares":
         """Return the problem of training on M features instead of all directions (THEORY.md T31).
 
-        The features are either the M directions with the largest eigenvalues ("first"), so that the signal of the others
-        adds to the label noise; or M random combinations of all directions ("gaussian"), `z = Sx` with independent
-        entries N(0, 1/M) of S. Gaussian features have one random S, or without a seed their limit spectrum for large M.
+        The features are either the M directions with the largest eigenvalues ("first"), so that the signal of the
+        others adds to the label noise; or M random combinations of all directions ("gaussian"), `z = Sx` with
+        independent entries N(0, 1/M) of S. Gaussian features have one random S, or without a seed their limit spectrum
+        for large M.
 
         Args:
             num_features: M ≥ 1, at most dim; for Gaussian features with a seed at most 8,192.

@@ -88,6 +88,7 @@ class PowerLaw(SplitSpectrum):
 
     def preconditioned(self, power: float = 0.5) -> "PowerLaw | LeastSquares":
         """Return the power law whose plain SGD steps are `w ← w − γ H^−θ g` (THEORY.md T35): `i^−a(1 − θ)`, the same b.
+
         Example:
             >>> import sgdtheory as st
             >>> for problem in (st.PowerLaw(3, 2), st.PowerLaw(3, 2).preconditioned(0.5)):

@@ -17,10 +17,10 @@ MOST_SAMPLES = 1e20  # Largest finite sample, as for the number of samples of a 
 class AbstractProblem(ABC):
     """Base class of problems with data `x ~ N(0, H)`, `y | x ~ N(xᵀw*, σ²)`; derived classes define H and w*.
 
-    A problem consists of the eigenvalues `λ_1 ≥ λ_2 ≥ …` of H, the signal `s_i = λ_i ⟨v_i, w_0 − w*⟩²` (the initial risk
-    of direction i) and σ². With finitely many directions a derived class only needs `directions` and `noise_variance`.
-    With infinitely many, or more than can be listed, it overrides every sum by a closed form, and `modes` by a
-    quadrature.
+    A problem consists of the eigenvalues `λ_1 ≥ λ_2 ≥ …` of H, the signal `s_i = λ_i ⟨v_i, w_0 − w*⟩²` (the initial
+    risk of direction i) and σ². With finitely many directions a derived class only needs `directions` and
+    `noise_variance`. With infinitely many, or more than can be listed, it overrides every sum by a closed form, and
+    `modes` by a quadrature.
 
     Attributes:
         noise_variance: σ², in units of y².
@@ -258,7 +258,7 @@ class _Preconditioned(AbstractProblem):
 
 
 class SplitSpectrum(AbstractProblem):
-    """Base class of problems whose spectrum can be split into head and tail, as bounds in the effective dimension need."""
+    """Base class of problems whose spectrum can be split into head and tail, for bounds by effective dimension."""
 
     @abstractmethod
     def count_above(self, threshold: ArrayLike) -> Any:

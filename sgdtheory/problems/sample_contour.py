@@ -88,7 +88,7 @@ class RealNodes(NamedTuple):
 
 
 def contour(lens: Lens, rule: Rule) -> Contour:
-    """Return the trapezoidal rule on an ellipse in v with foci at the ends of the spectrum; it converges geometrically."""
+    """Return the trapezoidal rule, which converges geometrically, on an ellipse in v around the spectrum."""
     first = lens.v(lens.low)
     last = lens.v(lens.high)
     focus = (last - first) / 2

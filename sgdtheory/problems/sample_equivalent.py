@@ -200,7 +200,7 @@ class _Spectrum:
 
 
 def apart(problem: AbstractProblem, num_samples: float) -> float:
-    """Return N, slightly increased if the rank is N: eigenvalues of Ĥ then reach 0, and fluctuations lose all digits."""
+    """Return N, slightly increased if the rank is N: eigenvalues of Ĥ reach 0 then, and fluctuations lose digits."""
     return num_samples + APART if _Spectrum(problem).rank == num_samples else num_samples
 
 

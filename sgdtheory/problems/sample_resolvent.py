@@ -4,8 +4,8 @@
 
     Ĥ(Ĥ + z)^{-1} ≈ H(H + κ)^{-1},   z = κ (1 − df₁(κ)/N),   df₁ = Σ_i λ_i/(λ_i + κ):
 
-a finite sample acts as a larger ridge κ (Marchenko & Pastur 1967; THEORY.md T42). For d > N it is κ_0 > 0 even at z = 0,
-the implicit ridge of too few samples; tails of infinitely many directions add to it.
+a finite sample acts as a larger ridge κ (Marchenko & Pastur 1967; THEORY.md T42). For d > N it is κ_0 > 0 even at z =
+0, the implicit ridge of too few samples; tails of infinitely many directions add to it.
 """
 
 import math
@@ -167,8 +167,8 @@ def _exp_of_root(function: Callable[[float], float], low: float, high: float) ->
 def thinned(modes: Modes) -> Modes:
     """Reduce a long list of modes to fewer with the same sums, to about 1e-9, at every κ on a contour around all −λ.
 
-    The summands are smooth in `q = log((λ − low)/(high − λ))`, because the contour keeps a distance in q. In each bin of
-    q the modes are replaced by Gauss–Legendre nodes that have the same sums of as many Legendre polynomials.
+    The summands are smooth in `q = log((λ − low)/(high − λ))`, because the contour keeps a distance in q. In each bin
+    of q the modes are replaced by Gauss–Legendre nodes that have the same sums of as many Legendre polynomials.
     """
     size = modes.eigenvalue.size
     if size <= MANY:

@@ -157,8 +157,8 @@ def _points(equation: "_Equation", upper: np.ndarray, lower: np.ndarray) -> np.n
 class _Equation:
     """The function ζ(κ) of a spectrum and M, the curve on which it is real, and the densities along the curve.
 
-    With more than 4 M directions, κ_0 and the lower edge lie above `least`, any λ_i with i ≥ 4M, as `Σ_{j≤4M} (½)² = M`.
-    Below, modes that stand for several directions are not accurate.
+    With more than 4 M directions, κ_0 and the lower edge lie above `least`, any λ_i with i ≥ 4M, as `Σ_{j≤4M} (½)² =
+    M`. Below, modes that stand for several directions are not accurate.
     """
 
     def __init__(self, modes: Modes, num_directions: float, num_features: int, least: float) -> None:
@@ -201,7 +201,7 @@ class _Equation:
         return _exp_of_root(excess, self.least, np.log(self.trace) + 1)
 
     def curve(self, points: np.ndarray) -> np.ndarray:
-        """Compute κ = −u + iy for each u by Newton's method for y² from below: the sum is convex and decreasing in it."""
+        """Compute κ = −u + iy for each u, by Newton's method for y² from below: the sum is convex and falls in it."""
         height = np.zeros_like(points)
         step = max(1, CELLS // self.eigenvalue.size)
         for first in range(1, points.size - 1, step):  # At both ends κ is real.
@@ -226,7 +226,7 @@ class _Equation:
         return _root_of_sum(weight, distance, below)
 
     def masses(self, curve: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Integrate number, sum of Λ and signal (J − 1,) of the eigenvalues between neighbours of J points of the curve."""
+        """Integrate number, sum of Λ and signal (J − 1,) of the eigenvalues between J points of the curve."""
         nodes, weights = np.polynomial.legendre.leggauss(PATH_NODES)
         turn = np.exp(0.5j * np.pi * (1 + nodes))  # The path goes from 1 to −1 through the upper half plane.
         middle, half = (curve[1:] + curve[:-1]) / 2, (curve[1:] - curve[:-1]) / 2
@@ -245,7 +245,7 @@ class _Equation:
 
 
 def _root_of_sum(weight: np.ndarray, distance: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Solve `Σ_k weight_k/(distance_k + y²) = 1` for y² ≥ 0 in each row, from a lower bound; 0 if the sum is below 1."""
+    """Solve `Σ_k weight_k/(distance_k + y²) = 1` for y² ≥ 0 in each row, from a lower bound; 0 if there is none."""
     for _ in range(ROOT_STEPS):
         inverse = 1 / (distance + root[:, None])
         terms = weight * inverse

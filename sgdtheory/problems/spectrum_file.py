@@ -43,8 +43,8 @@ def read_spectrum(path: str | Path, *, noise_variance: float | None = None) -> L
     missing = [name for name in COLUMNS if name not in arrays]
     if missing:
         raise ValueError(
-            f"spectrum must hold eigenvalues and signal, got {', '.join(map(str, arrays)) or 'nothing'} in {path}; name "
-            "them so"
+            f"spectrum must hold eigenvalues and signal, got {', '.join(map(str, arrays)) or 'nothing'} in {path}; "
+            "give them these names"
         )
     noise = arrays.get("noise_variance", 1.0) if noise_variance is None else noise_variance
     return LeastSquares(arrays["eigenvalues"], arrays["signal"], noise)

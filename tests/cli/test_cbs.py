@@ -131,7 +131,7 @@ def test_a_method_with_a_smallest_batch_size(run, fails):
     out = run(*flags)
     assert "least B" in out
     assert "noise scale" not in out
-    assert cells(out, "200")[-2:] == [f"{expected_ratio:.5g}", f"{expected.smallest_batch_size:g}"]
+    assert cells(out, "200")[-2:] == [f"{expected.smallest_batch_size:g}", f"{expected_ratio:.5g}"]
     assert "least B" not in run(*PROBLEM, "--num-samples", 40)
     refused = fails(*flags, "--method", "normalized", "--momentum", 0.5)
     assert refused.startswith("sgdtheory: no risk of 'normalized momentum=0.5 linear last' is known in theory; ")

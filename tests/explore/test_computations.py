@@ -147,7 +147,7 @@ def test_a_method_without_a_risk_is_simulated_at_sgds_steps(name, also):
     rate = 2 * best * (problem.noise_variance * problem.trace / 40) ** 0.5
     assert answer.words == (f"{name}{also} linear last: simulated with γ = {rate:.3g}",)
     assert answer.columns["num_samples"].tolist() == (40 * answer.columns["num_steps"]).tolist()
-    with pytest.raises(ValueError, match="finitely many directions alone; take M, the features, off “all”"):
+    with pytest.raises(ValueError, match="only with a finite number of features; untick “all features”"):
         told("simulated", replace(state, num_features=None))
 
 
