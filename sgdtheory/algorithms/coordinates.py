@@ -9,7 +9,7 @@ import numpy as np
 
 from sgdtheory.algorithms.parameter import Choice, Parameter
 
-ORTHOGONAL = 1e-6  # Largest deviation of QQᵀ from the identity, which allows for matrices in float32.
+ORTHOGONAL = 1e-6  # Largest deviation of an entry of QQᵀ from the identity.
 BASES = "eigenvectors", "random"
 
 

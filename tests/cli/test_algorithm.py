@@ -288,7 +288,7 @@ def test_what_goes_by_the_theory_of_sgd_says_so(fails):
 def test_help_says_which_default_is_whose():
     texts = field_texts(AlgorithmFlags)
     assert texts["momentum"].endswith("momentum β (default: 0 with sign, normalized, 0.95 with muon).")
-    assert texts["nesterov"] == "muon: whether it looks at the momentum of the next step (default: no)."
+    assert texts["nesterov"] == "muon: whether to use the momentum of the next step (Nesterov) (default: no)."
     assert texts["beta1"].endswith(" (default: 0.9).")
 
 
