@@ -23,6 +23,7 @@ from sgdtheory.cli.help import command_help, overview
 from sgdtheory.cli.output import screen_width
 
 HELP = "-h", "--help"
+MOST_DIGITS = 30  # of a whole number: Python would write out all digits of 1e999999999
 HELP_ALL = "--help-all"
 ALIASES = {  # abbreviations that other programs have → flag
     "--lr": "--learning-rate",
@@ -124,11 +125,10 @@ def in_flags(message: str, command: Command) -> str:
         return message
     for name in sorted((field.name for field in dataclasses.fields(command)), key=len, reverse=True):
         flag = f"--{name.replace('_', '-')}"
-        message = re.sub(rf"(?<![\w.-])`?{name}=`? \({flag}\)", flag, message)
-        if "_" in name:
-            message = re.sub(
-                rf"(?<![\w.'\"-]){name}( = (?=\d)|(?![\w.'\"(-]))", lambda m, f=flag: f + " " * bool(m[1]), message
-            )
+        message = re.sub(rf"(?<![\w.-])`?{name}=`? \({flag}\)", flag, message)  # named in both ways
+        if "_" in name:  # A name without underscores may be a word of the sentence, but for its first one.
+            message = re.sub(rf"(?<![\w.'\"-]){name} = (?=\d)", f"{flag} ", message)
+            message = re.sub(rf"(?<![\w.'\"-]){name}(?![\w.'\"(-])", flag, message)
         message = re.sub(rf"^{name.replace('_', '[_-]')}(?= (must|needs?|belongs)\b)", flag, message)
     return message
 
@@ -157,7 +157,7 @@ def _whole(word: str) -> int:
         value = Decimal(word)
     except InvalidOperation:
         raise ValueError(f"{word} is no number") from None
-    if not value.is_finite() or value != value.to_integral_value():
+    if not value.is_finite() or value.adjusted() > MOST_DIGITS or value != value.to_integral_value():
         raise ValueError(f"{word} is no whole number")
     return int(value)
 

@@ -84,7 +84,8 @@ def test_help_fits_a_screen_and_help_all_has_every_flag(name, run, monkeypatch):
 def test_counts_are_whole_numbers_however_written(run, fails):
     small = ["cbs", "--capacity", 2, "--source", 3, "--num-samples", 20, "--json", "--dim"]
     assert run(*small, "1e1") == run(*small, "1_0") == run(*small, 10)
-    assert "--dim must be a whole number, got 2.5" in fails(*small, "2.5")
+    for wrong in ("2.5", "nan", "1e999999999"):
+        assert f"--dim must be a whole number, got {wrong}" in fails(*small, wrong)
 
 
 @pytest.mark.parametrize(
