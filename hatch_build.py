@@ -1,4 +1,4 @@
-"""What a build adds to `pyproject.toml`: addresses of this repository, and the folder of an editable install."""
+"""Additions of a build to `pyproject.toml`: addresses of this repository, and the folder of an editable install."""
 
 import os
 import re

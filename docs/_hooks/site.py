@@ -1,4 +1,4 @@
-"""What the site has beside the guides: pages that stand elsewhere in the repository, the reference, the commands' help.
+"""Pages of the site beside the guides: those that stand elsewhere in the repository, the reference, the commands' help.
 
 A page is written once, with links that work where the repository is browsed. Here the pages and figures outside `docs/`
 are brought in, and links to them are turned; a link to any other file of the repository becomes plain text.
@@ -140,7 +140,7 @@ def turned_links(markdown: str, source: str, name: str) -> str:
 
 
 def site_name(path: str) -> str | None:
-    """What a file of the repository is called on the site; None where it is not there."""
+    """Return the site's name for a file of the repository; None if the site does not have it."""
     if path in PAGES:
         return PAGES[path]
     if posixpath.dirname(path) == FIGURES and path.endswith(".png"):
@@ -222,7 +222,7 @@ def rows_of_kinds(part: str, page: str) -> str:
 
 
 def table_of_experiments() -> Iterator[str]:
-    """What each experiment asks, and its seconds on two cores at quick and at full scale."""
+    """Yield the table of experiments: the question, and seconds on two cores at quick and at full scale."""
     sys.path.insert(0, str(ROOT))  # MkDocs takes back what a hook sets while it is loaded
     from experiments._lib.registry import EXPERIMENTS as registered
 

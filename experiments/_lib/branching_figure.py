@@ -20,7 +20,7 @@ WORDS = {"definition": "$B^*$ by definition", "branching": "branching", "fixed":
 
 
 class Config(Protocol):
-    """What is drawn of the experiment's config."""
+    """Fields of the experiment's config that the figure needs."""
 
     @property
     def problems(self) -> Sequence[tuple[float, float]]:
@@ -39,7 +39,7 @@ class Config(Protocol):
 
     @property
     def log2_rates(self) -> dict[str, Any]:
-        """Of every task's runs; the first is the run that is followed."""
+        """Learning rates, log2, of the runs of each task; the first run is the one that is branched."""
         ...
 
     @property
@@ -49,7 +49,7 @@ class Config(Protocol):
 
     @property
     def level(self) -> float:
-        """Of the intervals."""
+        """Level of the intervals."""
         ...
 
 

@@ -65,13 +65,13 @@ SHOWN = {  # file → name of the figure
 
 @dataclass(frozen=True)
 class Recorded:
-    """What an experiment wrote to `folder`."""
+    """Files that an experiment wrote to `folder`."""
 
     folder: Path
 
     @cached_property
     def rows(self) -> list[dict[str, str]]:
-        """Its table, a row each."""
+        """Rows of the recorded table."""
         with (self.folder / "data.csv").open(newline="") as file:
             return list(csv.DictReader(file))
 
@@ -82,11 +82,11 @@ class Recorded:
 
     @property
     def verdicts(self) -> list[dict[str, Any]]:
-        """Its verdicts."""
+        """Recorded verdicts."""
         return json.loads((self.folder / "verdicts.json").read_text())
 
     def config(self, kind: type) -> Any:
-        """Its config, of the class `kind`."""
+        """Return the recorded config as an instance of `kind`."""
         stored = json.loads((self.folder / "config.json").read_text())
         if "tasks" in stored:
             stored["tasks"] = {name: Task(**_tuples(task)) for name, task in stored["tasks"].items()}
@@ -94,12 +94,12 @@ class Recorded:
 
 
 class Drawing(Protocol):
-    """What the module of an experiment with a recorded table offers."""
+    """Protocol of the module of an experiment with a recorded table."""
 
     Config: type
 
     def redraw(self, config: Any, recorded: Recorded) -> dict[str, Figure]:
-        """Its figures by name."""
+        """Return the figures by name."""
         ...
 
 

@@ -223,7 +223,7 @@ def as_text(sheet: Sheet) -> str:
 
 
 def _lines(sheet: Sheet) -> list[str]:
-    """All but the remarks."""
+    """Return the lines of a sheet without its remarks."""
     lines = [*([one_line(sheet.title)] if sheet.title else []), *printable(sheet.answer).splitlines()]
     for table in sheet.tables:
         if table.title:
@@ -253,7 +253,7 @@ def as_html(sheet: Sheet) -> str:
 
 
 def _body(sheet: Sheet) -> str:
-    """All but the remarks."""
+    """Return the HTML of a sheet without its remarks."""
     parts = [_paragraph(line) for line in sheet.answer.splitlines()]
     for table, title in zip(sheet.tables, [sheet.title, *[""] * len(sheet.tables)], strict=False):
         header, rows = table.grid()

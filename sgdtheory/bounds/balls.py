@@ -141,7 +141,7 @@ class Ball:
 
     @property
     def enclosure(self) -> Enclosure:
-        """Its two ends.
+        """Return the two ends of the ball.
 
         Raises:
             Undecided: it has none.

@@ -108,7 +108,7 @@ class _Box(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What balls say of a box: "proven", "outside", "refuted" or "open"; and which side to cut then."""
+    """Answer of balls about a box: "proven", "outside", "refuted" or "open"; and which side to cut then."""
 
     verdict: str
     cut: int = 0

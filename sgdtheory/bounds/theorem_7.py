@@ -70,7 +70,7 @@ class RiskBound(Shown, Generic[Values]):
         return self.bias + self.variance
 
     def sheet(self) -> Sheet:
-        """Its terms."""
+        """Return the terms of the bound."""
         quantities = [
             Quantity("effective_dimension", "k*", self.effective_dimension),
             Quantity("bias_head", "bias, head", self.bias_head),
@@ -199,7 +199,7 @@ def _largest_rate(asked: Asked) -> Any:
 
 
 def _statement(asked: Asked) -> Statement:
-    """Its terms with factors of 1, under its conditions with the constants ½ and 1."""
+    """Return the terms of the theorem with factors of 1, under its conditions with the constants ½ and 1."""
     terms = _terms(asked)
     return Statement(
         (terms.bias_head + terms.bias_tail) + (terms.variance_head + terms.variance_tail),

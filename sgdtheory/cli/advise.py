@@ -34,7 +34,7 @@ GRID = "batch_size", "samples", "learning_rate", "loss"
 
 @dataclass(frozen=True, kw_only=True)
 class AdviseCommand:
-    """What to change when the batch size changes: learning rate, β₁, β₂, weight decay, warm-up, decay and steps.
+    """Advise on a change of the batch size: learning rate, β₁, β₂, weight decay, warm-up, decay and steps.
 
     Samples are kept: half-lives, warm-up and decay. Each number has a range, a reason and a source. A training log says
     what the settings are now. With runs at several batch sizes, as logs or as a grid (columns batch_size, samples,
@@ -116,7 +116,7 @@ class AdviseCommand:
 
 
 def _is_grid(path: Path) -> bool:
-    """Whether the first line names the columns of a grid."""
+    """Return whether the first line of a file names the columns of a grid."""
     if not path.is_file():
         return False
     with path.open(encoding="utf-8", errors="replace", newline="") as file, suppress(csv.Error):
@@ -125,7 +125,7 @@ def _is_grid(path: Path) -> bool:
 
 
 def settings_of(log: TrainingLog) -> dict[str, float]:
-    """What a log says of its run: the last batch size, the largest learning rate, its settings by their names."""
+    """Return the settings of a log's run: the last batch size, the largest learning rate, and those logged by name."""
     same = "batch_size", "learning_rate", "beta1", "beta2", "weight_decay", "num_steps"
     named = {"warmup": "warmup_steps", **{name: name for name in same}}
     found = {named[name]: float(value) for name, value in log.settings.items() if name in named and value is not None}

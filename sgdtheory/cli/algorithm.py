@@ -36,7 +36,7 @@ MOST_NAMED = 3  # kinds that a flag's help lists; of more it says which do not h
 
 
 def _text(part: str, setting: str) -> str:
-    """What a flag means, for which kinds, and what it is unless given."""
+    """Return the help text of a flag: its meaning, the kinds that it belongs to, and its defaults."""
     settings = {name: settings_of_kind(part, kind) for name, kind in KINDS[part].items()}
     homes = [name for name, own in settings.items() if setting in own]
     kind: Any = KINDS[part][homes[0]]
@@ -165,7 +165,7 @@ class SimulatedAlgorithmFlags(_Simulated, AlgorithmFlags):
 
 
 def has_risk(algorithm: Algorithm) -> bool:
-    """Whether there is more of it than simulations."""
+    """Return whether theory knows the algorithm's risk."""
     try:
         checked_for_risk(algorithm)
     except ValueError:

@@ -88,7 +88,7 @@ class FitSweepCommand:
         return sorted(found, reverse=True)
 
     def _nothing(self, fits: list[Any]) -> str:
-        """Why there is no law to show, and what to do."""
+        """Return why no law can be fitted, and the remedy."""
         where = f"nothing to fit in {self.store}"
         points = [point for fit in fits for point in fit.tuned.points]
         tuned = sum(point.tuned for point in points)

@@ -77,7 +77,7 @@ class ForecastCommand(LogFlags):
             print_sheet(self._sheet(found, curves, settings), self.json)
 
     def _sheet(self, found: "Forecast", curves: "list[LossCurve]", settings: dict[str, Any]) -> Sheet:
-        """That of the forecast, with remarks on the optimizer and on the other curves."""
+        """Return the sheet of the forecast, with remarks on the optimizer and on the other curves."""
         from sgdtheory.curves import curve_remarks
 
         sheet = found.sheet()

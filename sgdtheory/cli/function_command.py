@@ -35,7 +35,7 @@ ARGUMENT = re.compile(r"^    (\w+): ((?:.|\n     )*)", re.MULTILINE)  # an entry
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command prints.
+    """A sheet that a command prints, and how the command ends.
 
     Attributes:
         sheet: that is printed.
@@ -48,7 +48,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Drawn(Answer):
-    """What a command prints, and `draw`, which makes its figure if one is asked for."""
+    """An answer with a figure, which `draw` makes if one is asked for."""
 
     draw: Callable[[], Any] = lambda: None
 

@@ -14,7 +14,7 @@ NARROW = 60  # columns below which they begin on a line of their own
 
 
 def overview(width: int) -> str:
-    """What `sgdtheory` alone prints: the commands and an example, on one screen."""
+    """Return the overview that `sgdtheory` alone prints: the commands and an example."""
     width = min(width, WIDEST)
     head = [
         "usage: sgdtheory COMMAND ...",

@@ -21,7 +21,7 @@ LOG_GROUPS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class LogFlags:
-    """Of a command whose files are logs of any format that `read_training_log` knows."""
+    """The flags of a command whose files are logs of any format that `read_training_log` knows."""
 
     step: str | None = None
     """Column, key or tag that counts optimizer steps; None: guessed, as all columns are."""
@@ -63,18 +63,18 @@ class LogFlags:
         return read_training_log(paths, **self.log_options)
 
     def read_runs(self, paths: Sequence[Path]) -> "list[tuple[TrainingLog, LossCurve]]":
-        """The same, each with its log, which has the settings of the run."""
+        """Return each loss curve with its log, which has the settings of the run."""
         from sgdtheory.logs import ColumnNames, loss_curve, read_logs
 
         names, given = ColumnNames.among(self.log_options)
         return [(log, loss_curve(log, **given)) for log in read_logs(paths, **vars(names))]
 
     def taken_optimizer(self, settings: Iterable[Mapping[str, Any]]) -> TakenOptimizer:
-        """Of runs that are fitted together, from the settings that their logs have."""
+        """Return the optimizer of runs that are fitted together, from the settings in their logs."""
         return taken_optimizer(self.optimizer, names_in(settings), "sgd", optimizer_of_curves)
 
     def print_preview(self, paths: Sequence[Path]) -> None:
-        """What was understood of files."""
+        """Print the preview of the files."""
         from sgdtheory.logs import preview
 
         print_sheet(preview(paths, **self.log_options).sheet(), as_json=False)

@@ -1,4 +1,4 @@
-"""Which optimizer a command of logs takes: that of its flag, else the one that logs name, else the command's own."""
+"""The optimizer that a command on logs assumes: its flag's, else the one that logs name, else the command's default."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ FOLLOW_GRADIENTS = "sgd", "momentum"  # whose steps are in proportion to gradien
 
 
 class TakenOptimizer(NamedTuple):
-    """What is taken, what of it the logs have said, and what is to be said of it; sentences may be empty."""
+    """An assumed optimizer, what the logs say about it, and a sentence on what is in doubt; both may be empty."""
 
     optimizer: str
     said: str
@@ -25,12 +25,12 @@ class TakenOptimizer(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        """Those that are not empty."""
+        """Sentences that are not empty."""
         return [each for each in (self.said, self.doubt) if each]
 
 
 def optimizer_named(name: str) -> str | None:
-    """That of the advice which a trainer's name means: `adamw_torch_fused`, `adam_pax`, `DistributedMuon`; or None.
+    """Return the advice's optimizer for a trainer's name: `adamw_torch_fused`, `adam_pax`, `DistributedMuon`; or None.
 
     >>> [optimizer_named(name) for name in ("adamw_torch_fused", "paged_lion_8bit", "sgd", "adafactor")]
     ['adamw', 'lion', 'sgd', None]
@@ -39,7 +39,7 @@ def optimizer_named(name: str) -> str | None:
 
 
 def optimizer_of_curves(name: str) -> str | None:
-    """That of the law of loss curves: adam of all that divide gradients by their size.
+    """Return the optimizer of the law of loss curves: adam for all that divide gradients by their size.
 
     >>> [optimizer_of_curves(name) for name in ("adamw_torch_fused", "paged_lion_8bit", "sgd", "adafactor")]
     ['adam', 'adam', 'sgd', None]

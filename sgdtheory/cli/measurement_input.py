@@ -1,4 +1,4 @@
-"""What `fit` and `fit-grid` take: a CSV table of measurements, or logs of several runs."""
+"""Input of `fit` and `fit-grid`: a CSV table of measurements, or logs of several runs."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ LOG_FLAGS = "step", "tokens", "curve", "sequence_length", "preview"  # beside wh
 
 @dataclass(frozen=True, kw_only=True)
 class MeasurementFlags:
-    """Of a command that takes a table, or logs; it has the fields batch_size, learning_rate, loss and group too.
+    """The flags of a command that takes a table, or logs; it has batch_size, learning_rate, loss and group too.
 
     Columns whose name was left alone are guessed of logs, for the names by default are those of a table.
     """
@@ -38,7 +38,7 @@ class MeasurementFlags:
     """Of logs: print what was understood of them (rows, columns, gaps, what is missing), and fit nothing."""
 
     def print_preview(self, paths: Sequence[Path]) -> None:
-        """What was understood of logs."""
+        """Print the preview of logs."""
         from sgdtheory.logs import preview
 
         print_sheet(preview(paths, use=self.USE, **self._log_options).sheet(), as_json=False)
@@ -63,7 +63,7 @@ class MeasurementFlags:
         return options | {"run": self.curve}
 
     def steps_of_logs(self, paths: Sequence[Path], target_loss: float) -> "StepsToTarget":
-        """Of `steps_to_target`; its remarks have those of the logs too."""
+        """Return `steps_to_target` of logs, with the remarks of the logs."""
         from sgdtheory.logs import steps_to_target
 
         logs, given = self.read_runs(paths)
@@ -71,14 +71,14 @@ class MeasurementFlags:
         return replace(found, remarks=(*found.remarks, *remarks_of_logs(logs)))
 
     def grid_of_logs(self, paths: Sequence[Path]) -> tuple[dict[str, list[Any]], list[str]]:
-        """Of `loss_grid`, and the remarks of the logs."""
+        """Return `loss_grid` of logs, and the remarks of the logs."""
         from sgdtheory.logs import loss_grid
 
         logs, given = self.read_runs(paths)
         return loss_grid(logs, **given), remarks_of_logs(logs)
 
     def _given(self, name: str) -> str | None:
-        """What the user called a column; None if nothing."""
+        """Return the user's name of a column; None if it was not given."""
         value = getattr(self, name)
         default = next(field.default for field in fields(self) if field.name == name)
         return None if value == default else value
@@ -99,7 +99,7 @@ def _number_of_each(value: str | float | None) -> str | float | dict[str, float]
 
 
 def is_table(paths: Sequence[Path], column: str) -> bool:
-    """Whether measurements come from a CSV table: one file that has this column, or that no format reads a loss of."""
+    """Return whether measurements come from a CSV table: one file with this column, or without a loss in any format."""
     from sgdtheory.logs import read_logs
 
     if len(paths) != 1 or paths[0].is_dir():

@@ -1,4 +1,4 @@
-"""From the arguments to the command that they ask for; a mistake is one sentence, with what was meant."""
+"""Parser of the command line; a mistake is answered by one sentence with what was probably meant."""
 
 import contextlib
 import dataclasses
@@ -101,7 +101,7 @@ def parse(arguments: Sequence[str]) -> Command:
 
 
 def _mistaken(sentence: str, flags: list[Flag], words: Sequence[str]) -> str:
-    """What a flag takes, and what it was given, where that could not be read; empty where something else is wrong."""
+    """Return the kind of value that a flag takes and the one it was given; empty if something else is wrong."""
     if choice := re.match(r"Invalid choice '(?P<word>.*)' for argument '(?P<flag>[^']*)'", sentence):
         choices = next((each.choices for each in flags if choice["flag"] in each.spellings), ())
         word = choice["word"]
@@ -190,7 +190,7 @@ def _check_flags(
 
 
 def _required_places(flags: list[Flag]) -> list[str]:
-    """What has to be given by its place."""
+    """Return the required arguments that have no flag."""
     return [flag.spellings[0] for flag in flags if flag.required and flag.positional]
 
 

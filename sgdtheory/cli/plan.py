@@ -243,7 +243,7 @@ class PlanCommand(LogFlags):
         return self.schedule or self.trainer is not None
 
     def _asked(self, made: RunPlan, sequence_length: int | None) -> Asked:
-        """For whom the schedule is written."""
+        """Return the trainer whose settings are written, with the run's numbers that they need."""
         assert self.trainer is not None
         rate = number_or_text(self.learning_rate)
         if not isinstance(rate, float):

@@ -1,4 +1,4 @@
-"""Signs of life: how long a command has computed, and what it is doing, on a terminal and where there is none."""
+"""Progress of a command: the elapsed time and the phase of its work, on a terminal and where there is none."""
 
 import contextlib
 import threading
@@ -37,7 +37,7 @@ def phases(begin: str) -> Iterator[Callable[[str], None]]:
 
 
 class _Phase:
-    """What is being done, and since when the command works."""
+    """The phase of the work, and the time since the command began."""
 
     def __init__(self, text: str) -> None:
         self.text = text

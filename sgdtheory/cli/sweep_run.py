@@ -1,4 +1,4 @@
-"""What the commands on a store of runs share: flags, training with a live line, and the table of runs."""
+"""Common parts of the commands on a store of runs: flags, training with a live line, and the table of runs."""
 
 import contextlib
 import sys

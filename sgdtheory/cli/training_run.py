@@ -1,4 +1,4 @@
-"""What the commands that train one network share: the live line, what they print, and the way on after Ctrl-C."""
+"""Common parts of the commands that train one network: the live line, the answer, and how to go on after Ctrl-C."""
 
 import contextlib
 import shlex

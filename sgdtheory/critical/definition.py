@@ -341,7 +341,7 @@ def _equivalent_curve(tuned: TunedEquivalent, samples: float, risk: float, sizes
 
 
 def _falling(tuned: TunedRisk, found: list[CriticalBatchSize]) -> str:
-    """Why B* falls where it does as D grows: the optimum is no longer noise, but steps at the stability edge."""
+    """Return the remark on a B* that falls as D grows: the stability edge limits the risk there, not noise."""
     ordered = sorted(found, key=lambda one: one.num_samples)
     sizes = [one.real_batch_size for one in ordered]
     drops = [k for k in range(1, len(sizes)) if sizes[k] < FALLS * max(sizes[:k])]

@@ -140,7 +140,7 @@ class TunedEquivalent:
         return float(np.clip(found, nearest - farthest, nearest + farthest)), float(apart)
 
     def _log_risks(self, batch: float, steps: float, places: np.ndarray) -> np.ndarray:
-        """At places of log γ."""
+        """Return the log risks at places of log γ."""
         same = np.ones_like(places)
         runs = batch * same, np.exp(places), steps * same
         found = run_risks(self.problem, self.algorithm, *runs, rounded=False, tolerance=TOLERANCE, estimate=False)

@@ -1,4 +1,4 @@
-"""What loss curves say: the fit of one model, the errors of each curve, and the critical batch size."""
+"""Report on loss curves: the fit of one model, the errors of each curve, and the critical batch size."""
 
 from dataclasses import dataclass, replace
 

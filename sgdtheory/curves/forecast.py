@@ -30,7 +30,7 @@ OFF = 0.05  # of a learning rate: a log that differs by more follows another sch
 
 @dataclass(frozen=True, eq=False)
 class Forecast(Shown):
-    """Where a run under way will end.
+    """The forecast loss at the end of a run under way.
 
     Attributes:
         num_steps: n, of the whole run.
@@ -94,7 +94,7 @@ def forecast_loss(
     level: float = 0.95,
     experience: Experience = PUBLIC,
 ) -> Forecast:
-    """Where a run under way will end, from the rows that it has and the learning rates that are planned.
+    """Forecast the loss at the end of a run under way, from its rows so far and the planned learning rates.
 
     The law is that of `fit_loss_curves`. A run that has not ended does not tell all its numbers: one at a constant
     rate does not say what a decay will gain. So they start from what other runs say, the language models of
@@ -185,7 +185,7 @@ def _rates(run: LossCurve, count: int, peak: float | None, schedule: Shape) -> n
 
 
 def _remedy(run: LossCurve, count: int, peak: float | None, schedule: Shape | None) -> str:
-    """What to do about a schedule that the log does not follow: another last learning rate, if that explains it."""
+    """Return the remedy for a schedule that the log does not follow: another last learning rate, if that is it."""
     for final in FINALS if hasattr(schedule, "final") else ():
         other: Any = replace(schedule, final=final)  # pyright: ignore[reportArgumentType]
         if not _differences(run, _rates(run, count, peak, other)):
@@ -194,14 +194,14 @@ def _remedy(run: LossCurve, count: int, peak: float | None, schedule: Shape | No
 
 
 def _peak(run: LossCurve, factors: np.ndarray) -> float:
-    """Of a schedule that multiplies it by these factors at all steps, as the log has it."""
+    """Return the peak learning rate of a schedule with these factors, as the log has it."""
     here = factors[run.step.astype(int)]
     known = here > 0
     return float(np.median(run.learning_rate[known] / here[known]) if known.any() else run.learning_rate.max())
 
 
 def _differences(run: LossCurve, rates: np.ndarray) -> list[str]:
-    """What is to be said where a log does not follow the planned rates."""
+    """Return the remark on a log that does not follow the planned rates."""
     planned = rates[run.step.astype(int)]
     off = np.abs(planned - run.learning_rate) > OFF * np.maximum(planned, run.learning_rate)
     if not off[-LATEST:].any():
@@ -238,7 +238,7 @@ def _forecast(
 
 
 def _too_early(run: LossCurve, rows: Rows, found: Posterior, fall: float, reach: float) -> str:
-    """Why a forecast is not yet worth much; empty where it is.
+    """Return why a forecast is not yet reliable; empty if it is.
 
     A run tells nothing of what follows its warm-up before that has ended; it cannot tell P numbers by fewer rows; and
     while its losses have fallen by no more than they scatter it has told none. Later it is too early while the band,

@@ -71,7 +71,7 @@ class LawFit(Shown):
         return LossPrediction(curve.step, curve.learning_rate, *band(self.fitted, log_losses, checked))
 
     def sheet(self) -> Sheet:
-        """Its numbers with their intervals."""
+        """Return the numbers of the fit with their intervals."""
         found = [Quantity(name, name, each.value, each.interval) for name, each in self.numbers.items()]
         error = f"off by {self.scatter:.2%} (standard deviation of log loss)"
         table = Table(found, "parameters", interval=f"{self.level:.0%}", legend=error)

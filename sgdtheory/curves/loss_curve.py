@@ -136,7 +136,7 @@ def _check_steps(steps: np.ndarray, name: str) -> None:
 
 
 def _finite_part(steps: np.ndarray, losses: np.ndarray) -> tuple[int, str]:
-    """How many rows come before the first loss that is not a positive number, and what is to be said of the others."""
+    """Return the number of rows before the first loss that is not a positive number, and a remark on the others."""
     bad = np.flatnonzero(~(np.isfinite(losses) & (losses > 0)))
     if not bad.size:
         return steps.size, ""
@@ -243,7 +243,7 @@ def example_loss_curves(model: str = "100M") -> dict[str, LossCurve]:
 
 
 def _in_group(curve: LossCurve, group: str) -> LossCurve:
-    """The same curve in another group."""
+    """Return the curve in another group."""
     return LossCurve(
         curve.step, curve.learning_rate, curve.loss, curve.batch_size, warmup=curve.warmup, name=curve.name, group=group
     )

@@ -8,7 +8,7 @@ ENOUGH = 1e-3  # more than D that the smallest batch size of a table of steps ne
 
 
 def at_least(samples: np.ndarray) -> str:
-    """What is to be said where B* is at the largest batch size that is looked at."""
+    """Return the remark on a B* at the largest batch size that is tried."""
     if not samples.size:
         return ""
     sizes = ", ".join(f"{each:g}" for each in samples)
@@ -17,7 +17,7 @@ def at_least(samples: np.ndarray) -> str:
 
 
 def below_table(first: float, shares: np.ndarray, adaptive: bool, knows_batch_size: bool) -> str:
-    """What is to be said of batch sizes below the first of a table of steps.
+    """Return the remark on batch sizes below the first one of a table of steps.
 
     Adam's small batches need more data in theory (T38), SGD's too by what a step multiplies (T34), which tables of SGD
     leave out.

@@ -109,7 +109,7 @@ class NumberSlider:
 
     @property
     def without(self) -> bool:
-        """Whether the number is left out."""
+        """Return whether the number is left out."""
         return self.box is not None and bool(self.box.active)
 
     def offer(self, meant: bool) -> None:

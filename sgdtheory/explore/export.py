@@ -83,7 +83,7 @@ def random_states(count: int) -> list[State]:
 
 
 def reference(state: State) -> dict[str, Any]:
-    """What Python says of a state: the risk at half the best γ, R_opt and B*."""
+    """Compute Python's answers for a state: the risk at half the best γ, R_opt and B*."""
     setting: Any = {"batch_size": state.batch_size, "num_samples": state.num_samples}
     best = optimal_learning_rate(state.problem, **setting)
     rate = 0.5 * float(best.learning_rate)  # off the minimum, where an error shows

@@ -1,4 +1,4 @@
-"""What the server's page and the exported one have in common: style, headings of panels, and the fonts of formulas."""
+"""Common parts of the server's page and the exported one: style, headings of panels, and the fonts of formulas."""
 
 import base64
 import functools

@@ -14,7 +14,7 @@ TOLD = {"link": "state", "look": "look", "awaited": "awaited"}  # model → func
 
 
 def signals() -> dict[str, Any]:
-    """By name: whether the system prefers dark; the link, the look, and what is awaited, in words for the browser."""
+    """Return by name whether the system prefers dark, the link, the look, and what is awaited, as words."""
     made: dict[str, Any] = {"prefers_dark": Toggle(visible=False)}
     for name, function in TOLD.items():
         made[name] = TextInput(visible=False)

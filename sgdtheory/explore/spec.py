@@ -1,4 +1,4 @@
-"""What a panel of the explorer is: what it computes, draws and says, and the Python beside it.
+"""Specification of a panel of the explorer: its computations, drawings and words, and the Python code beside it.
 
 A file in `panels/` with a tuple `PANELS` adds its panels to the page. What a panel draws and says is data, from which
 the server's page (Bokeh) and the exported page (SVG) are both made. The file imports no Bokeh: workers, which compute,
@@ -20,7 +20,7 @@ Columns = dict[str, Any]  # (K,) arrays
 
 @dataclass(frozen=True)
 class Answer:
-    """What a panel shows of one algorithm.
+    """Results of one algorithm that a panel shows.
 
     Attributes:
         panel: name of the answer, which is that of a panel or "simulated".
@@ -80,7 +80,7 @@ class Glyph(NamedTuple):
 
     @property
     def across(self) -> bool:
-        """Whether it is a straight line across the panel."""
+        """Return whether the glyph is a straight line across the panel."""
         return self.kind in ("level", "upright")
 
     def place(self, slot: int) -> int | None:

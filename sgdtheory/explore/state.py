@@ -34,12 +34,12 @@ class Number(NamedTuple):
     digits: int = 6
 
     def value(self, place: float) -> float:
-        """What the slider gives at a place."""
+        """Return the value of the slider at a place."""
         raw = self.base**place if self.base else place
         return float(np.rint(raw)) if self.digits == 0 else float(f"{raw:.{self.digits}g}")
 
     def place(self, value: float) -> float:
-        """Where the slider stands for a value."""
+        """Return the place of the slider for a value."""
         return float(np.log(value) / np.log(self.base)) if self.base else float(value)
 
     @property
@@ -184,7 +184,7 @@ class State:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the algorithms, for legends; all differ."""
+        """Names of the algorithms for legends; all differ."""
         words = [algorithm_text(each) for each in self.algorithms]
         found = [f"{word}, averaged" if word == "sgd" else word for word in words]
         return (found[0], f"{found[1]} (again)") if found[1:] == found[:1] else tuple(found)

@@ -130,7 +130,7 @@ class AbstractStepsLaw(Shown, ABC):
         return Scatter(variance, self.freedom)
 
     def sheet(self) -> Sheet:
-        """Its numbers, and B* with its 95% interval; the overhead counts from the smallest batch size."""
+        """Return the law's numbers, and B* with its 95% interval; the overhead counts from the smallest batch size."""
         third = "c" if hasattr(self, "c") else "alpha"
         shown = ("a", "b", third)[: self.num_parameters]
         quantities = [Quantity(name, name, getattr(self, name)) for name in shown]

@@ -118,7 +118,7 @@ class SizeDependence(Shown):
 
     @property
     def remark(self) -> str:
-        """Why the verdict cannot be another one; empty if it can."""
+        """Return why no other verdict is possible; empty if one is."""
         return TWO_SIZES if self.sizes.size == 2 else ""
 
     def sheet(self) -> Sheet:

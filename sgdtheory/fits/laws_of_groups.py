@@ -199,7 +199,7 @@ class LawsOfGroups(Shown):
 
 
 def definition_text(convention: Convention, *, curved: bool) -> str:
-    """What B* is, for a title: with c overheads count from B_opt of each group, if that is larger."""
+    """Return the definition of B* for a title: with c overheads count from B_opt of each group, if that is larger."""
     at = f"each group's B_opt or at {convention.reference_text}, the larger" if curved else convention.reference_text
     return f"{convention.overhead:.0%} more data than at {at}"
 

@@ -225,7 +225,7 @@ def _drawn_steps(
 
 
 def _why(tuned: TunedLosses, place: int, curves: dict[int, LossCurves], target: float) -> str:
-    """Why a batch size has no steps to the target."""
+    """Return why a batch size has no steps to the target."""
     if place not in curves:
         return "fewer than two data sizes with a tuned loss"
     high, low = np.exp(curves[place].knots[0, [0, -1]])

@@ -61,7 +61,7 @@ def _size(batch_size: float) -> str:
 
 
 def _machine(plan: Any) -> list[str]:
-    """What was fitted to points of throughput."""
+    """Return sentences on the fit to points of throughput."""
     measured, choice = plan.machine.throughput, plan.choice
     if not isinstance(measured, MeasuredThroughput):
         return []
@@ -107,7 +107,7 @@ def _runs(plan: Any, currency: str) -> Table:
 
 
 def _words(plan: Any) -> list[str]:
-    """What each row is: the choice, a batch size with a name, one below the useful range."""
+    """Return the mark of each row: the choice, a batch size with a name, or one below the useful range."""
     low, high = plan.range
     marked = {name: float(plan.feasible(end)) for name, end in plan.marks.items() if low <= end <= high}
     found = []

@@ -128,7 +128,7 @@ class RunPlan(Shown):
         )
 
     def columns(self, batch_sizes: np.ndarray) -> Columns:
-        """The same at many feasible batch sizes, without intervals: of all layouts the best."""
+        """Return the plan's columns at many feasible batch sizes, with the best layout of each and no intervals."""
         steps = np.asarray(self.law.predict(batch_sizes), float)
         layouts = self.machine.layouts(batch_sizes)
         runs = [self._runs(batch_sizes, steps, layout) for layout in layouts]
@@ -234,7 +234,7 @@ class RunPlan(Shown):
 
     @cached_property
     def knee_interval(self) -> tuple[float, float]:
-        """Its confidence interval; nan for laws other than a `StepsLaw` with a fixed α."""
+        """Confidence interval of the knee; nan for laws other than a `StepsLaw` with a fixed α."""
         if not isinstance(self.law, StepsLaw) or self.law.alpha_fitted or self.law.alpha <= 0.5:
             return UNKNOWN
         ends = (np.array(self.law.interval("b/a", self.level)) * (2 * self.law.alpha - 1)) ** (1 / self.law.alpha)
@@ -250,7 +250,7 @@ class RunPlan(Shown):
 
     @cached_property
     def critical_interval(self) -> tuple[float, float]:
-        """Its confidence interval; nan for laws that have none."""
+        """Confidence interval of B*; nan for laws that have none."""
         return self._known.interval if self._known else self._interval()
 
     @cached_property

@@ -1,4 +1,4 @@
-"""From logs to loss curves: rows joined by step, batch sizes, tokens, and a sentence for what a log does not say."""
+"""Loss curves of logs: rows joined by step, batch sizes, tokens, and a sentence on each thing that a log lacks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -253,7 +253,7 @@ def _batches_of_tokens(at: np.ndarray, seen: np.ndarray, length: float) -> np.nd
 
 
 def ask_for_batch_size(log: TrainingLog) -> str:
-    """What is missing of it, and how to give it."""
+    """Return what is missing for the batch size, and how to give it."""
     known = {key: log.settings[key] for key in ("micro_batch", "accumulation", "world_size") if key in log.settings}
     if known:
         words = {

@@ -1,4 +1,4 @@
-"""What was understood of logs, before anything is fitted."""
+"""Previews of logs: what was read, before anything is fitted."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Understood(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LogPreview(Shown):
-    """What was understood of one log.
+    """Preview of one log.
 
     Attributes:
         log: as it was read.
@@ -92,7 +92,7 @@ class LogPreview(Shown):
 
 @dataclass(frozen=True, eq=False)
 class Preview(Shown):
-    """What was understood of each log; prints as text."""
+    """Previews of several logs, which print as text."""
 
     logs: tuple[LogPreview, ...]
 
@@ -108,7 +108,7 @@ class Preview(Shown):
 def preview(
     paths: Paths, *, loss: str | None = "train", use: Literal["curves", "steps", "grid"] = "curves", **given: Any
 ) -> Preview:
-    """What `read_training_log` would make of files: rows, columns, units, gaps, settings, and what is missing.
+    """Preview logs as `read_training_log` reads them: rows, columns, units, gaps, settings, and what is missing.
 
     Args:
         paths, loss: as there; None: evaluations where every run has them, for `steps_to_target` and `loss_grid`.
@@ -128,7 +128,7 @@ def preview(
 
 
 def _of_curve(log: TrainingLog, numbers: dict[str, Any]) -> tuple[list[str], np.ndarray]:
-    """What is to be said of a loss curve, and the steps that it has."""
+    """Return remarks on a loss curve, and its steps."""
     try:
         curve = loss_curve(log, **numbers)
     except ValueError as error:
@@ -145,7 +145,7 @@ def _of_run(
     learning_rate: Given = None,
     sequence_length: float | None = None,
 ) -> list[str]:
-    """What is to be said of a run among several: everything that a fit of them would stop at."""
+    """Return remarks on a run among several: everything that would stop a fit of them."""
     asked = [partial(losses_of, log, loss), partial(one_batch_size, log, batch_size, sequence_length)]
     if needs_rate:
         asked.append(partial(known_rate, log, learning_rate))

@@ -33,7 +33,7 @@ DECAYED = 2.0  # times, by which rates at the target may differ between batch si
 
 @dataclass(frozen=True, eq=False)
 class RunEnd:
-    """What one run says.
+    """Steps of one run to the target.
 
     Attributes:
         name, group: of the run.
@@ -173,7 +173,7 @@ def _run_end(log: TrainingLog, target: float, which: str, batch: float, rate: fl
 
 
 def _unreached(runs: Sequence[RunEnd], target: float) -> Iterator[str]:
-    """Which runs have no step."""
+    """Yield remarks on runs that do not reach the target, and on those that begin below it."""
     reasons = {np.inf: "not reach", np.nan: "begin below"}
     for value, reason in reasons.items():
         names = [run.name for run in runs if np.array_equal(run.crossing.step, value, equal_nan=True)]
@@ -185,7 +185,7 @@ def _unreached(runs: Sequence[RunEnd], target: float) -> Iterator[str]:
 
 
 def _by_batch_size(runs: Sequence[RunEnd]) -> list[list[list[RunEnd]]]:
-    """Of each batch size, in increasing order, its configurations: runs that differ by their seeds alone."""
+    """Return the configurations of each batch size, in increasing order: runs that differ by their seeds alone."""
     found: dict[float, list[list[RunEnd]]] = {}
     for run in sorted(runs, key=lambda run: run.batch_size):
         configurations = found.setdefault(run.batch_size, [])
@@ -245,7 +245,7 @@ def _measurement(name: str, best: Sequence[_Best]) -> StepsMeasurement:
 
 
 def _on_decays(name: str, runs: Sequence[RunEnd]) -> Iterator[str]:
-    """Where some reach the target at the end of a decay and some before it."""
+    """Yield the remark on runs of which some reach the target at the end of a decay and some before it."""
     shares = [(run.share, run.name) for run in runs if np.isfinite(run.share) and run.share > 0]
     if not shares:
         return
@@ -257,7 +257,7 @@ def _on_decays(name: str, runs: Sequence[RunEnd]) -> Iterator[str]:
 
 
 def _too_few(target: float, runs: Sequence[RunEnd], logs: Sequence[TrainingLog], which: str) -> str:
-    """Why too few batch sizes have steps to the target, and what to do."""
+    """Return why too few batch sizes have steps to the target, and the remedy."""
     if not runs or not all(np.isnan(run.crossing.step) for run in runs):
         return f"target_loss {target:g} is not reached at {FEWEST} batch sizes or more: {_ends_of(logs, which)}"
     names = {run.name for run in runs}

@@ -27,7 +27,7 @@ OVERHEAD = "Data needed to reach the optimal risk of $D$ samples"
 
 
 def critical_batch_size(critical: CriticalBatchSize, *, exponent: float | None = None, title: str = "") -> Figure:
-    """What there is to see of B*: the overhead of each batch size if it has curves, and its growth with the data.
+    """Draw B*: the overhead of each batch size if there are curves, and the growth of B* with the data.
 
     >>> import sgdtheory as st
     >>> found = st.critical_batch_size(st.PowerLaw(2, 3, dim=20), num_samples=[20, 50])

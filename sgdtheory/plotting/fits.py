@@ -158,7 +158,7 @@ def _looks(measurements: Sequence[StepsMeasurement]) -> list[tuple[dict[str, Any
 
 
 def _legend(axes: Axes, **settings: Any) -> None:
-    """In the panel, or beneath the figure where so many groups are named that the data would have no room left."""
+    """Place the legend in the panel, or beneath the figure if so many groups would leave no room for the data."""
     if len(axes.get_legend_handles_labels()[0]) > ROWS:
         legend_below(figure_of(axes), axes, columns=5)
     else:

@@ -137,7 +137,7 @@ class SweepFits(Shown):
         return Table(quantities, "groups", title, f"{self.level:.0%}", hidden=["batch_sizes", "steps"])
 
     def _exponents(self) -> list[tuple[str, SizeDependence, dict[str, Any]]]:
-        """Where, how B* depends on the size there, and the record of it for programs."""
+        """Return for each target or group its name, how B* depends on the size, and the record for programs."""
         size = self.fits[0].tuned.by[0]
         found = []
         for fit in self.fits:

@@ -61,7 +61,7 @@ class AbstractLaw(ABC):
         return curves
 
     def prepared_beside(self, curves: Sequence[LossCurve], fitted: Any) -> Any:
-        """The same for curves to predict; `fitted` is what was prepared of those fitted, which set the units."""
+        """Prepare curves to predict, in the units of the fitted curves, whose preparation is `fitted`."""
         return self.prepared(curves)
 
     # Final: what a fit moves.

@@ -132,7 +132,7 @@ figure = st.plot.risk_paths(paths)"""
 
 
 def simulated_program(state: State) -> str:
-    """The same with simulated means, in Python; these alone of an algorithm that has no line."""
+    """Return the program with simulated means, in Python; it has these alone for an algorithm without a line."""
     slots = range(len(state.algorithms))
     lines = with_risk(state)
     begin = program(state) if lines else _EMPTY
