@@ -27,7 +27,8 @@ TABLES = (
     *("width_invariance", "width_invariance_gpu", "data_scaling", "accumulation", "precision", "width_limit"),
     *("theory_meets_network", "data_law", "ablations", "epochs_networks"),
     *("optimizers_networks", "learning_rate_transfer", "averaging"),
-    *("real_features", "mlperf", "loss_curves", "forecasts", "curves_batch_size", "branching", "bounds"),
+    *("real_features", "mlperf", "loss_curves", "forecasts", "forecasts_unseen", "curves_batch_size"),
+    *("branching", "bounds"),
 )
 ELSEWHERE = {"width_invariance_gpu": "width_invariance"}  # a second record → its experiment
 MODEL_SIZE = "map", "gaussian", "notions", "compute", "networks"
@@ -59,6 +60,7 @@ SHOWN = {  # file → name of the figure
     **{f"model_size_{name}.png": f"model_size_{name}" for name in MODEL_SIZE},
     **{f"{name}.png": name for name in ("width_limit", "mlperf", "loss_curves", "curves_batch_size", "branching")},
     "forecasts.png": "forecasts",
+    "forecasts_unseen.png": "forecasts_unseen",
     **{f"{name}.png": name for name in ("bounds", "bounds_best")},
 }
 

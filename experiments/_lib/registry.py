@@ -64,6 +64,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("mlperf", 35, 90, by_name_only=True),
         Experiment("loss_curves", 30, 120, by_name_only=True),
         Experiment("forecasts", 40, 400, by_name_only=True),
+        Experiment("forecasts_unseen", 40, 1500, by_name_only=True),
         Experiment("ratio_law", 8, 60),
         Experiment("model_size", 25, 600),
         Experiment("theorem7", 18, 1500),
