@@ -71,7 +71,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "your data and measurements": {
         "features": Entry(
-            "features.FeaturesCommand",
+            "features.features",
             "spectrum, exponents and critical batch size of features",
             "features X.npy y.npy --plot spectrum.png",
             main="features targets num_samples overhead simulate write level plot json",
@@ -107,7 +107,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             main="log num_steps schedule optimizer learning_rate batch_size preview follow level plot json",
         ),
         "noise-scale": Entry(
-            "noise_scale.NoiseScaleCommand",
+            "noise_scale.noise_scale",
             "gradient noise scale from gradient norms in a log",
             "noise-scale log.csv --small-batch 8 --large-batch 256",
         ),

@@ -24,7 +24,7 @@ REFUSALS = {  # command → part of the one line on standard error, with exit st
     "advise log.csv --new-batch-size 256": "the batch size now is not known: give --batch-size",
     "features none.npy y.npy": "features must be a file that exists",
     "features X.npy short.npy": "targets must have one row for each of the 150",
-    "features X.npy y.npy --write s.txt": "path must end in .npz or .csv",
+    "features X.npy y.npy --write s.txt": "write must end in .npz or .csv",
     "features X.npy y.npy --plot s.jpg": "plot must end in",
     "features": "features needs FEATURES, TARGETS too",
     "noise-scale log.csv --small-batch 4 --large-batch 32 --small-norms nope": "no log has a column 'nope'",
