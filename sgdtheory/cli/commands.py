@@ -112,9 +112,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "noise-scale log.csv --small-batch 8 --large-batch 256",
         ),
         "advise": Entry(
-            "advise.AdviseCommand",
+            "advise.advise",
             "what to change when the batch size changes, and why",
             "advise --batch-size 64 --new-batch-size 256 --learning-rate 3e-4 --beta2 0.95 --weight-decay 0.1",
+            main="file new_batch_size batch_size learning_rate optimizer beta2 weight_decay warmup num_steps json",
         ),
     },
     "networks and sweeps of them": {
