@@ -159,9 +159,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "show-sweep runs --where width=32,64 --csv table.csv",
         ),
         "fit-sweep": Entry(
-            "fit_sweep.FitSweepCommand",
+            "fit_sweep.fit_sweep",
             "critical batch size from a store of runs, and what moves it",
             "fit-sweep runs --plot critical.png",
+            main="store target_loss by where reference overhead level steps_csv plot json",
         ),
         "extend-sweep": Entry(
             "extend_sweep.extend_sweep",

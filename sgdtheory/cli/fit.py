@@ -10,7 +10,7 @@ import tyro
 from sgdtheory._common.arguments import positive_array
 from sgdtheory._common.files import csv_text, write_atomically
 from sgdtheory.cli.measurement_input import LOG_FLAGS, MeasurementFlags, only_table
-from sgdtheory.cli.output import print_note, print_sheet, require_figure_suffix, write_figure
+from sgdtheory.cli.output import print_note, print_sheet, require_figure_suffix, write_figures
 from sgdtheory.cli.progress import phases
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.fits import (
@@ -166,7 +166,7 @@ class FitCommand(MeasurementFlags):
         measurements, laws, power = found.measurements, found.laws, found.power
         convention: Any = found.convention
         if convention.reference is None and not self.optimal_batch_size:
-            write_figure(plotting.scaled_steps(measurements, laws), path)  # pyright: ignore[reportArgumentType]
+            write_figures(plotting.scaled_steps(measurements, laws), path)  # pyright: ignore[reportArgumentType]
             return
         figure, axes = plotting.new_figure(1, 2 if power else 1, width=4.8, height=3.9)
         if power:
@@ -178,7 +178,7 @@ class FitCommand(MeasurementFlags):
             plotting.useful_range(measurements, curved, convention=convention, axes=axes[0, 0])
         else:
             plotting.steps_laws(measurements, laws, convention=convention, axes=axes[0, 0])
-        write_figure(figure, path)
+        write_figures(figure, path)
 
 
 def _steps(measurements: list[StepsMeasurement]) -> str:

@@ -12,7 +12,7 @@ from sgdtheory._common.files import write_atomically
 from sgdtheory._common.sheets import Sheet
 from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags
 from sgdtheory.cli.log_optimizer import TakenOptimizer
-from sgdtheory.cli.output import print_note, print_sheet, require_figure_suffix, write_figure
+from sgdtheory.cli.output import print_note, print_sheet, require_figure_suffix, write_figures
 from sgdtheory.cli.progress import phases
 from sgdtheory.cli.settings import Overhead
 
@@ -89,7 +89,7 @@ class FitCurvesCommand(LogFlags):
             if self.plot:
                 group = model.curves[0].group
                 place = self.plot.with_stem(f"{self.plot.stem}_{group}") if len(reports) > 1 else self.plot
-                write_figure(found.plot(others=others), place)
+                write_figures(found.plot(others=others), place)
         if self.steps_csv:
             print_note(f"wrote {write_atomically(self.steps_csv, self._steps(reports))}")
         groups = [report.sheet() for report in reports]

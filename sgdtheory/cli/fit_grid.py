@@ -8,7 +8,7 @@ import tyro
 
 from sgdtheory._common.files import write_atomically
 from sgdtheory.cli.measurement_input import LOG_FLAGS, MeasurementFlags, is_table
-from sgdtheory.cli.output import print_note, print_sheet, require_figure_suffix, write_figure
+from sgdtheory.cli.output import print_note, print_sheet, require_figure_suffix, write_figures
 from sgdtheory.cli.progress import phases
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.fits import (
@@ -122,7 +122,7 @@ class FitGridCommand(MeasurementFlags):
             )
         for name in names:
             file = path if len(names) == 1 else path.with_name(f"{path.stem}_{_file_name(name)}{path.suffix}")
-            write_figure(loss_grid(grid, group=name), file)
+            write_figures(loss_grid(grid, group=name), file)
 
 
 def _steps(grid: LossGrid) -> str:

@@ -14,7 +14,7 @@ from sgdtheory._common.sheets import Sheet
 from sgdtheory.algorithms import Shape, algorithm_settings, make_algorithm
 from sgdtheory.cli.following import versions, whole_lines
 from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags
-from sgdtheory.cli.output import print_json_line, print_note, print_sheet, require_figure_suffix, write_figure
+from sgdtheory.cli.output import print_json_line, print_note, print_sheet, require_figure_suffix, write_figures
 from sgdtheory.cli.progress import phases
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class ForecastCommand(LogFlags):
                 curves, settings = self._read()
                 found = self._forecast(curves, settings)
             if self.plot:
-                write_figure(found.plot(), self.plot)
+                write_figures(found.plot(), self.plot)
             print_sheet(self._sheet(found, curves, settings), self.json)
 
     def _sheet(self, found: "Forecast", curves: "list[LossCurve]", settings: dict[str, Any]) -> Sheet:
@@ -177,7 +177,7 @@ class ForecastCommand(LogFlags):
 
     def _print_line(self, found: "Forecast", sheet: Sheet) -> None:
         if self.plot:
-            write_figure(found.plot(), self.plot)
+            write_figures(found.plot(), self.plot)
         if self.json:
             print_json_line(sheet.json())
         else:

@@ -38,6 +38,14 @@ def print_json_line(value: Any) -> None:
     print(json.dumps(json.loads(json_text(_plain(value)))), flush=True)
 
 
+def print_line(sheet: Sheet, as_json: bool) -> None:
+    """Print the title of a sheet, or all of it as JSON on one line, at once."""
+    if as_json:
+        print_json_line(sheet.json())
+    else:
+        print(sheet.title, flush=True)
+
+
 def _plain(value: Any) -> Any:
     """Return dictionaries, lists, texts and numbers that JSON can hold."""
     if isinstance(value, dict):
@@ -121,12 +129,20 @@ def require_figure_suffix(path: Path | None) -> None:
         )
 
 
-def write_figure(figure: Any, path: Path) -> None:
-    """Write a figure where `--plot` says, in the format that its suffix says, and say so on standard error."""
+def write_figures(figures: Any, path: Path) -> None:
+    """Write a figure where `--plot` says, in the format that its suffix says, and say so on standard error.
+
+    Args:
+        figures: a figure; or several by name, which the names of their files then end in.
+        path: of the figure, or of the only one.
+    """
     from sgdtheory.plotting import save  # matplotlib is slow to import
 
-    for written in save(figure, path):
-        print_note(f"wrote {written}")
+    named = figures if isinstance(figures, dict) else {"": figures}
+    for name, figure in named.items():
+        safe = re.sub(r"[^\w.-]", "_", name)  # a name of the user's data may have a slash in it
+        for written in save(figure, path if len(named) == 1 else path.with_stem(f"{path.stem}_{safe}")):
+            print_note(f"wrote {written}")
 
 
 def print_note(text: str) -> None:

@@ -12,7 +12,7 @@ from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.sheets import Sheet
 from sgdtheory.cli.fit_curves import FitCurvesCommand, longest
 from sgdtheory.cli.log_flags import LOG_GROUPS, LogFlags, number_or_text
-from sgdtheory.cli.output import print_sheet, require_figure_suffix, write_figure
+from sgdtheory.cli.output import print_sheet, require_figure_suffix, write_figures
 from sgdtheory.cli.plan_notation import Asked, Trainer, notation
 from sgdtheory.cli.progress import phases
 from sgdtheory.cli.settings import Overhead
@@ -158,7 +158,7 @@ class PlanCommand(LogFlags):
         if self.plot:
             from sgdtheory import plotting  # matplotlib is slow to import
 
-            write_figure(plotting.run_plan(made, currency=self.currency), self.plot)
+            write_figures(plotting.run_plan(made, currency=self.currency), self.plot)
         sheet = made.sheet(self.currency)
         sheet = replace(sheet, remarks=[*notes, *sheet.remarks])
         print_sheet(sheet if ramp is None else self._with_schedule(sheet, made, ramp), self.json)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from sgdtheory._common.files import write_atomically
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli import ctrl_c
-from sgdtheory.cli.function_command import Answer
+from sgdtheory.cli.function_command import Output
 from sgdtheory.cli.output import announce_models, live_line, print_note
 from sgdtheory.training import CHECKPOINT_SECONDS
 
@@ -50,7 +50,7 @@ class SweepingFlags:
             return sweep(configs, store, executor=executor, progress=report, **options)
 
 
-def answer(table: Any, store: Path, csv: Path | None) -> Answer:
+def output(table: Any, store: Path, csv: Path | None) -> Output:
     """Write a table of runs and return what is printed of it; the exit status is 130 if Ctrl-C came before its end."""
     if csv:
         write_atomically(csv, table.to_csv())
@@ -67,7 +67,7 @@ def answer(table: Any, store: Path, csv: Path | None) -> Answer:
     legend = f"{seconds:.0f} s of training, runs side by side counted each"
     settings = {"runs": table.columns(), "outcomes": outcomes}
     shown = Table(quantities, legend=legend)
-    return Answer(
+    return Output(
         Sheet(f"{len(table.configs)} runs in {store}", [shown], table.notes, settings),
         _interrupted if table.interrupted else lambda: None,
     )
