@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,17 +100,6 @@ def native_output_on_stderr() -> Iterator[None]:
     finally:
         os.dup2(kept, 1)
         os.close(kept)
-
-
-@contextlib.contextmanager
-def live_line(begin: str, describe: Callable[[Any], str]) -> Iterator[Callable[[Any], None] | None]:
-    """A function that shows how far work is, in `describe`'s words, on a terminal; None where there is none."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    with console.status(begin) as status:
-        yield lambda progress: status.update(describe(progress))
 
 
 def require_figure_suffix(path: Path | None) -> None:
