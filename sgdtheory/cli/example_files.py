@@ -30,6 +30,7 @@ def example_files() -> dict[str, tuple[str | bytes, str]]:
         files[f"runs/bs{batch_size}.jsonl"] = lines, f"made log of a finished run with B = {batch_size}"
     lines = [MEGATRON.format(**row, num_steps=20000, samples=row["step"] * 256) for row in _run_log(rng)]
     files["run.log"] = "".join(lines), "made Megatron log of the first 12,000 of 20,000 steps"
+    files |= _trainer_output(rng)
     rows = list(_rows(rng, 256, 24000, 14400, every=100))
     files["run7.csv"] = _csv(rows), "made log of the first 14,400 of 24,000 steps"
     files["log.csv"] = _gradient_norms(rng), "made squared gradient norms, whose noise scale is 40"
@@ -61,6 +62,20 @@ def _rows(
 def _run_log(rng: np.random.Generator) -> Iterator[dict[str, float]]:
     for row in _rows(rng, 256, 20000, 12000, every=50):
         yield row | {"rate": 3e-4 * min(row["step"] / WARMUP, 1.0)}  # WSD, not yet in its decay
+
+
+def _trainer_output(rng: np.random.Generator) -> dict[str, tuple[str, str]]:
+    """Return the output folder of Hugging Face's Trainer after 12,000 of 20,000 steps of a cosine."""
+    history = [
+        {"step": row["step"], "loss": row["loss"], "learning_rate": row["lr"]}
+        for row in _rows(rng, 256, 20000, 12000, every=50)
+    ]
+    state = {"global_step": 12000, "max_steps": 20000, "train_batch_size": 8, "log_history": history}
+    arguments = {"gradient_accumulation_steps": 4, "world_size": 8, "warmup_steps": WARMUP, "optim": "adamw_torch"}
+    return {
+        "output/trainer_state.json": (json.dumps(state), "made log of Hugging Face's Trainer, 12,000 of 20,000 steps"),
+        "output/training_args.json": (json.dumps(arguments), "settings of this run"),
+    }
 
 
 def _gradient_norms(rng: np.random.Generator) -> str:
