@@ -68,6 +68,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "all of this on a page with sliders",
             "explore --port 5006",
         ),
+        "tutorials": Entry(
+            "tutorials.tutorials",
+            "write the notebooks and the files that the guides use",
+            "tutorials --write tutorials",
+        ),
     },
     "your data and measurements": {
         "features": Entry(

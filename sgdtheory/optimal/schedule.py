@@ -266,6 +266,6 @@ def _remark(error: float) -> str:
     """Return the remark on a schedule of an equivalent, whose risk has this stated error."""
     advice = "; simulate it" if error > ROUGH else ""
     return (
-        f"the risk is a deterministic equivalent's, and may be off by {error:.2g} of itself{advice}; that no schedule "
-        "is better is what searches tell, it is not proven"
+        f"the risk is a deterministic equivalent with a stated relative error of {error:.2g}{advice}; the searches "
+        "found no better schedule, but it is not proven to be the best"
     )

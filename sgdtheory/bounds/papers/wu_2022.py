@@ -43,7 +43,7 @@ wu_2022 = PublishedBound(
     name="wu_2022",
     side="upper",
     source="Wu, Zou, Braverman, Gu & Kakade, ICML 2022 (arXiv 2110.06198), upper bound",
-    read="its abstract; the statement from memory, its constant not",
+    read="its abstract; the statement is not verified against the paper, and its constant is not known",
     about="E L(w_N) − L(w*), w_N the last iterate; here with ten halvings of γ in the second half of the run",
     batches="B = 1",
     statement=_statement,
