@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.training_log import TrainingLog
@@ -20,8 +19,8 @@ class AbstractLogFormat(ABC):
         programs: that write it, for the guide's table.
     """
 
-    name: ClassVar[str]
-    programs: ClassVar[tuple[str, ...]] = ()
+    name: str
+    programs: tuple[str, ...] = ()
 
     @abstractmethod
     def recognizes(self, path: Path, head: str) -> bool:

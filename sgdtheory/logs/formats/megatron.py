@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sgdtheory.logs.formats.lines import AbstractTextFormat, Entry, numbers_of_cells, setting
+from sgdtheory.logs.formats.lines import AbstractTextFormat, Entry, numbers_of_cells, setting, warm_up_in_steps
 
 STEP = re.compile(r"\biteration +(\d+)/ *(\d+) \|(.*)")
 VALIDATION = re.compile(
@@ -77,14 +77,8 @@ class Megatron(AbstractTextFormat):
                 yield entry
 
     def finish(self, settings: dict[str, Any], columns: dict[str, str]) -> Sequence[str]:  # noqa: ARG002
-        """None; a warm-up in samples, or in shares of the decay, becomes steps."""
-        samples = settings.pop("warmup_samples", 0)
-        share = settings.pop("warmup_fraction", 0)
-        decay = settings.pop("decay_steps", settings.get("num_steps", 0))
-        if samples and settings.get("batch_size"):
-            settings["warmup"] = samples / settings["batch_size"]
-        elif share:
-            settings["warmup"] = share * decay
+        """Compute the warm-up in steps; there are no remarks."""
+        warm_up_in_steps(settings)
         return ()
 
 
