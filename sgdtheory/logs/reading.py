@@ -11,7 +11,6 @@ from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import stem
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.run_files import Paths, logs_of_files
-from sgdtheory.logs.table import TEXTS
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
 
@@ -67,7 +66,7 @@ def read_logs(
 def _check_named(names: ColumnNames, logs: Sequence[TrainingLog]) -> None:
     """Every column that was named is in one of them."""
     for attribute, column in names.given.items():
-        if attribute not in TEXTS and all(log.columns.get(attribute) != column for log in logs):
+        if attribute not in ("run", "group") and all(log.columns.get(attribute) != column for log in logs):
             there = dict.fromkeys(each for log in logs for each in (*log.columns.values(), *log.unused))
             raise ValueError(f"no log has a column {column!r}; there are: {', '.join(map(repr, there))}")
 

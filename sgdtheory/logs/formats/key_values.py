@@ -1,14 +1,17 @@
 """Lines of any other program, with a step and a loss: the last resort."""
 
 import re
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+import numpy as np
 
 from sgdtheory.logs.column_names import GUESSES, ColumnNames
 from sgdtheory.logs.files import open_text, stem
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.formats.lines import NUMBER, RankedLines, number
+from sgdtheory.logs.table import Table, logs_of_table
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
 FEWEST = 3  # lines that make a log
@@ -33,47 +36,41 @@ class KeyValues(AbstractLogFormat):
         return sum(map(bool, rows)) >= FEWEST
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
-        """The run."""
+        """Read the run; of several ranks that log a key the first one counts."""
+        cells: dict[str, array[float]] = {}
+        ranks: dict[str, str] = {}
+        count = 0
         with open_text(path) as file:
             source = RankedLines(file)
-            rows = list(_rows(source, _keys(names)))
-        present = list(dict.fromkeys(key for row in rows for key in row.pairs))
-        understood = names.understand([key for key in present if key != EPOCH])
-        step = understood.get("step")
-        series: dict[str, tuple[list[float], list[float]]] = {}
-        ranks: dict[str, str] = {}
-        _check_epochs(path, rows, step)
-        for row in rows:
-            for column in COLUMNS:
-                key = understood.get(column, "")
-                if step in row.pairs and key in row.pairs and ranks.setdefault(column, row.rank) == row.rank:
-                    steps, values = series.setdefault(column, ([], []))
-                    steps.append(row.pairs[step])
-                    values.append(row.pairs[key])
-        if not series:
+            keys = _keys(names)
+            for line in source:
+                if not (pairs := _pairs(line, keys)):
+                    continue
+                for key, value in pairs.items():
+                    if ranks.setdefault(key, source.rank) == source.rank:
+                        own = cells.setdefault(key, array("d"))
+                        own.extend([np.nan] * (count - len(own)))
+                        own.append(value if np.isfinite(value) else np.inf)
+                count += 1
+        for own in cells.values():
+            own.extend([np.nan] * (count - len(own)))
+        understood = names.understand([key for key in cells if key.lower() != EPOCH])
+        if not {"step"} < set(understood):
             raise ValueError(f"{path} has no line with a step and a loss; name them, step= and loss= (--step, --loss)")
-        columns = {column: key for column, key in understood.items() if column in (*series, "step")}
-        return [TrainingLog.from_series(stem(path), self.name, series, columns=columns, remarks=source.remarks)]
 
+        def read(numeric: Sequence[str], words: Sequence[str]) -> dict[str, np.ndarray]:  # noqa: ARG001
+            return {key: np.array(cells[key]) for key in numeric}
 
-class _Row(NamedTuple):
-    """Of a line: which rank wrote it, and key → number."""
-
-    rank: str
-    pairs: dict[str, float]
-
-
-def _rows(lines: RankedLines, keys: re.Pattern[str]) -> Iterator[_Row]:
-    for line in lines:
-        if pairs := _pairs(line, keys):
-            yield _Row(lines.rank, pairs)
+        return logs_of_table(Table(stem(path), self.name, [*cells], read, source.remarks), names)
 
 
 def _keys(names: ColumnNames) -> re.Pattern[str]:
     """Every key that may be meant, longest first, and the number after it."""
     guesses = [each for column in ("step", *COLUMNS) for each in GUESSES[column] if not each.startswith("_")]
     words = [re.escape(each).replace("_", "[ _-]") for each in guesses]
-    words += [EPOCH, *map(re.escape, names.given.values())]
+    given = [value for name, value in names.given.items() if name != "step"]
+    given += [column for column, _ in ColumnNames.terms(names.step or "") if column]
+    words += [EPOCH, *map(re.escape, given)]
     longest = "|".join(sorted(set(words), key=len, reverse=True))
     return re.compile(rf"(?<![\w/])({longest})['\"]?(?:\s*+[:=]|\s)\s*+\[?\s*+({NUMBER})(?![\w.])", re.IGNORECASE)
 
@@ -84,18 +81,3 @@ def _pairs(line: str, keys: re.Pattern[str]) -> dict[str, float]:
 
 def _columns(names: ColumnNames, pairs: dict[str, float]) -> dict[str, str]:
     return names.understand([key for key in pairs if key != EPOCH])
-
-
-def _check_epochs(path: Path, rows: list[_Row], step: str | None) -> None:
-    """Refuse steps that begin again with every epoch: they would be taken for restarts."""
-    last: dict[str, tuple[float, float]] = {}
-    for row in rows:
-        epoch = next((row.pairs[key] for key in row.pairs if key.lower() == EPOCH), None)
-        if epoch is None or step not in row.pairs:
-            continue
-        before = last.get(row.rank)
-        if before is not None and epoch > before[0] and row.pairs[step] <= before[1]:
-            raise ValueError(
-                f"{path}: {step} begins again with epoch {epoch:g}; name a count that runs on, step= (--step)"
-            )
-        last[row.rank] = epoch, row.pairs[step]

@@ -11,7 +11,7 @@ from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import stem, whole_text
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.formats.pickled_numbers import pickled_numbers
-from sgdtheory.logs.table import numbers, understood_columns
+from sgdtheory.logs.table import numbers
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
 FILE = "trainer_state.json"
@@ -52,7 +52,9 @@ class TrainerState(AbstractLogFormat):
         file = _file_in(path) or path
         state = _state(file)
         rows = [row for row in state["log_history"] if "step" in row and SUMMARY not in row]
-        understood, unused = understood_columns(names, [*dict.fromkeys(key for row in rows for key in row)])
+        present = [*dict.fromkeys(key for row in rows for key in row)]
+        understood = names.understand(present)
+        unused = [key for key in present if key not in understood.values()]
         series = {
             attribute: _logged(rows, key, str(file)) for attribute, key in understood.items() if attribute in COLUMNS
         }
