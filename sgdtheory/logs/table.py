@@ -165,6 +165,8 @@ def _split_evaluations(values: dict[str, np.ndarray], modes: np.ndarray) -> np.n
         other = values.get("evaluation_loss", np.full(evaluated.size, np.nan))
         values["evaluation_loss"] = np.where(np.isnan(other), evaluated, other)
         values["loss"] = np.where(validating, np.nan, values["loss"])
+    for column in {"learning_rate", "batch_size"} & values.keys():
+        values[column] = np.where(validating, np.nan, values[column])
     return validating
 
 

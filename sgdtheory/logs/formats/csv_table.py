@@ -151,4 +151,5 @@ def _has_a_number(head: str) -> bool:
 def _is_name(cell: str) -> bool:
     """Whether a cell of a header is a name; the first may be empty, as of pandas' index."""
     words = cell.removeprefix("Unnamed: ")  # pandas' name for a column without one
-    return not is_number(cell) and len(words) < LONGEST and ": " not in words  # as in a line of a text log
+    text = ": " in words or words.startswith("[") or "] " in words  # as in a line of a text log
+    return not is_number(cell) and len(words) < LONGEST and not text

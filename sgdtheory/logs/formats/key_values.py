@@ -2,7 +2,7 @@
 
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
 FEWEST = 3  # lines that make a log
 EPOCH = "epoch"
+SIGN = re.compile("[:=]")
 
 
 class KeyValues(AbstractLogFormat):
@@ -29,11 +30,15 @@ class KeyValues(AbstractLogFormat):
     programs = ("your own loop",)
 
     def recognizes(self, path: Path, head: str) -> bool:  # noqa: ARG002  (nothing but the text counts)
-        """By three lines that have a step and a loss."""
-        words = ColumnNames()
-        understood = (_columns(words, pairs) for line in head.splitlines() if (pairs := _pairs(line, _keys(words))))
-        rows = ({"step"} < set(each) and {"loss", "evaluation_loss"} & set(each) for each in understood)
-        return sum(map(bool, rows)) >= FEWEST
+        """Look for three lines that have a step and a loss; or a learning rate, both with a colon or an equals sign."""
+        words, keys = ColumnNames(), _keys(ColumnNames())
+        count = 0
+        for line in head.splitlines():
+            understood = _columns(words, _pairs(line, keys))
+            signed = _columns(words, dict.fromkeys(found[1] for found in keys.finditer(line) if SIGN.search(found[0])))
+            losses = {"loss", "evaluation_loss"} & understood.keys()
+            count += "step" in understood if losses else {"step", "learning_rate"} <= signed.keys()
+        return count >= FEWEST
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
         """Read the run; of several ranks that log a key the first one counts."""
@@ -79,5 +84,5 @@ def _pairs(line: str, keys: re.Pattern[str]) -> dict[str, float]:
     return {found[1]: value for found in keys.finditer(line) if (value := number(found[2])) is not None}
 
 
-def _columns(names: ColumnNames, pairs: dict[str, float]) -> dict[str, str]:
+def _columns(names: ColumnNames, pairs: Collection[str]) -> dict[str, str]:
     return names.understand([key for key in pairs if key != EPOCH])

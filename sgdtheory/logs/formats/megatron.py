@@ -92,8 +92,13 @@ def _row(step: float, values: dict[str, float], loss: str, length: Any) -> Itera
     for name, called in (("learning_rate", "learning rate"), ("batch_size", "global batch size")):
         if called in values:
             yield Entry(name, values[called], step, called)
-    if length and "consumed samples" in values:
-        yield Entry("tokens", values["consumed samples"] * length, step, "consumed samples × seq_length")
+    samples, tokens = values.get("consumed samples", 0), values.get("consumed tokens")
+    if tokens is not None:  # of Megatron-DeepSpeed, whose sequences may be shorter at first
+        yield Entry("tokens", tokens, step, "consumed tokens")
+        if not length and samples:
+            yield Entry("sequence_length", tokens / samples)
+    elif length and samples:
+        yield Entry("tokens", samples * length, step, "consumed samples × seq_length")
 
 
 def _loss_name(values: dict[str, float]) -> str:
