@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sgdtheory.logs.column_names import ColumnNames
-from sgdtheory.logs.files import cut_remark, first_bytes, head_of
+from sgdtheory.logs.files import cut_remark, first_bytes, head_of, is_pointer
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.formats.registry import FORMATS
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
@@ -66,7 +66,11 @@ def _files(paths: Paths, names: ColumnNames, own: Sequence[AbstractLogFormat]) -
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
         inside = [*_files_in(path, names, own)] if path.is_dir() else [(path, None)]
         if not inside:
-            raise ValueError(f"{path} holds no log of a known format")
+            pointer = next((each for each in sorted(path.rglob("*")) if each.is_file() and is_pointer(each)), None)
+            fetch = (
+                f"; {pointer.relative_to(path)} is a Git LFS pointer: git lfs pull fetches the file" if pointer else ""
+            )
+            raise ValueError(f"{path} holds no log of a known format{fetch}")
         yield from inside
 
 

@@ -98,7 +98,7 @@ def logs_of_table(table: Table, names: ColumnNames) -> list[TrainingLog]:
     remarks = [
         *table.remarks,
         *filter(
-            None, [remark, counted, _calls_remark(counter, steps[(code == 0) & ~np.isnan(rows.losses)], table.calls)]
+            None, [remark, counted, calls_remark(counter, steps[(code == 0) & ~np.isnan(rows.losses)], table.calls)]
         ),
     ]
     used = understood | {"step": counter}
@@ -280,13 +280,13 @@ def _begins_again(steps: np.ndarray, code: np.ndarray, rows: _Rows) -> np.ndarra
     return again
 
 
-def _calls_remark(counter: str, steps: np.ndarray, calls: Sequence[str]) -> str:
+def calls_remark(counter: str, steps: np.ndarray, calls: Sequence[str]) -> str:
     """Return the remark on a counter 0, 1, 2, … that may count calls of a logger rather than optimizer steps."""
     steps = np.unique(steps[np.isfinite(steps)])
     if counter not in calls or steps.size not in CALLS or steps[0] > 1 or (np.diff(steps) != 1).any():
         return ""
     return (
-        f"{counter!r} is 0, 1, 2, …: it counts calls of log, which need not be optimizer steps; if a call comes every N "
+        f"{counter!r} is 0, 1, 2, …: it may count calls of log or epochs, not optimizer steps; if there is one every N "
         f"steps, give step='{counter}*N' (--step) with the number for N"
     )
 
