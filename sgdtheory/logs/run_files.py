@@ -7,6 +7,7 @@ from pathlib import Path
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import cut_remark, first_bytes, head_of, is_pointer
 from sgdtheory.logs.formats.format import AbstractLogFormat
+from sgdtheory.logs.formats.lines import AbstractTextFormat
 from sgdtheory.logs.formats.registry import FORMATS
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
@@ -20,7 +21,8 @@ def format_of(path: Path, own: Sequence[AbstractLogFormat] = ()) -> AbstractLogF
         ValueError: none does, or it is empty, or cannot be read.
     """
     head = head_of(path)
-    for each in (*own, *FORMATS):
+    marked = [each for each in FORMATS if isinstance(each, AbstractTextFormat) and head and each.begins(head)]
+    for each in (*own, *marked, *FORMATS):
         if each.recognizes(path, head):
             return each
     if not path.is_dir() and not first_bytes(path).strip():

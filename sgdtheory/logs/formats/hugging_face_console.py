@@ -75,16 +75,16 @@ def _printed(lines: Iterator[str]) -> _Printed:
     said: dict[str, float] = {}
     words = {"Num": "epochs", "Total train": "batch_size", "Total optimization": "num_steps"}
     for line in lines:
-        for found in re.finditer(DICTIONARY, line):
-            rows.append(_Row(_pairs(found[0]), len(bars)))
-        if summary := SUMMARY.search(line):
+        if "{" in line:
+            rows += [_Row(_pairs(found[0]), len(bars)) for found in HuggingFaceConsole.mark.finditer(line)]
+        if RUNTIME in line and (summary := SUMMARY.search(line)):
             pairs = _pairs(summary[0])
             if {"train_runtime", "train_steps_per_second", "epoch"} <= pairs.keys():
                 said.setdefault("num_steps", round(pairs["train_runtime"] * pairs["train_steps_per_second"]))
                 said.setdefault("epochs", pairs["epoch"])
-        if found := BAR.search(line):
+        if "%|" in line and (found := BAR.search(line)):
             bars.append((int(found[1]), int(found[2])))
-        if found := HEADER.search(line):
+        if " = " in line and (found := HEADER.search(line)):
             name = next(name for word, name in words.items() if found[1].startswith(word))
             said[name] = number(found[2]) or 0.0
     return _Printed(rows, bars, said)

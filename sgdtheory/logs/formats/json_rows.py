@@ -39,7 +39,12 @@ class JsonRows(AbstractLogFormat):
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
         """Read the keys that are asked for or guessed: the rows are parsed twice, so that no others are kept."""
-        present = dict.fromkeys(key for row in _rows(path) for key, value in row.items() if _is_cell(value))
+        present: dict[str, None] = {}
+        kinds: set[tuple[str, ...]] = set()  # of rows, by their keys
+        for row in _rows(path):
+            if (keys := tuple(row)) not in kinds:
+                kinds.add(keys)
+                present |= dict.fromkeys(key for key, value in row.items() if _is_cell(value))
 
         def read(numeric: Sequence[str], words: Sequence[str]) -> dict[str, np.ndarray]:
             pieces: dict[str, list[np.ndarray]] = {key: [] for key in (*numeric, *words)}
@@ -104,6 +109,8 @@ def _flat(row: Any, before: str = "", deepest: int = DEEPEST) -> dict[str, Any]:
     """Return an object with the keys of inner objects behind those of the outer ones and a slash, down to a depth."""
     if not isinstance(row, dict) or not deepest:
         return {}
+    if not before and dict not in map(type, row.values()):
+        return row
     found = {}
     for key, value in row.items():
         if isinstance(value, dict):

@@ -70,18 +70,21 @@ class KeyValues(AbstractLogFormat):
 
 
 def _keys(names: ColumnNames) -> re.Pattern[str]:
-    """Every key that may be meant, longest first, and the number after it."""
+    """Return a pattern of every key that may be meant, the longest first, and the number after it."""
     guesses = [each for column in ("step", *COLUMNS) for each in GUESSES[column] if not each.startswith("_")]
     words = [re.escape(each).replace("_", "[ _-]") for each in guesses]
     given = [value for name, value in names.given.items() if name != "step"]
     given += [column for column, _ in ColumnNames.terms(names.step or "") if column]
     words += [EPOCH, *map(re.escape, given)]
-    longest = "|".join(sorted(set(words), key=len, reverse=True))
+    first: dict[str, list[str]] = {}  # by first letter, so that most places of a line are passed over at once
+    for word in sorted(set(words), key=len, reverse=True):
+        first.setdefault(word[:1].lower(), []).append(word)
+    longest = "|".join(f"(?={re.escape(letter)})(?:{'|'.join(own)})" for letter, own in first.items())
     return re.compile(rf"(?<![\w/])({longest})['\"]?(?:\s*+[:=]|\s)\s*+\[?\s*+({NUMBER})(?![\w.])", re.IGNORECASE)
 
 
 def _pairs(line: str, keys: re.Pattern[str]) -> dict[str, float]:
-    return {found[1]: value for found in keys.finditer(line) if (value := number(found[2])) is not None}
+    return {key: value for key, text in keys.findall(line) if (value := number(text)) is not None}
 
 
 def _columns(names: ColumnNames, pairs: Collection[str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ RANK = re.compile(r"\[default(\d+)\]:|\[rank(\d+)\]: |\s*(\d+): ")  # The first 
 FAR = 4 << 20  # characters; what clusters, containers and NCCL write before the first step is less
 # No two parts of this pattern can match the same characters. Otherwise the time would grow with the square of a line.
 NUMBER = r"(?:[-+]?(?:\d+(?:,\d+)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?[kKMGBTPE]?|[-+]?(?:[nN][aA][nN]|[iI][nN][fF]))"
+ALONE = re.compile(NUMBER)
 UNITS = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 
 
@@ -58,12 +59,18 @@ class AbstractTextFormat(AbstractLogFormat):
 
     def recognizes(self, path: Path, head: str) -> bool:
         """Search for the mark, which may come after much that other programs wrote."""
-        if self.mark.search(COLOURS.sub("", head)):
+        if self.begins(head):
             return True
-        if len(head) < HEAD // 4:  # the whole file, even if every character took four bytes
+        # No further than the head where that is the whole file, even if every character took four bytes, and not in rows
+        # of JSON.
+        if len(head) < HEAD // 4 or all(line.startswith("{") for line in head.splitlines()[:-1]):
             return False
         with open_text(path) as file:
             return bool(self.mark.search(COLOURS.sub("", file.read(FAR))))
+
+    def begins(self, head: str) -> bool:
+        """Return whether the mark is in the beginning of a file, where it is nearly always."""
+        return bool(self.mark.search(COLOURS.sub("", head)))
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:  # noqa: ARG002  (a program's words are fixed)
         """Read the run."""
@@ -219,8 +226,10 @@ class RankedLines(Iterator[str]):
 def number(text: str) -> float | None:
     """Return the number that a text is, with commas or a unit (1,024 or 1.05B), nan and inf too; None of other text."""
     text = text.strip().rstrip(",;|")
-    if not re.fullmatch(NUMBER, text):
+    if not ALONE.fullmatch(text):
         return None
+    if text[-1] in "0123456789" and "," not in text:
+        return float(text)
     scale = UNITS.get(text[-1], 1.0) if "n" not in text.lower() else 1.0
     digits = text.rstrip("".join(UNITS)) if scale != 1.0 else text
     return float(digits.replace(",", "")) * scale
