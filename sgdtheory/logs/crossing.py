@@ -8,8 +8,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 REACH = 0.1  # of log steps to each side, over which a loss curve is a line: ±10% of the steps
 FAR = 0.3  # at most, where rows are rare
 ENOUGH = 20  # rows in the window
-# A row is a spike if its log loss is this many robust standard deviations from the running median (Gaussian noise goes so
-# far once in 5·10⁸ rows), and this far at least. Where more than a share of the rows are, they are what the run does.
+# A row is a spike if its log loss is this many robust standard deviations from the running median (Gaussian noise goes
+# so far once in 5·10⁸ rows), and this far at least. Where a larger share of the rows is, the run does so.
 GROSS, LEAST, MOST_GROSS = 6.0, 0.01, 0.15
 WINDOW = 5  # Rows to each side of the running median: spikes of up to so many rows do not move it.
 FLAT = 1e-3  # least |d log L / d log t| of a line that a crossing can be read off
@@ -98,7 +98,7 @@ def _near(x: np.ndarray, middle: float) -> np.ndarray:
 
 
 def _on_line(x: np.ndarray, above: np.ndarray) -> Crossing:
-    """Return the root of the least-squares line, which is kept between the ends of its rows: a flat line could leave them."""
+    """Return the root of the least-squares line, kept between the ends of its rows, which a flat line could leave."""
     centre = x.mean()
     spread = ((x - centre) ** 2).sum()
     slope = ((x - centre) * above).sum() / spread

@@ -190,11 +190,11 @@ class _Lines(io.TextIOWrapper):
         line = super().readline(LONGEST_LINE + 1 if size is None or size < 0 else size)
         if len(line) > LONGEST_LINE:
             raise ValueError(f"{self._path} has a line of more than {LONGEST_LINE:,} characters, no row of a log")
-        if line and not line.endswith(("\n", "\r")) and getattr(self._source, "cut", False):
+        if line and line[-1] not in "\n\r" and getattr(self._source, "cut", False):
             return ""
         return line
 
     def __next__(self) -> str:
-        if line := self.readline():
+        if line := self.readline(-1):
             return line
         raise StopIteration

@@ -195,11 +195,11 @@ def losses_of(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check_positive(name: str, column: str, steps: np.ndarray, losses: np.ndarray) -> None:
-    """Refuse losses of which some are negative, or 0 with others after them; zeros at the end are those of a lost run."""
+    """Refuse losses that are negative, or 0 with others after them; zeros at the end are those of a lost run."""
     bad = np.flatnonzero(np.isfinite(losses) & (losses <= 0))
     if bad.size and ((losses[bad] < 0).any() or (losses[bad[0] :] > 0).any()):
         raise ValueError(
-            f"{name}: losses must be positive, and {column!r} is 0 or less in {bad.size:,} of {losses.size:,} rows, the "
+            f"{name}: losses must be positive, and {column!r} is 0 or less in {bad.size:,} of {losses.size:,} rows, "
             f"first at step {steps[bad[0]]:g}, {losses[bad[0]]:g}: rewards, policy gradients and log densities are not "
             "losses of this theory; name another loss, loss= (--loss)"
         )
@@ -226,10 +226,9 @@ def _given_rates(
     if words:
         said.assumed.append(f"the learning rate {peak:g} {' and '.join(words)}, as the log says")
     if log.format in NOT_CONSTANT and not down:
-        said.assumed.append(
-            f"the learning rate is taken as constant{' after that' if words else ''}, but {log.format} {NOT_CONSTANT[log.format]} "
-            "unless told otherwise; if it did, name a table of steps and rates beside the log"
-        )
+        taken = f"the learning rate is taken as constant{' after that' if words else ''}"
+        default = f"{log.format} {NOT_CONSTANT[log.format]} unless told otherwise"
+        said.assumed.append(f"{taken}, but {default}; if it did, name a table of steps and rates beside the log")
     return peak * share
 
 

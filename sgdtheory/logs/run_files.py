@@ -98,8 +98,8 @@ def _read(path: Path, names: ColumnNames, own: Sequence[AbstractLogFormat]) -> S
         ValueError: no format reads it, or it is damaged.
     """
     try:
+        remark = cut_remark(path)  # refuses what unpacks to too much before rows are read
         logs = format_of(path, own).read(path, names)
-        remark = cut_remark(path)
     except (OSError, EOFError, MemoryError, OverflowError, RecursionError) as error:
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
         raise ValueError(f"cannot read {path}: {reason}") from None

@@ -156,7 +156,7 @@ def _sum_of_terms(cells: Columns, terms: Sequence[tuple[str, float]]) -> np.ndar
 
 
 def _split_evaluations(values: dict[str, np.ndarray], modes: np.ndarray) -> np.ndarray:
-    """Move losses of rows that a column calls validation, as `mode` or `split`, to the evaluations; return these rows."""
+    """Move losses of rows that a column calls validation to the evaluations, and return these rows."""
     words = [word.strip().lower() for word in modes.tolist()]
     first = next((word for word in words if word in EVALUATION), None)
     validating = np.array([word in EVALUATION for word in words], bool)
@@ -292,6 +292,6 @@ def calls_remark(counter: str, steps: np.ndarray, calls: Sequence[str]) -> str:
 
 
 def _logged(steps: np.ndarray, cells: np.ndarray, column: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return steps and values where both are there; a learning rate or a batch size that is not finite was not logged."""
+    """Return steps and values where both are there; a learning rate that is not finite was not logged."""
     there = np.isfinite(steps) & (~np.isnan(cells) if column in LOSSES else np.isfinite(cells))
     return steps[there], cells[there]

@@ -83,7 +83,8 @@ def timm(run):
     for step, loss, rate in zip(run.steps, run.loss, run.rate, strict=True):
         lines.append(
             f"Train: {step // 50} [{step % 50:>4d}/50 ({100.0 * (step % 50) / 49:>3.0f}%)]  "
-            f"Loss: {loss:#.4g} ({9.9:#.3g})  Time: 0.312s,  410.26/s  (0.321s,  400.01/s)  LR: {rate:.3e}  Data: 0.010 (0.012)"
+            f"Loss: {loss:#.4g} ({9.9:#.3g})  Time: 0.312s,  410.26/s  (0.321s,  400.01/s)  LR: {rate:.3e}  "
+            "Data: 0.010 (0.012)"
         )
         if step in run.evaluated:
             for batch in (0, 48):

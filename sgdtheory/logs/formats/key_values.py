@@ -52,14 +52,16 @@ class KeyValues(AbstractLogFormat):
                 if not (pairs := _pairs(line, keys)):
                     continue
                 for key, value in pairs.items():
-                    if ranks.setdefault(key, source.rank) == source.rank:
-                        own = cells.setdefault(key, array("d"))
-                        own.extend([np.nan] * (count - len(own)))
-                        own.append(value if np.isfinite(value) else np.inf)
+                    if (own := cells.get(key)) is None:
+                        own, ranks[key] = cells.setdefault(key, array("d")), source.rank
+                    if ranks[key] == source.rank:
+                        if len(own) < count:
+                            own.extend([np.nan] * (count - len(own)))
+                        own.append(value if value - value == 0.0 else np.inf)
                 count += 1
         for own in cells.values():
             own.extend([np.nan] * (count - len(own)))
-        understood = names.understand([key for key in cells if key.lower() != EPOCH])
+        understood = names.understand([*cells])
         if not {"step"} < set(understood):
             raise ValueError(f"{path} has no line with a step and a loss; name them, step= and loss= (--step, --loss)")
 
@@ -78,9 +80,11 @@ def _keys(names: ColumnNames) -> re.Pattern[str]:
     words += [EPOCH, *map(re.escape, given)]
     first: dict[str, list[str]] = {}  # by first letter, so that most places of a line are passed over at once
     for word in sorted(set(words), key=len, reverse=True):
-        first.setdefault(word[:1].lower(), []).append(word)
+        first.setdefault(word.lstrip("\\")[:1].lower(), []).append(word)
     longest = "|".join(f"(?={re.escape(letter)})(?:{'|'.join(own)})" for letter, own in first.items())
-    return re.compile(rf"(?<![\w/])({longest})['\"]?(?:\s*+[:=]|\s)\s*+\[?\s*+({NUMBER})(?![\w.])", re.IGNORECASE)
+    letters = "".join(map(re.escape, first))
+    value = rf"['\"]?(?:\s*+[:=]|\s)\s*+\[?\s*+({NUMBER})(?![\w.])"
+    return re.compile(rf"(?<![\w/])(?=[{letters}])({longest}){value}", re.IGNORECASE)
 
 
 def _pairs(line: str, keys: re.Pattern[str]) -> dict[str, float]:

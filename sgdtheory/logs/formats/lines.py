@@ -61,8 +61,8 @@ class AbstractTextFormat(AbstractLogFormat):
         """Search for the mark, which may come after much that other programs wrote."""
         if self.begins(head):
             return True
-        # No further than the head where that is the whole file, even if every character took four bytes, and not in rows
-        # of JSON.
+        # The head is the whole file if it is short, even where every character took four bytes. Rows of JSON are no
+        # text log that begins late.
         if len(head) < HEAD // 4 or all(line.startswith("{") for line in head.splitlines()[:-1]):
             return False
         with open_text(path) as file:
@@ -106,10 +106,10 @@ class Console(AbstractTextFormat):
 
     Each line is matched by the first pattern that is found in it. The named groups of the pattern say what a number is:
     `step`, a column of `TrainingLog` (`loss`, `learning_rate`, …), or a setting (`num_steps`, `warmup`, …). A loss in a
-    line without a step belongs to the last step before it. The groups `epoch`, `in_epoch` and `length` together make the
-    step of a counter that begins again with each epoch. A pattern with the groups `key` and `value` may be found several
-    times in a line; `metrics` and `settings` say what each key is. Where `source` is a group, as the name of a data
-    set, the first source of the log counts and others are passed over.
+    line without a step belongs to the last step before it. The groups `epoch`, `in_epoch` and `length` together make
+    the step of a counter that begins again with each epoch. A pattern with the groups `key` and `value` may be found
+    several times in a line; `metrics` and `settings` say what each key is. Where `source` is a group, as the name of a
+    data set, the first source of the log counts and others are passed over.
 
     Attributes:
         name, programs, mark: as every format has them.
@@ -213,7 +213,7 @@ class RankedLines(Iterator[str]):
 
     def __next__(self) -> str:
         line = next(self._file)
-        if not line.endswith(("\n", "\r")):
+        if line[-1] not in "\n\r":
             if line.strip():
                 self.remarks = ("the last line was cut, and is left out",)
             raise StopIteration
