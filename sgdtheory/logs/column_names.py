@@ -127,7 +127,7 @@ class ColumnNames:
 
     @classmethod
     def among(cls, options: Mapping[str, Any]) -> tuple["ColumnNames", dict[str, Any]]:
-        """The names among keywords of `read_training_log` and its like, and the others: numbers, and which loss.
+        """Return the names among keywords of `read_training_log` and its like, and the others: numbers, and which loss.
 
         A learning rate or a batch size is a name where it is text, else the number itself; "524288 tokens" is a number
         too, `batch_tokens`. A loss is among the others too; it names a column unless it is "train" or "eval".
@@ -150,7 +150,7 @@ class ColumnNames:
 
     @property
     def given(self) -> dict[str, str]:
-        """Attribute → name of those that are not None."""
+        """Return attribute → name of those that are not None."""
         return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
 
     def understand(self, present: Sequence[str]) -> dict[str, str]:
@@ -242,7 +242,7 @@ class RunLabels(NamedTuple):
 
 
 def candidates(attribute: str, present: Sequence[str]) -> list[str]:
-    """Columns whose words say that they may be it."""
+    """Return the columns whose words say that they may hold an attribute."""
     found = []
     for name in present:
         words = set(re.split(r"[^a-z0-9]+", name.lower()))
@@ -257,7 +257,7 @@ def candidates(attribute: str, present: Sequence[str]) -> list[str]:
 
 
 def _by_words(attribute: str, present: Sequence[str]) -> str | None:
-    """The only one that may be it; of learning rates, of groups of parameters, the first."""
+    """Return the only column that may hold an attribute; of learning rates of groups of parameters, the first."""
     found = candidates(attribute, present)
     if len(found) == 1 or (found and attribute == "learning_rate"):
         return found[0]

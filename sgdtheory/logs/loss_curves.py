@@ -41,7 +41,7 @@ def read_training_log(
     name: str | None = None,
     formats: Sequence[AbstractLogFormat] = (),
 ) -> list[LossCurve]:
-    """Loss curves from logs as other programs write them; the format is recognized by content (docs/logs.md).
+    """Read loss curves from logs as other programs write them; formats are recognized by content (docs/logs.md).
 
     >>> import json, pathlib, tempfile
     >>> import sgdtheory as st
@@ -60,10 +60,12 @@ def read_training_log(
         paths: file or folder, or several: trainer_state.json, a checkpoint or output folder, W&B's exports, TensorBoard
             folders and CSVs, text logs, JSON lines, Parquet, CSV; each may be compressed by gzip.
         loss: "train", "eval", or what the log calls it.
-        step, tokens: what the log calls them; None: guessed.
-        learning_rate, batch_size: likewise, or the number itself; a batch size in tokens as "524288 tokens".
-        run: the column that tells the runs of a file apart.
-        group: the column that tells apart what is to be fitted on its own.
+        step: what the log calls it, or a sum of columns such as `Step*200` or `iter+epoch*5000`; None: guessed.
+        tokens: what the log calls them; None: guessed.
+        learning_rate: likewise, or the number itself, to which a warm-up and a decay that the log prints are applied.
+        batch_size: likewise, or the number itself; a batch size in tokens as "524288 tokens".
+        run: the column that separates the runs of a file.
+        group: the column that separates what is to be fitted on its own.
         sequence_length: tokens of a sequence, for tokens from batch sizes and batch sizes from tokens.
         warmup: steps of linear warm-up before the first row; None: as the log says, or 0.
         name: of the run, where all files are parts of one.
@@ -101,7 +103,7 @@ def loss_curve(
     sequence_length: float | None = None,
     warmup: float | None = None,
 ) -> LossCurve:
-    """The loss curve of one log, as `read_training_log` has it.
+    """Return the loss curve of one log, as `read_training_log` has it.
 
     Args:
         log: of the run.
@@ -162,7 +164,7 @@ def loss_curve(
 
 @dataclass(frozen=True)
 class _Said:
-    """Sentences on a curve."""
+    """Sentences on a curve: rows that were left out, and what was assumed."""
 
     left_out: list[str]
     assumed: list[str] = field(default_factory=list)
@@ -173,10 +175,10 @@ def _rows(count: int) -> str:
 
 
 def losses_of(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and losses of a run: "train", "eval", or any other name for the loss that the log holds by it.
+    """Return steps and losses of a run: "train", "eval", or any other name for the loss that the log holds by it.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: it holds none, or losses that are not positive.
     """
     column = KINDS.get(loss, "loss")
     steps, losses = log.series(column)
@@ -270,7 +272,7 @@ def batches_at(log: TrainingLog, steps: np.ndarray, given: float | None, length:
 
 
 def _tokens_seen(log: TrainingLog) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and tokens seen so far; none where they do not grow along the run, as those of a single step."""
+    """Return steps and tokens seen so far; none where they do not grow along the run, as those of a single step."""
     at, seen = log.series("tokens")
     grows = at.size and at[-1] > 0 and (np.diff(seen) >= 0).all() and seen[-1] > (seen[0] if at.size > 1 else 0)
     return (at, seen) if grows else (at[:0], seen[:0])
@@ -328,7 +330,7 @@ def _tokens(log: TrainingLog, steps: np.ndarray, batches: np.ndarray | None, len
 
 
 def _warmup(log: TrainingLog, steps: np.ndarray, rates: np.ndarray, said: _Said) -> float:
-    """Steps of linear warm-up before the first row.
+    """Return the steps of linear warm-up before the first row.
 
     Where the first rates lie on a line through 0 the warm-up goes on at the first row. The setting of a run counts up
     to its first row; what comes later is in the rates.

@@ -1,4 +1,4 @@
-"""Which format a file is of, and which files are logs, in folders that hold other files too."""
+"""Find the logs among files and in folders, and the format of each."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ Paths = str | Path | Sequence[str | Path]
 
 
 def format_of(path: Path, own: Sequence[AbstractLogFormat] = ()) -> AbstractLogFormat:
-    """The first format that recognizes a file or folder, the user's own before those of the registry.
+    """Return the first format that recognizes a file or folder, the user's own before those of the registry.
 
     Raises:
         ValueError: none does, or it is empty, or cannot be read.
@@ -35,7 +35,7 @@ def format_of(path: Path, own: Sequence[AbstractLogFormat] = ()) -> AbstractLogF
 
 
 def run_files(paths: Paths, own: Sequence[AbstractLogFormat] = ()) -> list[Path]:
-    """The logs among files, and those that folders hold, at any depth; a folder that is a log itself is one.
+    """Return the logs among files and in folders, at any depth; a folder may be a log itself.
 
     Args:
         paths: file or folder, or several. A file that is named is a log; of those in a folder the ones that some format
@@ -51,7 +51,7 @@ def run_files(paths: Paths, own: Sequence[AbstractLogFormat] = ()) -> list[Path]
 def logs_of_files(
     paths: Paths, names: ColumnNames, own: Sequence[AbstractLogFormat] = ()
 ) -> Iterator[tuple[Path, TrainingLog]]:
-    """What the files of `run_files` hold, each read once; in a folder, files with the columns named are logs too.
+    """Read the files of `run_files`, each once; in a folder, files with the columns named are logs too.
 
     Raises:
         ValueError: a file of no known format, or damaged, or a folder that holds none.
@@ -115,7 +115,7 @@ def _is_log(folder: Path, own: Sequence[AbstractLogFormat]) -> bool:
 
 
 def _logs_in(path: Path, names: ColumnNames, own: Sequence[AbstractLogFormat]) -> Sequence[TrainingLog]:
-    """Those of a file; none where no format reads it, or finds a number in it: a table of anything is no log."""
+    """Return the logs in a file; none where no format finds a number in it: a table of anything is no log."""
     try:
         logs = _read(path, names, own)
     except ValueError:

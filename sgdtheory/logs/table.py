@@ -124,7 +124,7 @@ def logs_of_table(table: Table, names: ColumnNames) -> list[TrainingLog]:
 
 
 class _Rows(NamedTuple):
-    """What the rows of a table hold: (R,) numbers of each attribute, which validate, and their epochs."""
+    """Rows of a table: (R,) numbers of each attribute, whether they are of validation, and their epochs."""
 
     values: Mapping[str, np.ndarray]
     validating: np.ndarray | None

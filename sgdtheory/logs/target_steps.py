@@ -103,7 +103,7 @@ def steps_to_target(
     group: Mapping[str, str] | Callable[[TrainingLog], str] | None = None,
     sequence_length: float | None = None,
 ) -> StepsToTarget:
-    """Steps at which runs of different batch sizes reach a loss.
+    """Return the steps at which runs of different batch sizes reach a loss.
 
     Where a loss crosses the target is read off a line through its rows nearby, since the first row below it comes too
     early (`sgdtheory.logs.crossing`). Of the runs at a batch size those of the configuration (learning rate, planned
@@ -236,7 +236,7 @@ def _best(configurations: Sequence[Sequence[RunEnd]], noise: float) -> _Best | N
 
 
 def _scatter_of_seeds(runs: Sequence[RunEnd]) -> float:
-    """Standard deviation of log steps between runs of one configuration; nan where too few repeat, or none differs."""
+    """Return the standard deviation of log steps between runs of one configuration; nan where too few repeat."""
     squares = 0.0
     freedom = 0
     for name in {run.group for run in runs}:
@@ -279,7 +279,7 @@ def _too_few(target: float, runs: Sequence[RunEnd], logs: Sequence[TrainingLog],
 
 
 def _ends_of(logs: Sequence[TrainingLog], which: str) -> str:
-    """Between which losses runs end."""
+    """Return the words for the losses between which runs end."""
     ends = [float(points_of(log, which)[-1][1]) for log in logs]
     ends = [each for each in ends if np.isfinite(each)]
     return f"the runs end at {min(ends):.4g} … {max(ends):.4g}" if ends else "all runs diverged"

@@ -28,7 +28,7 @@ class CsvTable(AbstractLogFormat):
     programs = ("any program that writes tables", "Lightning's CSVLogger")
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """Two columns or more, whose names are no numbers, and no brace."""
+        """Look for two columns or more, whose names are no numbers, and no brace."""
         header = header_of(head)
         return len(header) > 1 and all(_is_name(cell) for cell in header) and _has_a_number(head)
 
@@ -51,17 +51,17 @@ class WandbHistory(CsvTable):
     programs = ("W&B: run.history(), run.scan_history()",)
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """W&B counts its rows in `_step`."""
+        """Look for `_step`, in which W&B counts rows."""
         return super().recognizes(path, head) and "_step" in header_of(head)
 
 
 def separator_of(line: str) -> str:
-    """What separates the cells of a header."""
+    """Return the separator of the cells of a header."""
     return max(SEPARATORS, key=line.count)
 
 
 def header_of(head: str) -> list[str]:
-    """The cells of a file's first line."""
+    """Return the cells of a file's first line."""
     line = next((line for line in head.splitlines() if line.strip()), "")
     if "{" in line:
         return []
@@ -72,7 +72,7 @@ def header_of(head: str) -> list[str]:
 
 
 def header_of_file(path: Path) -> list[str]:
-    """Of a file, however long it is."""
+    """Return the header of a file, however long it is."""
     with open_text(path) as file:
         return header_of(next((line for line in file if line.strip()), ""))
 
@@ -117,7 +117,7 @@ def columns_of(
 
 
 def _twice(used: Iterable[str], header: Sequence[str]) -> list[str]:
-    """A sentence for each column that is read and whose name stands in the header more than once."""
+    """Return a remark on each column that is read and whose name stands in the header more than once."""
     return [
         f"{header.count(name)} columns are called {name!r}: the first is taken"
         for name in dict.fromkeys(used)
@@ -126,7 +126,7 @@ def _twice(used: Iterable[str], header: Sequence[str]) -> list[str]:
 
 
 def _chunks(path: Path, width: int) -> Iterator[list[list[str]]]:
-    """Rows of a file without its header and without empty lines."""
+    """Yield the rows of a file without its header and without empty lines, many at a time."""
     with open_text(path) as file:
         first = next((line for line in file if line.strip()), "")
         reader: Any = csv.reader(file, delimiter=separator_of(first))
@@ -142,14 +142,14 @@ def _chunks(path: Path, width: int) -> Iterator[list[list[str]]]:
 
 
 def _has_a_number(head: str) -> bool:
-    """Whether a cell below the header is a number, as none is of prose with commas; or nothing is below it yet."""
+    """Return whether a cell below the header is a number, as none of prose with commas is; or there is none yet."""
     first, *rows = [line for line in head.splitlines() if line.strip()][:ROWS]
     cells = [cell.strip().strip('"') for row in rows for cell in row.split(separator_of(first))]
     return not rows or any(is_number(cell) for cell in cells)
 
 
 def _is_name(cell: str) -> bool:
-    """Whether a cell of a header is a name; the first may be empty, as of pandas' index."""
+    """Return whether a cell of a header is a name; the first may be empty, as that of pandas' index is."""
     words = cell.removeprefix("Unnamed: ")  # pandas' name for a column without one
     text = ": " in words or words.startswith("[") or "] " in words  # as in a line of a text log
     return not is_number(cell) and len(words) < LONGEST and not text

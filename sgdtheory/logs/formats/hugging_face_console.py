@@ -1,4 +1,4 @@
-"""What Hugging Face's Trainer prints: a dictionary a logged step, without its step."""
+"""The console of Hugging Face's Trainer: a dictionary a logged step, without its step."""
 
 import re
 from collections import Counter
@@ -29,14 +29,14 @@ ROUNDED = 0.006  # epochs, by which a printed epoch is off: older versions print
 
 
 class _Row(NamedTuple):
-    """A dictionary: its numbers, and where it stands among the bars."""
+    """A dictionary: its numbers, and its place among the bars."""
 
     pairs: dict[str, float]
     place: int
 
 
 class _Printed(NamedTuple):
-    """What was found: dictionaries, (step, of how many) of each bar, what the header and the summary say."""
+    """Dictionaries of a console, (step, of how many) of each bar, and the numbers of the header and the summary."""
 
     rows: list[_Row]
     bars: list[tuple[int, int]]
@@ -57,7 +57,7 @@ class HuggingFaceConsole(AbstractTextFormat):
     mark = re.compile(DICTIONARY)
 
     def entries(self, lines: Iterator[str]) -> Iterator[Entry]:
-        """Of dictionaries, once all steps are known."""
+        """Yield the entries of all dictionaries, once their steps are known."""
         printed = _printed(lines)
         steps = _steps(printed)
         for row, step in zip(printed.rows, steps, strict=True):
@@ -95,7 +95,7 @@ def _pairs(text: str) -> dict[str, float]:
 
 
 def _steps(printed: _Printed) -> Sequence[float | None]:
-    """Of each dictionary; None where the log ends before it is told.
+    """Return the step of each dictionary; None where the log ends before the bar that has it.
 
     Raises:
         ValueError: nothing tells them.
@@ -116,7 +116,7 @@ def _steps(printed: _Printed) -> Sequence[float | None]:
 
 
 def _of_epochs(printed: _Printed) -> Sequence[float]:
-    """Whole steps; of rows as far apart as their number says multiples of that, since epochs are rounded."""
+    """Return whole steps of rounded epochs: multiples of one distance, where rows are that far apart."""
     epochs = np.array([row.pairs["epoch"] for row in printed.rows])
     of_epoch = printed.said["num_steps"] / printed.said["epochs"]
     trained = np.array(["loss" in row.pairs for row in printed.rows])

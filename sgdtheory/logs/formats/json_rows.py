@@ -31,7 +31,7 @@ class JsonRows(AbstractLogFormat):
     programs = ("W&B: rows of run.scan_history()", "any program that writes JSON lines")
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """The first line is an object, or longer than what is seen of it, or an array of objects begins."""
+        """Look for a first line that is an object, or longer than what is seen of it, or for an array of objects."""
         start = head.lstrip()
         if len(head) >= HEAD // 2 and start[:1] == "{" and "\n" not in start:
             return True

@@ -30,7 +30,7 @@ class Parquet(AbstractLogFormat):
     programs = ("W&B: history artifacts", "pandas, polars, Spark")
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """Its first four bytes."""
+        """Look at the first four bytes."""
         return not head and first_bytes(path).startswith(MARK)
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:

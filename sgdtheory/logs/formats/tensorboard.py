@@ -37,13 +37,13 @@ class TensorBoard(AbstractLogFormat):
     programs = ("TensorBoard: PyTorch, Lightning, Hugging Face, Keras, JAX",)
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """A folder that holds event files at any depth, or a file that begins as they do."""
+        """Look for event files in a folder, at any depth, or for the beginning of one."""
         if path.is_dir():
             return any(_event_files(path))
         return VERSION in first_bytes(path)[:64]
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
-        """A log for each run that has losses at two steps or more, or for each if none has.
+        """Return a log for each run that has losses at two steps or more, or for each if none has.
 
         Folders with a single point, as of hyper-parameters, are no runs.
         """
@@ -157,7 +157,7 @@ class _Scalars:
         self._file, self.remarks = file, ()
 
     def __iter__(self) -> Iterator[tuple[str, float, float]]:
-        """(tag, step, value) of each, in order."""
+        """Yield (tag, step, value) of each scalar, in order."""
         events = needed("tensorboard.compat.proto.event_pb2", "TensorBoard's event files")
         checks = needed("tensorboard.compat.tensorflow_stub.pywrap_tensorflow", "TensorBoard's event files")
         tensors = needed("tensorboard.util.tensor_util", "TensorBoard's event files")

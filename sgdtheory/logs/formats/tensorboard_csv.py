@@ -28,11 +28,11 @@ class TensorBoardCsv(AbstractLogFormat):
     programs = ("TensorBoard: download of a tag as CSV",)
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """Its header."""
+        """Look at the header."""
         return header_of(head) == HEADER
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
-        """The values as what the tag says, or else as losses."""
+        """Return the values as what the tag says, or else as losses."""
         named = FILE.fullmatch(stem(path))
         tag = named["tag"] if named else stem(path)
         run = named["run"].strip("-.") if named else ""

@@ -42,13 +42,13 @@ class TrainerState(AbstractLogFormat):
     programs = ("Hugging Face Trainer, TRL, Axolotl, LLaMA-Factory",)
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """An object with a history of logs, or a folder with such a file."""
+        """Look for an object with a history of logs, or a folder with such a file."""
         if path.is_dir():
             return _file_in(path) is not None
         return head.lstrip().startswith("{") and '"log_history"' in head
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
-        """The one run that it holds: rows of training and of evaluation, without the summary at the end."""
+        """Return the one run: rows of training and of evaluation, without the summary at the end."""
         file = _file_in(path) or path
         state = _state(file)
         rows = [row for row in state["log_history"] if "step" in row and SUMMARY not in row]
@@ -76,7 +76,7 @@ class TrainerState(AbstractLogFormat):
 
 
 def _file_in(folder: Path) -> Path | None:
-    """The state in a folder; of several checkpoints that of the last step."""
+    """Return the state in a folder; of several checkpoints that of the last step."""
     if not folder.is_dir():
         return None
     if (folder / FILE).is_file():
@@ -104,7 +104,7 @@ def _state(file: Path) -> dict[str, Any]:
 
 
 def _logged(rows: Iterable[Mapping[str, Any]], key: str, place: str) -> tuple[Any, Any]:
-    """Steps and values of the rows that have a key; nan and inf stand for themselves."""
+    """Return steps and values of the rows that have a key."""
     own = [row for row in rows if row.get(key) is not None]
     return [row["step"] for row in own], numbers([str(row[key]) for row in own], key, place)
 

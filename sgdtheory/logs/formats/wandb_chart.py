@@ -33,7 +33,7 @@ class WandbChart(AbstractLogFormat):
         return len(header) > 1 and header[0] == "Step" and all(BETWEEN in name for name in header[1:])
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
-        """A log for each run."""
+        """Return a log for each run."""
         header = header_of_file(path)
         axis = header[0]
         metrics: dict[str, dict[str, str]] = {}
