@@ -129,7 +129,8 @@ def _chunks(path: Path, width: int) -> Iterator[list[list[str]]]:
     """Yield the rows of a file without its header and without empty lines, many at a time."""
     with open_text(path) as file:
         first = next((line for line in file if line.strip()), "")
-        reader: Any = csv.reader(file, delimiter=separator_of(first))
+        filled = (line for line in file if not line.isspace())
+        reader: Any = csv.reader(filled, delimiter=separator_of(first))
         try:
             while rows := list(islice(reader, CHUNK)):
                 kept = [row if len(row) >= width else row + [""] * (width - len(row)) for row in rows if row]

@@ -1,6 +1,7 @@
 """The console of Hugging Face's Trainer: a dictionary a logged step, without its step."""
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -14,7 +15,6 @@ LOSS, EPOCH, RUNTIME = r"'(?:eval_)?loss': ", "'epoch': ", "'train_runtime': "
 DICTIONARY = (
     rf"\{{(?![^{{}}]*'(?:global_)?step')(?:(?!{LOSS})[^{{}}])*+{LOSS}(?:(?!{EPOCH})[^{{}}])*+{EPOCH}[^{{}}]*+\}}"
 )
-PAIR = re.compile(rf"'([^']+)': '?({NUMBER})'?(?=[,}}])")
 BAR = re.compile(r"^\s*\d+%\|[^|]*\| (\d+)/(\d+) \[")
 HEADER = re.compile(r"(Num Epochs|Total train batch size \([^()]*\)|Total optimization steps) = ([\d,]+)")
 SUMMARY = re.compile(rf"\{{(?:(?!{RUNTIME})[^{{}}])*+{RUNTIME}[^{{}}]*+\}}")
@@ -25,6 +25,8 @@ COLUMNS = {
     "num_input_tokens_seen": "tokens",
     "num_tokens": "tokens",  # TRL
 }
+KEYS = "|".join((*COLUMNS, "epoch", "train_runtime", "train_steps_per_second"))
+PAIR = re.compile(rf"'({KEYS})': '?({NUMBER})'?(?=[,}}])")
 ROUNDED = 0.006  # epochs, by which a printed epoch is off: older versions print two digits
 
 
@@ -91,7 +93,7 @@ def _printed(lines: Iterator[str]) -> _Printed:
 
 
 def _pairs(text: str) -> dict[str, float]:
-    return {found[1]: value for found in PAIR.finditer(text) if (value := number(found[2])) is not None}
+    return {sys.intern(key): value for key, word in PAIR.findall(text) if (value := number(word)) is not None}
 
 
 def _steps(printed: _Printed) -> Sequence[float | None]:
