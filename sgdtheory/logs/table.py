@@ -91,7 +91,7 @@ def logs_of_table(table: Table, names: ColumnNames) -> list[TrainingLog]:
     values = {attribute: cells[column] for attribute, column in measured.items()}
     validating = _split_evaluations(values, cells[modes[0]]) if modes else None
     counts = {each: _sum_of_terms(cells, names.terms(each, table.present)) for each in counters}
-    rows = _Rows(values, validating, cells[epoch[0]] if epoch else None)
+    rows = _Rows(counts[counters[0]].size, values, validating, cells[epoch[0]] if epoch else None)
     columns, remark = _separating(labels, cells, counts[counters[0]], rows)
     code = _codes([cells[column] for column in columns] + _group(understood, cells), rows.size)
     counter, steps, counted = _running(table.name, counts, code, rows, epoch)
@@ -105,10 +105,11 @@ def logs_of_table(table: Table, names: ColumnNames) -> list[TrainingLog]:
     unused = tuple(column for column in table.present if column and column not in used.values())
     found = []
     for own in _rows_of_runs(code):
-        texts_of_run = {column: str(cells[column][own[0]]) for column in (*columns, *filter(None, [used.get("group")]))}
+        words = (*columns, *filter(None, [used.get("group")]))
+        texts_of_run = {column: str(cells[column][own[0]]) for column in words} if own.size else {}
         found.append(
             TrainingLog.from_series(
-                labels.name(columns, texts_of_run, table.name),
+                labels.name(columns if own.size else (), texts_of_run, table.name),
                 table.format,
                 {column: _logged(steps[own], values[column][own], column) for column in values},
                 group=texts_of_run.get(used.get("group", ""), ""),
@@ -124,16 +125,12 @@ def logs_of_table(table: Table, names: ColumnNames) -> list[TrainingLog]:
 
 
 class _Rows(NamedTuple):
-    """Rows of a table: (R,) numbers of each attribute, whether they are of validation, and their epochs."""
+    """Rows of a table: how many, (R,) numbers of each attribute, whether they are of validation, and their epochs."""
 
+    size: int
     values: Mapping[str, np.ndarray]
     validating: np.ndarray | None
     epochs: np.ndarray | None
-
-    @property
-    def size(self) -> int:
-        """Number of rows."""
-        return next((values.size for values in self.values.values()), 0)
 
     @property
     def losses(self) -> np.ndarray:

@@ -3,7 +3,9 @@
 import json
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -334,3 +336,13 @@ def test_a_text_log_is_not_taken_for_csv(tmp_path):
     assert (log.step.tolist(), log.has("loss")) == ([10, 20, 30, 40, 50], False)
     with pytest.raises(ValueError, match="no training loss is known for sure"):
         st.logs.loss_curve(log)
+
+
+def test_tables_without_rows_or_without_a_number_of_a_log(tmp_path):
+    for text in ("step,other\n1,2\n2,3\n", "step,loss,run\n1,,a\n2,,a\n"):
+        log = read(tmp_path / "a.csv", text)
+        assert log.step.size == 0
+    parquet.write_table(
+        pa.table({"step": pa.array([], pa.int64()), "loss": pa.array([], pa.float64())}), tmp_path / "a"
+    )
+    assert [(log.name, log.step.size) for log in st.logs.read_logs(tmp_path / "a")] == [("a", 0)]
