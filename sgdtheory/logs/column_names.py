@@ -111,7 +111,7 @@ class ColumnNames:
     """Names that the user gave; None: to be guessed.
 
     Attributes:
-        step: the column that counts optimizer steps, or a sum such as `Step*200` or `iter+epoch*5000`.
+        step: the column that counts optimizer steps, or a sum such as `Step*200` or `iter+epoch*5000` (epochs from 0).
         loss, learning_rate, batch_size, tokens: the columns with these numbers.
         run: the column that separates the runs of a file.
         group: the column that separates what is to be fitted on its own.
@@ -194,7 +194,7 @@ class ColumnNames:
             if present is not None and column not in present:
                 return []
             found.append((column, factor))
-        return found
+        return found if any(column for column, _ in found) else []
 
     def epoch(self, present: Sequence[str]) -> list[str]:
         """Return the column that counts epochs, as a list of one or none."""

@@ -90,7 +90,7 @@ def logs_of_table(table: Table, names: ColumnNames) -> list[TrainingLog]:
     cells = table.read([*wanted], [*words])
     values = {attribute: cells[column] for attribute, column in measured.items()}
     validating = _split_evaluations(values, cells[modes[0]]) if modes else None
-    counts = {each: _sum_of_terms(cells, names.terms(each, table.present)) for each in counters}
+    counts = {each: _sum_of_terms(cells, names.terms(each, table.present), epoch) for each in counters}
     rows = _Rows(counts[counters[0]].size, values, validating, cells[epoch[0]] if epoch else None)
     columns, remark = _separating(labels, cells, counts[counters[0]], rows)
     code = _codes([cells[column] for column in columns] + _group(understood, cells), rows.size)
@@ -148,8 +148,14 @@ def _no_counter(table: Table, names: ColumnNames, understood: Mapping[str, str])
     return f"{ask}; if an epoch has N steps, give step='{epochs[0]}*N' with the number for N" if epochs else ask
 
 
-def _sum_of_terms(cells: Columns, terms: Sequence[tuple[str, float]]) -> np.ndarray:
-    return sum((factor * cells[column] if column else factor) for column, factor in terms)  # pyright: ignore[reportReturnType]
+def _sum_of_terms(cells: Columns, terms: Sequence[tuple[str, float]], epoch: Sequence[str]) -> np.ndarray:
+    """Return a sum of columns; beside a counter within an epoch, epochs are counted from the first, 0 or 1, on."""
+    columns = [column for column, _ in terms if column]
+    first = {column: np.nanmin(cells[column]) for column in columns if column in epoch and len(columns) > 1}
+    total = np.zeros(cells[columns[0]].size)
+    for column, factor in terms:
+        total = total + factor * (cells[column] - first.get(column, 0.0) if column else 1.0)
+    return total
 
 
 def _split_evaluations(values: dict[str, np.ndarray], modes: np.ndarray) -> np.ndarray:
