@@ -274,7 +274,7 @@ def _sided(summary: Summary) -> Verdict:
     median = float(np.median(summary.ratio))
     lower = bound.side == "lower"
     most = "at least" if lower else "at most"
-    recalled = ", as recalled" if bound.standing == "recalled" else ""
+    recalled = ", not verified against the paper" if bound.standing == "recalled" else ""
     return Verdict(
         f"{bound.name}{recalled}",
         f"exact risk {'≥' if lower else '≤'} {bound.source}{recalled}: {bound.about}; tightest at {words(worst)}; "
@@ -316,10 +316,10 @@ def _control(found: Sequence[Summary]) -> Verdict:
     widest = max(room, key=lambda name: room[name])
     refuted = sum(value < 10 for value in room.values())
     return Verdict(
-        "control: a tenth of a constant",
+        "control: constants made ten times smaller",
         "every bound with constants, made ten times tighter, is refuted at some of these settings",
         f"{len(room)} of {len(room)} refuted",
-        f"{refuted} of {len(room)}; most room has {widest}, a factor of {room[widest]:.3g}",
+        f"{refuted} of {len(room)}; largest slack: {widest}, a factor of {room[widest]:.3g}",
         (min(room.values()), max(room.values())),
         "holds" if refuted == len(room) else "fails",
     )

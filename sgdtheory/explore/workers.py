@@ -25,7 +25,7 @@ PATIENCE, PATIENCE_ASKED = 5.0, 30.0  # seconds in which a job must end that is 
 RESTARTED_AFTER = 1.0  # seconds: a process that cannot start does not fill the machine
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
-DIED = "the process that computed ended; move a control to try again"
+DIED = "the computing process ended; move a control to try again"
 
 Hear = Callable[[Message], None]
 
@@ -198,7 +198,7 @@ class _Process:
         try:
             task.hear(message)
         except Exception:
-            logging.getLogger(__name__).exception("a page could not be told of a job")
+            logging.getLogger(__name__).exception("a page could not be informed of a job")
 
     def close(self) -> None:
         """End the process."""

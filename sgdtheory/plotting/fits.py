@@ -97,7 +97,7 @@ def useful_range(
     laws: Sequence[UShapedLaw],
     *,
     convention: Convention | None = None,
-    title: str = "Data to target are least at $B_{opt}$; thick: useful batch sizes",
+    title: str = "The data to the target are least at $B_{opt}$; thick line: useful batch sizes",
     axes: Axes | None = None,
 ) -> Figure:
     """Draw the data B·Y to the target relative to the least, thick in the useful range, with B_opt and B* marked.
@@ -109,7 +109,7 @@ def useful_range(
     >>> laws = [st.fit_steps_law(each.batch_sizes, each.steps, optimal_batch_size=True) for each in models]
     >>> figure = st.plot.useful_range(models, laws)
     >>> figure.axes[0].get_title()
-    'Data to target are least at $B_{opt}$; thick: useful batch sizes'
+    'The data to the target are least at $B_{opt}$; thick line: useful batch sizes'
 
     Args:
         measurements: steps to target, one a group.
@@ -239,7 +239,7 @@ def scaled_steps(
     top.plot(grid, 1 + 1 / grid, color=BLACK, lw=1, zorder=1, label="$1 + 1/x$")
     bottom.axhline(0, color=BLACK, lw=1, zorder=1)
     top.set(ylabel="steps to target / $a$", title=title)
-    bottom.set(xlabel="batch size $B$ / $(b/a)$", ylabel="steps off the law (%)")
+    bottom.set(xlabel="batch size $B$ / $(b/a)$", ylabel="deviation from the law (%)")
     log_axes(top)
     log_axes(bottom, "x")
     legend_below(figure, top, 5)

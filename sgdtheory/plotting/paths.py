@@ -85,7 +85,7 @@ def _risks(axes: Axes, paths: Mapping[str, RiskPath]) -> None:
             thin = True
         axes.plot(samples, returned, label=plain_label(name, LONGEST), **lines)
     if thin:
-        axes.plot([], [], color=GRAY, lw=0.6, label="thin: the iterate")
+        axes.plot([], [], color=GRAY, lw=0.6, label="thin line: last iterate")
     axes.set(ylabel="excess risk (units of $y^2$)")
     log_axes(axes)
     show_at_least(axes, 2.0)
