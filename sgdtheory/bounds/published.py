@@ -118,7 +118,7 @@ class BoundValue(Generic[Values]):
 
 @dataclass(frozen=True, eq=False)
 class PublishedBound:
-    """A bound on the mean excess risk of one algorithm, as a theorem states it.
+    """Bound on the mean excess risk of one algorithm, as a theorem states it.
 
     Example:
         >>> import sgdtheory as st
@@ -130,15 +130,15 @@ class PublishedBound:
 
     Attributes:
         name: as in the catalogue.
-        side: of the risk on which it is; "both": up to constant factors, from above and from below.
-        source: whose, where, which theorem.
-        read: how far its statement was seen: in full, as another text quotes it, …
-        about: what it bounds there, in the source's words and ours.
-        batches: what it says of B > 1.
-        standing: "printed": with all constants, its statement seen as printed or as quoted in full, or proved anew for
-            the problems here; "recalled": its constants are from memory, tried on random settings and not refuted;
-            "order": factors of 1 stand for constants that are not stated.
-        algorithm: whose risk it bounds.
+        side: "upper" or "lower" bound; "both": up to constant factors, from above and from below.
+        source: authors, publication and theorem.
+        read: how far its statement was verified: read in full, as another text quotes it, …
+        about: the quantity that it bounds, in the source's notation and ours.
+        batches: how it applies to B > 1.
+        standing: "printed": its constants were verified, in the paper, in a text that quotes it in full, or by a
+            proof for the problems here; "recalled": its constants are not verified against the paper, and random
+            settings gave no counterexample; "order": the source states no constants, and 1 stands for them.
+        algorithm: the algorithm whose risk it bounds.
         statement: its value and conditions.
     """
 

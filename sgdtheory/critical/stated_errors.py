@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sgdtheory.critical.step_lines import Foretold, Line
+from sgdtheory.critical.step_lines import Interpolant, Line
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 from sgdtheory.critical.useful_batches import Useful
 
@@ -72,5 +72,5 @@ def _largest_within(line: Line, steps: float, level: float) -> float:
     place = float(np.log(steps))
     line(place)
     places = np.linspace(np.log(2.0), max(place, np.log(2.0)), LOOKS)
-    within = np.flatnonzero(Foretold(line)(places) <= level)
+    within = np.flatnonzero(Interpolant(line)(places) <= level)
     return line.samples / float(np.exp(places[within[0]])) if within.size else 0.0

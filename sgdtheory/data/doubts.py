@@ -1,4 +1,4 @@
-"""What the rows of a data set do not tell, in words."""
+"""Remarks on quantities that the rows of a data set do not identify."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from sgdtheory.data.cross_fit import Spectrum
 from sgdtheory.data.exponents import FEWEST_DIRECTIONS, Exponent
 from sgdtheory.data.moments import Moments
 
-LIKE_NOISE = 1e-3  # probability of noise, above which its signal is not told from noise
+LIKE_NOISE = 1e-3  # Above this p-value the signal is treated as noise.
 MOST_UNCERTAIN = 0.25  # of E |x|² or E |y|²: Gaussian rows are at 0.18 with 64 of them, Cauchy's at 0.7 with any number
 
 
 def remark_on(moments: Moments, whole: Spectrum, dim: int, exponents: tuple[Exponent, Exponent], noise: float) -> str:
-    """Constant columns, too few rows, heavy tails, signal that may be noise; "" where there is nothing to say."""
+    """Return remarks on constant columns, too few rows, heavy tails and signal like noise, or ""."""
     remarks = []
     if moments.constant:
         names = ", ".join(map(str, moments.constant[:5])) + (", …" if len(moments.constant) > 5 else "")
@@ -37,7 +37,7 @@ def remark_on(moments: Moments, whole: Spectrum, dim: int, exponents: tuple[Expo
 
 
 def _heavy_tails(moments: Moments) -> list[str]:
-    """Second moments that a few rows decide, as those of Cauchy's law, which has none."""
+    """Return remarks on second moments that a few rows dominate, as for Cauchy's law, which has none."""
     names = "features", "targets"
     unknown = "exponents and B*", "the source exponent and B*"
     return [

@@ -1,8 +1,8 @@
-"""Which worker computes what, and what is dropped: a newer position of a slider overtakes an older one.
+"""Scheduling of computations on workers: a newer position of a slider replaces an older one.
 
-A job belongs to a page and to a subject of it. Of one subject one job waits at most, the newest, and the one before it
-is stopped when it has had its grace. Pages take turns. Quick jobs have workers of their own, one an algorithm, so
-that neither a long one nor the other algorithm keeps a slider waiting.
+A job belongs to a page and to a subject of that page. At most one job of a subject waits, the newest; the one before it
+is stopped after a grace period. Pages take turns. Quick jobs have workers of their own, one per algorithm, so that
+neither a long job nor the other algorithm delays the answer to a slider.
 """
 
 import contextlib
