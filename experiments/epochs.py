@@ -292,7 +292,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     tones = colors(len(config.noises))
     for axis, pair in zip(axes, config.exponents, strict=False):
         passes = np.array(config.passes, float)
-        axis.plot(passes, passes, color=BLACK, lw=0.8, label="fresh rows")
+        axis.plot(passes, passes, color=BLACK, lw=0.8, label="fresh samples")
         axis.plot(passes, repeated(passes, LANGUAGE_MODELS), color=BLACK, lw=0.9, ls=":", label="language models")
         for (noise, tone), order in product(zip(config.noises, tones, strict=True), (RESHUFFLED, DRAWN)):
             mine = of(rows, "worth", order, pair, noise, size)

@@ -20,7 +20,7 @@ LEVEL = 0.95
 DROP = 2.0  # by which a learning rate falls from a row to the next where it jumps
 POWER_ROWS = 9  # that the power law's three numbers need
 MOST_DOUBT = 1.0
-WITH, WITHOUT, SCATTER = "with the law's error", "without it", "scatter alone"
+WITH, WITHOUT, SCATTER = "with the theory's error", "without it", "scatter alone"
 LAST, POWER = "last loss", "power of Σγ"
 
 
@@ -331,9 +331,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
         inside = _inside(config, rows, kind)
         left.plot(percent, [100 * inside[cuts == cut].mean() for cut in config.cuts], label=kind, **styles[kind])
     left.axhline(100 * LEVEL, color=GRAY, lw=0.8)
-    left.set(
-        title="95% bands with the final loss", ylabel="bands (%)", ylim=(0, 104), xlabel="known share of the run (%)"
-    )
+    left.set(title="95% bands with the final loss", ylabel="bands (%)", ylim=(0, 104), xlabel="known part of a run (%)")
     right.plot(percent, medians(_half_widths(config, rows, WITH)), **styles[WITH])
     for way in (LAST, POWER):
         right.plot(percent, medians(_simple_half_widths(config, cases, way)), **styles[way])
