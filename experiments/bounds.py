@@ -24,7 +24,7 @@ SLACK = 1e-9  # relative: exact risks are right to 1e-10
 COST = 6  # of exact risks of tail averages and last iterates, in those of averages: they get fewer rounds
 LIMIT_ALONE = "defossez_bach_2015"  # which says what the risk tends to, and nothing of finite n
 MANY_STEPS = np.linspace(0, 1, 21)  # on the axis of n: 1, 2, 7, 22, … 10⁹
-MANY_RATES = 0.0, 1 / 3, 5 / 9, 1.0  # on the axis of γ: 1e-9, 1e-6, 1e-4 and 1 of its edge
+MANY_RATES = 0.0, 1 / 3, 5 / 9, 1.0  # on the axis of γ: 1e-9, 1e-6, 1e-4 and 1 of its limit
 ORDER = 0.01, 10.0  # a constant between these is one of order 1
 
 

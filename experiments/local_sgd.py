@@ -349,10 +349,10 @@ def _features(config: Config, rows: Sequence[Row]) -> list[Verdict]:
             )
         )
         if outer == MEAN:
-            seen = "that all H have the risk of H = 1, judged alike, is refused by one H or more"
+            seen = "that all H have the risk of H = 1, judged alike, is rejected for at least one H"
             verdict = _if("fails" in wrong)
             found.append(
-                Verdict("features, control: no effect of H is rejected", seen, "refused", texts[-1], None, verdict)
+                Verdict("features, control: no effect of H is rejected", seen, "rejected", texts[-1], None, verdict)
             )
     return found
 

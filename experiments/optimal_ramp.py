@@ -175,7 +175,7 @@ def _shape_verdict(
         shown = ", ".join(f"{each:.3f}" for each in exponents if np.isfinite(each))
         texts.append(f"n = {n:.0e}, γ = {curves[n][1][0]:.3g}: {shown}")
     return Verdict(
-        f"{strategy} is ∝ (n − t)^(−(1 − 1/(2a))): a = {capacity:g}, b = {source:g}",
+        f"{strategy.replace('edge', 'threshold')} is ∝ (n − t)^(−(1 − 1/(2a))): a = {capacity:g}, b = {source:g}",
         f"exponent of B_t in n − t by windows of (n − t)/n ({windows}), D/n = {config.mean_batch_size:g}; "
         f"{'; '.join(texts)}; holds within ±{config.tolerance:g} in every window at n = {longest:.0e}",
         f"{predicted:.3f}",

@@ -181,7 +181,7 @@ def _decay_verdict(config: Config, rows: list[Row], pair: Pair, seconds: float) 
         for window in config.windows
     )
     return Verdict(
-        f"constant, and a late decay: a = {capacity:g}, b = {source:g}",
+        f"constant, with a decay at the end: a = {capacity:g}, b = {source:g}",
         f"share of the steps from which on γ is below half of its peak, n = {min(config.num_steps):.0e} … "
         f"{max(config.num_steps):.0e}: {', '.join(f'{each:.3f}' for each in share)}; its slope in n ± the change since "
         f"the pair before is {slope.text} and {slope.leads}; holds where that lies, with its interval, within "

@@ -248,7 +248,7 @@ def verdicts_of(config: Config, rows: Sequence[Row], task: str, seconds: float) 
 def _ratio_verdict(config: Config, rows: Sequence[Row], task: str, claim: Claim, seconds: float) -> Verdict:
     first = ARMS[claim.first].words
     second = ARMS[claim.second].words
-    words = {-1: f"is below {first}'s", 0: f"is {first}'s", 1: f"is above {first}'s"}[claim.side]
+    words = {-1: f"is below {first}'s", 0: f"equals {first}'s", 1: f"is above {first}'s"}[claim.side]
     name = f"{task}: B* of {second} {words} ({claim.source})"
     ratio = critical_ratio(config, rows, task, (claim.first, claim.second))
     if ratio is None:
