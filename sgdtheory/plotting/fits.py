@@ -97,7 +97,7 @@ def useful_range(
     laws: Sequence[UShapedLaw],
     *,
     convention: Convention | None = None,
-    title: str = "The data to the target are least at $B_{opt}$; thick line: useful batch sizes",
+    title: str = "Data to target are least at $B_{opt}$; thick: useful batch sizes",
     axes: Axes | None = None,
 ) -> Figure:
     """Draw the data B·Y to the target relative to the least, thick in the useful range, with B_opt and B* marked.
@@ -109,7 +109,7 @@ def useful_range(
     >>> laws = [st.fit_steps_law(each.batch_sizes, each.steps, optimal_batch_size=True) for each in models]
     >>> figure = st.plot.useful_range(models, laws)
     >>> figure.axes[0].get_title()
-    'The data to the target are least at $B_{opt}$; thick line: useful batch sizes'
+    'Data to target are least at $B_{opt}$; thick: useful batch sizes'
 
     Args:
         measurements: steps to target, one a group.
