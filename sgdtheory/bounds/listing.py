@@ -115,9 +115,9 @@ def best(
     algorithm: Algorithm = DEFAULT,
     recalled: bool = False,
 ) -> Best:
-    """The best published lower and upper bound on the mean excess risk at each setting.
+    """Return the tightest published lower and upper bound on the mean excess risk at each setting.
 
-    Of those with all constants that are about this algorithm and whose conditions hold there.
+    The bounds are those with explicit constants for this algorithm whose conditions hold at the setting.
 
     Example:
         >>> import sgdtheory as st

@@ -118,7 +118,7 @@ class BoundValue(Generic[Values]):
 
 @dataclass(frozen=True, eq=False)
 class PublishedBound:
-    """A bound on the mean excess risk of one algorithm, as a theorem states it.
+    """Bound on the mean excess risk of one algorithm, as a theorem states it.
 
     Example:
         >>> import sgdtheory as st

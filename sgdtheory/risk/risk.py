@@ -51,12 +51,12 @@ class Risk(Shown, Generic[Values]):
             Quantity("variance", "variance", self.variance, digits=6),
             Quantity("relative_error", "within", self.relative_error),
         ]
-        table = Table(quantities, legend="within: bound of the relative error of the excess risk")
+        table = Table(quantities, legend="within: bound on the relative error of the excess risk")
         if not np.any(np.asarray(self.relative_error) > 0):
             table = Table(quantities, hidden=["relative_error"])
         remarks = []
         if np.any(np.isinf(self.relative_error) & np.isfinite(self.total)):
-            remarks.append("within ∞: theory does not know the size of this risk; simulate it")
+            remarks.append("within ∞: the theory gives no error bound for this risk; simulate it")
         return Sheet("expected excess risk, units of y²", [table], remarks)
 
 

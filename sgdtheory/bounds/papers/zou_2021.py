@@ -18,7 +18,7 @@ def _alpha(asked: Asked) -> Any:
 
 
 class _Effective(NamedTuple):
-    """What both theorems are made of: with `k* = max{k : λ_k ≥ 1/(nγ)}`, heads up to k* and tails beyond.
+    """Terms of both theorems: with `k* = max{k : λ_k ≥ 1/(nγ)}`, heads up to k* and tails beyond.
 
     Attributes:
         bias: `EffBias = Σ_{i≤k*} s_i/λ_i²/(nγ)² + Σ_{i>k*} s_i`.
