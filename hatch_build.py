@@ -1,4 +1,4 @@
-"""Additions of a build to `pyproject.toml`: addresses of this repository, and the folder of an editable install."""
+"""Additions of a build to `pyproject.toml`: addresses of this repository, the link of an editable install, pages."""
 
 import os
 import re
@@ -43,14 +43,23 @@ class Metadata(MetadataHookInterface):
         metadata["urls"] = {name: address + page for name, page in PAGES.items()} if address else {}
 
 
-class Editable(BuildHookInterface):
-    """The folder that `pip install -e` puts on Python's path: a link to the package, beside no `tests` or `docs`.
+class Files(BuildHookInterface):
+    """Files of a build beside the package's own.
 
-    A link, because type checkers and editors follow it. An import hook they do not see.
+    `pip install -e` puts a folder on Python's path that holds a link to the package, and no `tests` or `docs`. It is a
+    link because type checkers and editors follow it; they do not see an import hook.
     """
 
     def initialize(self, version: str, build_data: dict) -> None:
-        """Make the link where git has not: in an unpacked archive, or on Windows without permission to make links."""
+        """Make the link of an editable install, or add the pages of `sgdtheory tutorials` to a wheel.
+
+        Git has not made the link in an unpacked archive, or on Windows without permission to make links.
+        """
+        if version != "editable" and self.target_name == "wheel":
+            docs = Path(self.root, "docs")
+            shown = (page for page in docs.glob("*.md") if "<!-- file: " in page.read_text(encoding="utf-8"))
+            for page in (*docs.glob("tutorials/*.md"), *shown, Path(self.root, "README.md")):
+                build_data["force_include"][str(page)] = f"sgdtheory/{page.relative_to(self.root).as_posix()}"
         link = Path(self.root, "editable", "sgdtheory")
         if version == "editable" and not link.is_dir():
             link.parent.mkdir(exist_ok=True)

@@ -1,6 +1,6 @@
 """How far deterministic equivalents are from simulated means, over random settings: `python -m benchmarks.equivalents`.
 
-The table is that of docs/optimizers.md.
+The table is that of docs/equivalents.md.
 """
 
 import argparse

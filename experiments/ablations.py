@@ -140,7 +140,7 @@ def _decided(config: Config, name: str, ratio: PairedRatio | None) -> VerdictNam
 
 def _verdict(config: Config, name: str, ratio: PairedRatio | None, seconds: float) -> Verdict:
     topic, task, words = COMPARISONS[name][:3]
-    claim = f"{topic}: {words[0]} → {words[1]} leaves B* as it is"
+    claim = f"{topic}: {words[0]} → {words[1]} does not change B*"
     predicted = f"1 within a factor of {_margin(config, name):.3g}"
     if ratio is None:
         text = f"fewer than four batch sizes are tuned with {words[0]} and {words[1]} ({task})"
@@ -151,7 +151,7 @@ def _verdict(config: Config, name: str, ratio: PairedRatio | None, seconds: floa
     statement = (
         f"B* with {words[1]} over B* with {words[0]} ({task}), seeds in common: {ratio.second:.1f} over "
         f"{ratio.first:.1f}; holds if the {2 * config.level - 1:.0%} interval {low:.2f} … {high:.2f} is within the "
-        f"margin; no change has p = {chance:.2g}, counting {looks} looks {min(1.0, looks * chance):.2g}"
+        f"margin; no change has p = {chance:.2g}, corrected for {looks} comparisons {min(1.0, looks * chance):.2g}"
     )
     measured, interval = float(np.exp(ratio.log_ratio)), ratio.interval(config.level)
     return Verdict(claim, statement, predicted, measured, interval, _decided(config, name, ratio), seconds)
@@ -185,8 +185,8 @@ def _figure(config: Config, rows: list[dict[str, str]]) -> Figure:
     verdicts = [_decided(config, each.name, each.ratio) for each in drawn]
     moved = verdicts.count("fails") or "none"
     figure.suptitle(
-        f"{verdicts.count('holds')} of {len(drawn)} changes leave $B^*$ as it is within the band; "
-        f"{moved} of them is seen to move it, counting all looks"
+        f"{verdicts.count('holds')} of {len(drawn)} changes keep $B^*$ within the band; "
+        f"{moved} of them changes it significantly, corrected for all comparisons"
     )
     for axis in axes[0]:
         axis.set_ylim(len(drawn) - 0.4, -0.6)
@@ -217,11 +217,11 @@ def _critical_panel(config: Config, axis: Axes, drawn: Sequence[Drawn]) -> None:
         value, (low, high) = float(np.exp(each.ratio.log_ratio)), each.ratio.interval(config.level)
         color = COLORS[_decided(config, each.name, each.ratio)]
         axis.errorbar(value, row, xerr=[[value - low], [high - value]], fmt="o", color=color, ms=5, capsize=2)
-    axis.set(xscale="log", xlabel=r"$B^*$ after the change, over $B^*$ before", xlim=(1 / 8, 8))
+    axis.set(xscale="log", xlabel=r"$B^*$ after the change / $B^*$ before", xlim=(1 / 8, 8))
     axis.set_xticks([0.125, 0.25, 0.5, 1, 2, 4, 8], ["⅛", "¼", "½", "1", "2", "4", "8"])
     axis.set_xticks([], minor=True)
     axis.set_title(
-        f"Critical batch size, {config.level:.0%} intervals of each\nblue: the same, red: moved, gray: not decided"
+        f"Critical batch size, {config.level:.0%} intervals\nblue: unchanged, red: changed, gray: inconclusive"
     )
 
 
@@ -231,8 +231,8 @@ def _steps_panel(axis: Axes, drawn: Sequence[Drawn]) -> None:
         axis.plot(
             [each.steps[place] for each in drawn], range(len(drawn)), marker, ms=5, mfc="none", color=BLACK, label=label
         )
-    axis.set(xscale="log", xlabel="steps after the change, over steps before", xlim=(1 / 4, 8))
+    axis.set(xscale="log", xlabel="steps after the change / steps before", xlim=(1 / 4, 8))
     axis.set_xticks([0.25, 0.5, 1, 2, 4, 8], ["¼", "½", "1", "2", "4", "8"])
     axis.set_xticks([], minor=True)
-    axis.set_title("Does the change pay?\nSteps to the same loss")
+    axis.set_title("Does the change save steps?\nSteps to the same loss")
     legend(axis)

@@ -145,7 +145,7 @@ def _verdict(config: Config, name: str, cases: list[Case], seconds: float) -> Ve
     return Verdict(
         f"{name}: {rule}",
         f"slope of log B* between D = {config.num_samples[-2]:.0e} and {config.num_samples[-1]:.0e} ± its change since "
-        f"the pair of D before; holds where what its changes lead to lies, with its interval, within "
+        f"the pair of D before; holds where the extrapolation of its changes lies, with its interval, within "
         f"±{config.tolerance:g} of the prediction: {text}",
         "error 0",
         f"largest error {error.largest:+.4f}; {verdicts.count('holds')} of {len(verdicts)} slopes hold",
@@ -184,7 +184,7 @@ def _figure(config: Config, cases: list[Case]) -> Figure:
     figure.suptitle(
         "Which averages saturate beyond $b = 2a + 1$? Exact risk, $\\gamma$ tuned\n"
         f"slopes between $D = {power_of_ten(config.num_samples[-2])}$ and ${power_of_ten(config.num_samples[-1])}$; "
-        "bars: their change since the pair before; markers moved apart along $b$",
+        "bars: their change since the pair before; markers are offset along $b$",
         fontsize=9,
     )
     legend_below(figure, axes[0, 0], columns=3)

@@ -285,7 +285,7 @@ def _figure(config: Config, losses: dict, resampled: list[Tuned]) -> Figure:
     )
     ratio = np.exp(np.log(resampled[0].ratio).mean())
     axes[0, 0].set_title(f"EWA has {ratio:.2f} times the risk of the best decaying schedule")
-    axes[0, 1].set_title("Risk against how fast EWA forgets")
+    axes[0, 1].set_title("Risk against the decay of EWA")
     axes[0, 2].set_title(f"Best $1 - \\tau \\propto n^{{{-_growth(config, resampled[0]):.2f}}}$")
     _budgets(config, axes[0, 0], resampled)
     _decay_curves(config, axes[0, 1], losses)
@@ -313,7 +313,7 @@ def _decay_curves(config: Config, axis: Axes, losses: dict) -> None:
         axis.plot(forgetting, means, marker=marker, ms=4, color=color, label=f"$n = {steps}$")
         axis.plot(forgetting[means.argmin()], means.min(), color=color, **STAR)
     axis.plot([], [], color="white", label="the best $\\tau$ of each $n$", **STAR)
-    axis.set(xlabel=r"forgetting $1 - \tau$", ylabel="excess risk of EWA, best $\\gamma$ (teacher's variance)")
+    axis.set(xlabel=r"decay $1 - \tau$", ylabel="excess risk of EWA, best $\\gamma$ (teacher's variance)")
     log_axes(axis)
     legend(axis)
 
@@ -327,7 +327,7 @@ def _best_decay(config: Config, axis: Axes, resampled: list[Tuned]) -> None:
     label = f"the best $\\tau$, {config.level:.0%}"
     axis.errorbar(steps, best, yerr=bars, fmt="*", ms=11, color=BLUE, mec=BLACK, mew=0.6, capsize=3, label=label)
     axis.plot(steps, center * steps**-growth, color=BLUE, label="fitted power")
-    axis.plot(steps, best[0] * steps[0] / steps, "--", color=BLACK, lw=1, label="$n^{-1}$: a fixed share of the run")
+    axis.plot(steps, best[0] * steps[0] / steps, "--", color=BLACK, lw=1, label="$n^{-1}$: a fixed fraction of the run")
     axis.set(xlabel="duration $n$ (steps)", ylabel=r"best $1 - \tau$")
     log_axes(axis)
     tick_measured(axis, steps)

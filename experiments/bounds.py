@@ -24,7 +24,7 @@ SLACK = 1e-9  # relative: exact risks are right to 1e-10
 COST = 6  # of exact risks of tail averages and last iterates, in those of averages: they get fewer rounds
 LIMIT_ALONE = "defossez_bach_2015"  # which says what the risk tends to, and nothing of finite n
 MANY_STEPS = np.linspace(0, 1, 21)  # on the axis of n: 1, 2, 7, 22, … 10⁹
-MANY_RATES = 0.0, 1 / 3, 5 / 9, 1.0  # on the axis of γ: 1e-9, 1e-6, 1e-4 and 1 of its edge
+MANY_RATES = 0.0, 1 / 3, 5 / 9, 1.0  # on the axis of γ: 1e-9, 1e-6, 1e-4 and 1 of its limit
 ORDER = 0.01, 10.0  # a constant between these is one of order 1
 
 
@@ -274,7 +274,7 @@ def _sided(summary: Summary) -> Verdict:
     median = float(np.median(summary.ratio))
     lower = bound.side == "lower"
     most = "at least" if lower else "at most"
-    recalled = ", as recalled" if bound.standing == "recalled" else ""
+    recalled = ", not verified against the paper" if bound.standing == "recalled" else ""
     return Verdict(
         f"{bound.name}{recalled}",
         f"exact risk {'≥' if lower else '≤'} {bound.source}{recalled}: {bound.about}; tightest at {words(worst)}; "
@@ -316,10 +316,10 @@ def _control(found: Sequence[Summary]) -> Verdict:
     widest = max(room, key=lambda name: room[name])
     refuted = sum(value < 10 for value in room.values())
     return Verdict(
-        "control: a tenth of a constant",
+        "control: constants made ten times smaller",
         "every bound with constants, made ten times tighter, is refuted at some of these settings",
         f"{len(room)} of {len(room)} refuted",
-        f"{refuted} of {len(room)}; most room has {widest}, a factor of {room[widest]:.3g}",
+        f"{refuted} of {len(room)}; largest slack: {widest}, a factor of {room[widest]:.3g}",
         (min(room.values()), max(room.values())),
         "holds" if refuted == len(room) else "fails",
     )

@@ -314,7 +314,7 @@ def _map(config: Config, cases: list[Case], fits: list[st.critical.AsymptoticFit
     worst = max(abs(fit.exponent - case.predicted) for case, fit in zip(cases, fits, strict=True))
     figure.suptitle(
         "Exponent of $B^*$ in $D$: Corollary 8 (background) and measured (markers, same colours)\n"
-        f"extrapolated ones are off by {worst:.3f} at most; above $b = 2a$ the exponent exceeds 1/2",
+        f"extrapolated exponents differ by at most {worst:.3f}; above $b = 2a$ the exponent exceeds 1/2",
         fontsize=9,
     )
     figure.colorbar(background, ax=axis, label="exponent of $B^*$", pad=0.09)

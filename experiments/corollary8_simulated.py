@@ -245,8 +245,8 @@ def _figure(config: Config, found: list[Measurement]) -> Figure:
     )
     left = axes[0, 0]
     left.set(xlabel="batch size $B$ (samples)", ylim=(0.8, 1.5))
-    left.set_ylabel(f"tuned risk with {1 + config.overhead:g} $D$ samples\nover that of the reference with $D$")
-    left.set_title("$B^*$ is where more data no longer makes up\nfor the larger batch")
+    left.set_ylabel(f"tuned risk with {1 + config.overhead:g} $D$ samples /\nrisk of the reference with $D$")
+    left.set_title("Beyond $B^*$ more data no longer compensate\nfor the larger batch")
     for place, (color, one) in enumerate(zip(colors(len(found)), found, strict=True)):
         _panel(left, one, color, MARKERS[place % len(MARKERS)], config)
     left.axhline(1.0, color=GRAY, lw=1, ls="--")

@@ -183,7 +183,7 @@ def figures(
     for task in slopes:
         figure, axes = new_figure(1, 2, width=4.8, height=4.0)
         figure.suptitle(f"Does the critical batch size grow with the data? {task}, µP")
-        axes[0, 0].set_title(f"{config.overhead:.0%} overhead, one point a target loss")
+        axes[0, 0].set_title(f"{config.overhead:.0%} overhead, one point per target loss")
         chosen = np.array(points["task"]) == task
         columns = {name: np.array(points[name])[chosen] for name in ("width", "data", "critical_batch_size")}
         _slope_panel(config, axes[0, 1], slopes[task])

@@ -131,7 +131,7 @@ def _edge(rows: list[Row]) -> Verdict:
     """The edge without noise."""
     ratios = [row.learning_rate / _limit(row.delay) for row in _of(rows, EDGE) if row.batch_size == LARGE_BATCH]
     return Verdict(
-        "the edge falls to 2 sin(π/(2(2τ + 1)))",
+        "the stability threshold falls to 2 sin(π/(2(2τ + 1)))",
         "largest stable γλ_1 with no noise left (B = 10⁹), over 2 sin(π/(2(2τ + 1))), all τ; holds within 10⁻⁶",
         1.0,
         f"{min(ratios):.8f} … {max(ratios):.8f}",
@@ -156,7 +156,7 @@ def _critical(config: Config, rows: list[Row], seconds: float) -> Verdict:
     others = "".join(f"{fit.exponent:.3f} at D = {each:.0e}; " for each, fit in fits.items() if each < samples)
     fit = fits[samples]
     return Verdict(
-        "B* falls as the edge does",
+        "B* falls in proportion to the stability threshold",
         f"B* over that of τ = 0 at D = {samples:.0e}: {listed}; power of sin(π/(2(2τ + 1))), the edge over that of "
         f"τ = 0, by a line through the logs, interval at 95% from the scatter about it; {others}"
         f"holds within {CLOSE} at the largest D",
@@ -195,7 +195,7 @@ def _risk(config: Config, rows: list[Row]) -> Verdict:
     found = {row.delay: row.risk for row in _of(rows, CRITICAL) if row.num_samples == samples}
     ratios = {delay: risk / found[0] for delay, risk in sorted(found.items()) if delay}
     return Verdict(
-        "the least risk hardly feels a delay",
+        "a delay hardly changes the least risk",
         f"R_opt over that of τ = 0 at D = {samples:.0e}, which small batches attain: "
         f"{', '.join(f'τ = {delay:g}: {ratio:.4f}' for delay, ratio in ratios.items())}; holds within {CLOSE:.0%}",
         1.0,
@@ -225,7 +225,7 @@ def _halves(rows: list[Row]) -> dict[int, float]:
 def _half(rows: list[Row]) -> Verdict:
     """From which batch size on a smaller γ pays."""
     halves = _halves(rows)
-    claim = "a smaller γ pays from a number of late samples on"
+    claim = "a smaller γ is best from a fixed number of delayed samples on"
     if len(halves) < 3:
         return Verdict(claim, f"γ* halves within the grid at {len(halves)} τ only", -1.0, "", None, "inconclusive")
     fit = st.fit_power_law([2 * delay + 1.0 for delay in halves], list(halves.values()))
@@ -234,7 +234,7 @@ def _half(rows: list[Row]) -> Verdict:
     return Verdict(
         claim,
         f"batch size from which on γ* is less than half of γ* at τ = 0: {listed}; power of 2τ + 1, by a line through "
-        "the logs, interval at 95% from the scatter about it; −1 is a fixed number of samples late",
+        "the logs, interval at 95% from the scatter about it; −1 means a fixed number of delayed samples",
         -1.0,
         fit.exponent,
         (low, high),
@@ -248,7 +248,7 @@ def _unlate(rows: list[Row]) -> Verdict:
     plain = max((row for row in _of(rows, RATE) if not row.delay), key=lambda row: row.batch_size)
     beyond = [delay for delay, edge in edges.items() if delay and plain.learning_rate > edge]
     return Verdict(
-        "control: γ* of gradients in time diverges when they are late",
+        "control: γ* of undelayed gradients diverges with a delay",
         f"γ* of τ = 0 at B = {plain.batch_size:g} is {plain.learning_rate:.3f}; τ whose edge it exceeds: "
         f"{', '.join(f'{delay:g}' for delay in beyond)}",
         "all τ > 0",
@@ -263,7 +263,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     figure, (left, right) = panels(2, width=4.6, height=3.6)
     smooth = np.arange(0, max(config.delays) + 1)
     left.plot(
-        2 * smooth + 1, [_limit(float(delay)) / 2 for delay in smooth], color=BLACK, lw=0.9, label="edge, no noise"
+        2 * smooth + 1, [_limit(float(delay)) / 2 for delay in smooth], color=BLACK, lw=0.9, label="threshold, no noise"
     )
     left.plot(2 * smooth + 1, 1 / (1 + smooth), color=BLACK, lw=0.9, ls=":", label=r"$1/(1 + \tau)$")
     tones: Any = colors(len(config.num_samples))
@@ -272,7 +272,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
         label = f"$B^*$ at $D = 10^{{{np.log10(samples):.0f}}}$"
         left.plot([1, *(2 * delays + 1)], [1, *losses], "o", color=color, ms=5, label=label)
     left.set_xlabel(r"$2\tau + 1$")
-    left.set_ylabel(r"over that of $\tau = 0$")
+    left.set_ylabel(r"$B^*$ / $B^*$ at $\tau = 0$")
     rates = _of(rows, RATE)
     plain = {row.batch_size: row.learning_rate for row in rates if not row.delay}
     late = [delay for delay in config.rate_delays if delay]
@@ -282,8 +282,8 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
         places = [(2 * delay + 1) * batch for batch, _ in mine]
         ratios = [rate / plain[batch] for batch, rate in mine]
         right.plot(places, ratios, "o-", color=color, ms=4, lw=1.1, label=rf"$\tau = {delay}$")
-    right.set_xlabel(r"$(2\tau + 1) B$, samples")
-    right.set_ylabel(r"best $\gamma$ over that of $\tau = 0$")
+    right.set_xlabel(r"$(2\tau + 1) B$ (samples)")
+    right.set_ylabel(r"best $\gamma$ / best $\gamma$ at $\tau = 0$")
     for axis in (left, right):
         log_axes(axis)
         axis.legend(frameon=False, fontsize=SMALL, loc="lower left")

@@ -115,9 +115,9 @@ def _reshuffling(config: Config, rows: list[Row], seconds: float) -> Verdict:
     means = {passes: np.mean([ratio for ratio, each in ratios if each == passes]) for passes in config.passes}
     text = ", ".join(f"{passes}: {mean:.2f}" for passes, mean in means.items())
     return Verdict(
-        "a new order each pass beats drawing with replacement",
-        f"least risk over γ of reshuffled passes over that of as many samples drawn with replacement, B = "
-        f"{config.batch_size}, all problems, σ², N and passes; in the mean, by passes: {text}; holds if below 1.005",
+        "a new order in each epoch beats drawing with replacement",
+        f"least risk over γ of reshuffled epochs over that of as many samples drawn with replacement, B = "
+        f"{config.batch_size}, all problems, σ², N and epochs; in the mean, by epochs: {text}; holds if below 1.005",
         "below 1",
         f"{min(every):.3f} … {max(every):.3f}",
         (float(min(every)), float(max(every))),
@@ -131,9 +131,9 @@ def _first_pass(config: Config, rows: list[Row]) -> Verdict:
     worth = [of(rows, "worth", DRAWN, *cell)[0].worth for cell in _cells(config)]
     distinct = 1 - np.exp(-1)
     return Verdict(
-        "as many samples as rows, drawn with replacement, are worth as many rows as they reach, or more",
-        "E of K = 1: N draws reach 1 − 1/e of the rows, and some of them again; holds if all are at least 0.95 of that "
-        "and below 1",
+        "N draws with replacement are worth at least the distinct samples among them",
+        "E of K = 1: N draws contain a fraction 1 − 1/e of the samples, some of them more than once; holds if all "
+        "are at least 0.95 of that and below 1",
         f"{distinct:.3f} … 1",
         f"{min(worth):.2f} … {max(worth):.2f}",
         (float(min(worth)), float(max(worth))),
@@ -154,8 +154,8 @@ def _four_passes(config: Config, rows: list[Row]) -> Verdict:
     text = "; ".join(f"a = {p[0]:g}, b = {p[1]:g}, σ² = {s:g}: {value:.2f}" for (p, s), value in shown.items())
     falls = [shown[pair, quiet] - shown[pair, max(config.noises)] for pair in config.exponents]
     return Verdict(
-        "noise decides what four passes are worth",
-        f"E of four reshuffled passes at N = {max(config.num_rows)}, the best γ: {text}; on language models nearly 4 "
+        "label noise lowers what four epochs are worth",
+        f"E of four reshuffled epochs at N = {max(config.num_rows)}, the best γ: {text}; on language models nearly 4 "
         "(3.73 by the law of Muennighoff et al., 2023); holds if it is less with more noise on every problem",
         "less with more noise",
         f"{min(found.values()):.2f} … {max(found.values()):.2f}",
@@ -177,7 +177,7 @@ def _one_law(config: Config, rows: list[Row]) -> Verdict:
         for pair, noise in product(config.exponents, config.noises)
     )
     return Verdict(
-        "one number says what passes are worth",
+        "one number R predicts what epochs are worth",
         f"E = 1 + R (1 − exp(−(K − 1)/R)) with one R a problem and N, K to {max(config.passes)}: largest error of E; R "
         f"at N = {largest}: {text}; {LANGUAGE_MODELS} on language models (Muennighoff et al., 2023); holds within 15%",
         "R alone",
@@ -196,10 +196,10 @@ def _growing_worth(config: Config, rows: list[Row], pair: tuple[float, float]) -
     hard = pair[1] < pair[0]
     band = (0.1, np.inf) if hard else (-0.15, 0.15)
     return Verdict(
-        f"what all passes are worth against N: a = {pair[0]:g}, b = {pair[1]:g}",
-        f"E of {max(config.passes)} reshuffled passes at σ² = {noise:g}, N = {min(config.num_rows)} … "
+        f"worth of all epochs as a function of N: a = {pair[0]:g}, b = {pair[1]:g}",
+        f"E of {max(config.passes)} reshuffled epochs at σ² = {noise:g}, N = {min(config.num_rows)} … "
         f"{max(config.num_rows)}: {', '.join(f'{each:.2f}' for each in last)}; power of N, with its interval at 95%: "
-        "one pass has the rate of the best there is for b > a alone; holds if the interval is above 0.1 for b < a, "
+        "one epoch has the optimal rate only for b > a; holds if the interval is above 0.1 for b < a, "
         "within 0.15 of 0 for b > a; fails if it is outside",
         "above 0.1" if hard else "about 0",
         fit.exponent,
@@ -217,7 +217,7 @@ def _rates(config: Config, rows: list[Row]) -> Verdict:
     slope = np.log(late[1].learning_rate / late[0].learning_rate) / np.log(late[1].passes / late[0].passes)
     text = ", ".join(f"{row.passes:g}: {row.learning_rate:.3g}" for row in mine)
     return Verdict(
-        "with many passes γ K is fixed: the best γ stops early",
+        "with many epochs γ K is fixed, like early stopping",
         f"best γ by passes, a = {pair[0]:g}, b = {pair[1]:g}, σ² = {noise:g}, N = {max(config.num_rows)}: {text}; "
         "power of K between the last two; holds between −1.1 and −0.8",
         -1.0,
@@ -239,8 +239,8 @@ def _stopping(config: Config, rows: list[Row]) -> Verdict:
         best.append(mine[int(np.argmin(fixed))].passes)
         tuned.append((risks[1:] / risks[:-1]).max())
     return Verdict(
-        "passes overfit at a fixed γ, not at the best one",
-        f"σ² = {noise:g}, reshuffled: at the γ of one pass the risk is least after {min(best):g} … {max(best):g} "
+        "epochs overfit at a fixed γ, not at the best γ",
+        f"σ² = {noise:g}, reshuffled: at the γ of one epoch the risk is least after {min(best):g} … {max(best):g} "
         f"passes and after {max(config.passes)} of them so many times as large; at the best γ of each K it never rises "
         f"by more than {100 * max(max(tuned) - 1, 0):.2g}% from one K to the next; holds if that is below 1% and "
         "it rises on some problem at the fixed γ",
@@ -271,9 +271,9 @@ def _critical_growth(config: Config, rows: list[Row], pair: tuple[float, float])
     own = [each for each, _ in slopes]
     others = [each for _, each in slopes]
     return Verdict(
-        f"B* grows faster with passes than with data: a = {pair[0]:g}, b = {pair[1]:g}",
+        f"B* grows faster with epochs than with data: a = {pair[0]:g}, b = {pair[1]:g}",
         f"B* with replacement, σ² = {noise:g}, after {passes} passes: {'; '.join(texts)}; power of K from 4 passes on; "
-        f"with fresh rows in their place {min(others):.2f} … {max(others):.2f}; "
+        f"with fresh samples in their place {min(others):.2f} … {max(others):.2f}; "
         "holds if larger at every N",
         "1: R_opt and the steps at B* no longer change",
         f"{min(own):.2f} … {max(own):.2f}",
@@ -292,7 +292,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     tones = colors(len(config.noises))
     for axis, pair in zip(axes, config.exponents, strict=False):
         passes = np.array(config.passes, float)
-        axis.plot(passes, passes, color=BLACK, lw=0.8, label="fresh rows")
+        axis.plot(passes, passes, color=BLACK, lw=0.8, label="fresh samples")
         axis.plot(passes, repeated(passes, LANGUAGE_MODELS), color=BLACK, lw=0.9, ls=":", label="language models")
         for (noise, tone), order in product(zip(config.noises, tones, strict=True), (RESHUFFLED, DRAWN)):
             mine = of(rows, "worth", order, pair, noise, size)
@@ -301,7 +301,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
             axis.plot(passes, worth, color=tone, ms=4, label=f"$\\sigma^2 = {noise:g}$, {order}", **look)
         log_axes(axis)
         name_problem(axis, pair)
-        axis.set(xlabel=f"passes over $N = {size}$ rows", ylabel="worth $E$, in $N$ fresh rows", ylim=(0.5, 40))
+        axis.set(xlabel=f"epochs over $N = {size}$ samples", ylabel="worth $E$, in $N$ fresh samples", ylim=(0.5, 40))
     axis = axes[-1]
     pair = config.critical_exponents[0]
     for number, tone in zip(config.critical_rows, colors(len(config.critical_rows)), strict=True):
@@ -313,8 +313,8 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
             )
     log_axes(axis)
     name_problem(axis, pair)
-    axis.set(xlabel="passes; dotted: as many fresh rows", ylabel="$B^*$, with replacement")
+    axis.set(xlabel="epochs; dotted: fresh samples instead", ylabel="$B^*$, with replacement")
     legend(axis)
-    figure.suptitle("Passes over the same rows: what they are worth, and the critical batch size", fontsize=9)
+    figure.suptitle("Epochs over the same samples: worth in fresh samples, and critical batch size", fontsize=9)
     legend_below(figure, axes[0])
     return figure

@@ -20,7 +20,7 @@ LEVEL = 0.95
 DROP = 2.0  # by which a learning rate falls from a row to the next where it jumps
 POWER_ROWS = 9  # that the power law's three numbers need
 MOST_DOUBT = 1.0
-WITH, WITHOUT, SCATTER = "with the law's error", "without it", "scatter alone"
+WITH, WITHOUT, SCATTER = "with the theory's error", "without it", "scatter alone"
 LAST, POWER = "last loss", "power of Σγ"
 
 
@@ -241,7 +241,7 @@ def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict,
     by_model = ", ".join(f"{name} {_share(config, rows, name):.2f}" for name in config.models)
     return (
         Verdict(
-            "a forecast's 95% band holds",
+            "95% bands contain the final loss",
             f"of {len(cases)} runs cut short; first numbers and the law's error, over the fall ahead ({doubts}), "
             f"from the other models alone; by model {by_model}; {counted}",
             f"{LEVEL:.2f}",
@@ -250,9 +250,9 @@ def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict,
             "holds" if low <= shares[WITH] <= high else "fails",
             seconds,
         ),
-        _control(config, rows, WITHOUT, "the band needs the law's own error"),
+        _control(config, rows, WITHOUT, "the bands need the theory's own error"),
         Verdict(
-            "a band of the scatter alone does not hold",
+            "bands from the scatter alone are too narrow",
             f"control: the same forecasts and cases, numbers and law taken for known; {counted}",
             f"< {low:.2f}",
             f"{shares[SCATTER]:.3f}",
@@ -269,7 +269,7 @@ def _share(config: Config, rows: list[Row], model: str) -> float:
 
 
 def _control(config: Config, rows: list[Row], kind: str, claim: str) -> Verdict:
-    """Errors in units of the band without the law's error: their mean square is 1 if it is not needed."""
+    """Errors in units of the band without the theory's own error: their mean square is 1 if it is not needed."""
     cases = _cases(config, rows)
     curves = len({(row.model, row.name) for row in cases})
     square = float(np.mean([(row.error / row.deviation) ** 2 for row in cases]))
@@ -331,16 +331,16 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
         inside = _inside(config, rows, kind)
         left.plot(percent, [100 * inside[cuts == cut].mean() for cut in config.cuts], label=kind, **styles[kind])
     left.axhline(100 * LEVEL, color=GRAY, lw=0.8)
-    left.set(title="95% bands that held", ylabel="held (%)", ylim=(0, 104), xlabel="share of the run known (%)")
+    left.set(title="95% bands with the final loss", ylabel="bands (%)", ylim=(0, 104), xlabel="known part of a run (%)")
     right.plot(percent, medians(_half_widths(config, rows, WITH)), **styles[WITH])
     for way in (LAST, POWER):
         right.plot(percent, medians(_simple_half_widths(config, cases, way)), **styles[way])
         left.plot([], [], label=way, **styles[way])
     right.plot(percent, medians(np.abs([row.error for row in cases])), **dashed)
     left.plot([], [], label="error of the forecast", **dashed)
-    right.set(title="half width of 95% bands, median", ylabel="% of the loss", xlabel="share of the run known (%)")
+    right.set(title="half width of 95% bands, median", ylabel="% of the loss", xlabel="known part of a run (%)")
     log_axes(right, "y")
     legend_below(figure, left, columns=3)
     held, runs = int(_inside(config, rows, WITH).sum()), len({(row.model, row.name) for row in cases})
-    figure.suptitle(f"Where will a run end? {held} of {len(cases)} bands hold, of {runs} public runs cut short")
+    figure.suptitle(f"Forecasts: {held} of {len(cases)} bands contain the final loss of {runs} public runs")
     return figure

@@ -215,7 +215,7 @@ def _figure(config: Config, columns: dict) -> Figure:
     """What heavier tails do to the constant, and simulations that confirm the recursion behind it."""
     figure, axes = new_figure(1, 2, width=4.6, height=3.8)
     figure.suptitle(
-        "Theorem 7 survives heavy tails if the learning rate shrinks with the data's fourth moment\n"
+        "Theorem 7 holds for heavy tails if the learning rate is divided by the data's fourth moment\n"
         rf"$\lambda_i = i^{{-{config.capacity:g}}}$, $s_i = i^{{-{config.source:g}}}$, {config.dim} directions, "
         r"$\sigma^2 = s_1 + s_2 + \ldots$, $B = 1$",
         fontsize=9,

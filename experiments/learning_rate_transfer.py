@@ -243,7 +243,7 @@ def _figure(config: Config, losses: dict[str, np.ndarray], optima: dict[str, Opt
     figure, axes = new_figure(1, 3, width=3.9, height=3.9)
     axes[0, 1].sharey(axes[0, 0])
     figure.suptitle(
-        f"Does the best learning rate move with the width? Adam, cosine, {config.num_steps} steps of "
+        f"Does the best learning rate change with the width? Adam, cosine, {config.num_steps} steps of "
         f"{config.batch_size} samples, {config.num_seeds} seeds"
     )
     for axis, name in zip(axes[0], NAMES, strict=False):

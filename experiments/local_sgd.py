@@ -162,7 +162,7 @@ def _one_batch(config: Config, seconds: float) -> list[Verdict]:
     text = "largest |R/R' − 1| from SGD with batches of K B, all problems and K, γ = 0.3, B = 2"
     return [
         Verdict("H = 1 is one batch of K B", f"{text}; holds below 1e-8", "0", same, None, _if(same < 1e-8), seconds),
-        Verdict("control: three local steps are seen", text, "above 1e-3", apart, None, _if(apart > 1e-3)),
+        Verdict("control: three local steps change the risk", text, "above 1e-3", apart, None, _if(apart > 1e-3)),
     ]
 
 
@@ -183,7 +183,7 @@ def critical_ratios(config: Config, rows: Sequence[Row], pair: tuple[float, floa
 
 def _critical(config: Config, rows: Sequence[Row], pair: tuple[float, float]) -> Verdict:
     """Whether local steps leave K·B*."""
-    name = f"local steps leave B*: {_problem(pair)}"
+    name = f"local steps do not change B*: {_problem(pair)}"
     ratios = critical_ratios(config, rows, pair)
     low, high = 1 / config.margin, config.margin
     predicted = f"1 within a factor of {config.margin:g}"
@@ -228,7 +228,7 @@ def _pays(config: Config, rows: Sequence[Row], pair: tuple[float, float]) -> Ver
         f"of H = 1, K·B fixed; {words}"
     )
     return Verdict(
-        f"local steps pay at a cost of one step: {_problem(pair)}",
+        f"local steps save time if a synchronisation costs one step: {_problem(pair)}",
         text,
         "below 1",
         f"{ends[0]:.3f} … {ends[1]:.3f}",
@@ -243,7 +243,8 @@ def _free(config: Config, rows: Sequence[Row]) -> Verdict:
     values = [times(config, rows, pair, k)[1:, place] for pair in config.exponents for k in config.workers]
     least = float(np.nanmin(np.array(values)))
     text = "the same at no cost, all problems, K and H: data over that of H = 1; holds at 0.999 or more"
-    return Verdict("control: without cost local steps never pay", text, "at least 1", least, None, _if(least >= 0.999))
+    claim = "control: local steps never save time if synchronisation is free"
+    return Verdict(claim, text, "at least 1", least, None, _if(least >= 0.999))
 
 
 def _outer(config: Config, rows: Sequence[Row]) -> list[Verdict]:
@@ -338,9 +339,9 @@ def _features(config: Config, rows: Sequence[Row]) -> list[Verdict]:
         verdict = worst(answers)
         found.append(
             Verdict(
-                f"features, {words}: the theory of their spectrum tells the risk of local steps",
-                f"risk over that of H = 1, at one γ, {len(base)} seeds in common, {level:.2%} intervals, which count "
-                f"{looks} looks; {'; '.join(texts)}",
+                f"features, {words}: the theory of their spectrum predicts the risk of local steps",
+                f"risk over that of H = 1, at one γ, {len(base)} seeds in common, {level:.2%} intervals, corrected for "
+                f"{looks} comparisons; {'; '.join(texts)}",
                 f"theory within a factor of {config.margin:g}",
                 texts[-1],
                 None,
@@ -348,12 +349,10 @@ def _features(config: Config, rows: Sequence[Row]) -> list[Verdict]:
             )
         )
         if outer == MEAN:
-            seen = "that all H have the risk of H = 1, judged alike, is refused by one H or more"
+            seen = "that all H have the risk of H = 1, judged alike, is rejected for at least one H"
             verdict = _if("fails" in wrong)
             found.append(
-                Verdict(
-                    "features, control: that H does not matter is refused", seen, "refused", texts[-1], None, verdict
-                )
+                Verdict("features, control: no effect of H is rejected", seen, "rejected", texts[-1], None, verdict)
             )
     return found
 
@@ -371,13 +370,16 @@ def _network(config: Config, rows: Sequence[Row], name: str, task: Task) -> list
         theory = bool(np.isfinite(mine[0].predicted))
         predicted = mine[0].predicted if theory else 1.0
         resolved = np.mean([row.tuned for row in (*base, *mine)])
-        said = "the power law of the inputs says" if theory else "no theory; no loss would be"
+        said = "the power law of the inputs predicts" if theory else "no theory; no loss would be"
         text = (
             f"loss with H = {steps} over H = 1, both tuned, K = {task.num_workers}, {len(base)} seeds, {level:.2%} "
-            f"interval, which counts {looks} looks; {said} {predicted:.3f}; {resolved:.0%} of the best γ are inside"
+            f"interval, corrected for {looks} comparisons; {said} {predicted:.3f}; {resolved:.0%} of the best γ are "
+            "inside"
         )
         claim = (
-            f"{name}: {words} loses by local steps as the theory says" if theory else f"{name}: {words} loses nothing"
+            f"{name}: {words} loses by local steps as the theory predicts"
+            if theory
+            else f"{name}: {words} loses nothing"
         )
         verdict = _within(interval, predicted, config.margin)
         found.append(Verdict(claim, text, f"{predicted:.3f} within {config.margin:g}", value, interval, verdict))
@@ -387,4 +389,5 @@ def _network(config: Config, rows: Sequence[Row], name: str, task: Task) -> list
         f"loss of one worker's {task.max_steps} steps over that of K, H = 1: a K-th of the data; {level:.2%} interval"
     )
     verdict = _if(interval[0] > 1)
-    return [*found, Verdict(f"{name}, control: one worker alone is seen", text, "above 1", value, interval, verdict)]
+    claim = f"{name}, control: one worker alone has a larger loss"
+    return [*found, Verdict(claim, text, "above 1", value, interval, verdict)]

@@ -1,4 +1,4 @@
-"""Where momentum helps: critical batch sizes of heavy ball and Nesterov, and the window of √κ on quadratics."""
+"""Where momentum helps: critical batch sizes of heavy ball and Nesterov, and the factor ∝ √κ on quadratics."""
 
 import time
 from collections.abc import Iterator
@@ -106,7 +106,7 @@ def _small_batches(config: Config, rows: list[Row], seconds: float) -> Verdict:
         plain = next(row.optimal_risk for row in mine if row.method == "SGD")
         ratios += [row.optimal_risk / plain for row in mine if row.momentum]
     return Verdict(
-        "momentum leaves small batches as they are",
+        "momentum does not change the risk of small batches",
         "optimal risk with momentum over that of SGD, all D, β and (a, b): small batches only see γ/(1 − β); holds "
         "within 2%",
         "1",
@@ -188,7 +188,7 @@ def _window(config: Config) -> Verdict:
     logs = np.log(np.array(ratios))
     slope = float(np.polyfit(np.log(config.conditions), logs, 1)[0])
     return Verdict(
-        "the window of √κ on quadratics",
+        "on quadratics momentum saves a factor ∝ √κ of the steps",
         f"two eigenvalues, B → ∞, no noise: steps of gradient descent over those of heavy ball to {config.accuracy:g} "
         f"of the initial risk, both at their best γ and β in closed form, over √κ, for κ = {config.conditions[0]:g} … "
         f"{config.conditions[-1]:g}; remaining power of κ {slope:+.3f}",
@@ -226,7 +226,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
         gains = _gains(config, rows, pair)
         samples = np.array([gain.num_samples for gain in gains])
         root = gains[0].ratio * (samples / samples[0]) ** ((1 - float(st.predicted_exponent(*pair))) / 2)
-        axis.plot(samples, root, color=BLACK, lw=0.9, ls=":", label="root of SGD's steps: $D^{(1-c)/2}$")
+        axis.plot(samples, root, color=BLACK, lw=0.9, ls=":", label="square root of SGD's steps: $D^{(1-c)/2}$")
         plain = {row.num_samples: row.real_batch_size for row in rows if _is(row, pair, "SGD", 0.0)}
         for method, color, momentum in _lines(config):
             mine = sorted((r.num_samples, r.real_batch_size) for r in rows if _is(r, pair, method, momentum))

@@ -248,12 +248,12 @@ def ratios(table: Table, name: str, over: str, common: bool = False) -> list[Rat
 
 CLAIMS = (
     ("Muon has a larger B* than SGD", MUON, SGD, False),
-    ("Muon has a larger B* than signs whose coordinates are rotated", MUON, ROTATED_SIGN, False),
-    ("Muon has a larger B* than Adam whose coordinates are rotated", MUON, ROTATED_ADAM, False),
-    ("Muon has a larger B* than Adam in eigenvectors", MUON, ADAM, False),
+    ("Muon has a larger B* than signSGD in rotated coordinates", MUON, ROTATED_SIGN, False),
+    ("Muon has a larger B* than Adam in rotated coordinates", MUON, ROTATED_ADAM, False),
+    ("Muon has a larger B* than Adam in eigenvector coordinates", MUON, ADAM, False),
     ("Muon as published has a larger B* than SGD", PUBLISHED, SGD, False),
     ("Muon reaches SGD's least risk with larger batches than SGD", MUON, SGD, True),
-    ("control: signs in eigenvectors have a larger B* than rotated ones", SIGN, ROTATED_SIGN, False),
+    ("control: signSGD has a larger B* in eigenvector coordinates than in rotated ones", SIGN, ROTATED_SIGN, False),
 )
 
 
@@ -309,7 +309,7 @@ def _title(config: Config, table: Table) -> str:
         if name in config.methods:
             values = [f"{each.value:.2g}" for each in ratios(table, name, SGD) if each.samples == most]
             words.append(f"{name} {', '.join(values)}")
-    return f"$B^*$ over that of SGD at $D = {most:g}$, problem by problem: {'; '.join(words)}"
+    return f"$B^*$ / $B^*$ of SGD at $D = {most:g}$, problem by problem: {'; '.join(words)}"
 
 
 def _figure(config: Config, rows: list[Row]) -> Figure:

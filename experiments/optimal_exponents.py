@@ -190,7 +190,7 @@ def _exponent_verdict(config: Config, cases: list[Case], seconds: float) -> Verd
     )
     return _slopes_verdict(
         "B* of the best schedule: D^(1 − a/b) for b > a, no power of D for b < a",
-        f"slope of log B* {_span(config)}, each n and B with its own best schedule; holds where what it leads to "
+        f"slope of log B* {_span(config)}, each n and B with its own best schedule; holds where its extrapolation "
         f"lies, with its interval, within ±{config.tolerance:g}",
         text,
         [(case.batch, case.free) for case in cases],
@@ -209,7 +209,7 @@ def _risk_verdict(config: Config, cases: list[Case], seconds: float) -> Verdict:
     )
     return _slopes_verdict(
         "optimal risk of the best schedule: D^(−(1 − 1/b)) for b > a, D^(−(b − 1)/a) for b < a",
-        f"slope of log R_opt {_span(config)}; holds where what it leads to lies, with its interval, within "
+        f"slope of log R_opt {_span(config)}; holds where its extrapolation lies, with its interval, within "
         f"±{config.tolerance:g}",
         text,
         [(case.risk, case.free_risk) for case in cases],
@@ -362,7 +362,7 @@ def _ratio_figure(config: Config, rows: list[Row]) -> Figure:
                 axis.plot(samples, (1.5 if power > 0 else 0.7) * ratio[-1] * (samples / samples[-1]) ** power, **lines)
         log_axes(axis)
         axis.set(xlabel="samples $D$", ylabel="best schedule / uniform average", title=what)
-    axes[0, 0].plot([], [], color=BLACK, lw=0.9, ls="--", label="predicted, $b > 2a + 1$ (else flat)")
+    axes[0, 0].plot([], [], color=BLACK, lw=0.9, ls="--", label="predicted, $b > 2a + 1$ (else constant)")
     first, last = (power_of_ten(each) for each in (min(config.num_samples), max(config.num_samples)))
     figure.suptitle(
         f"The best schedule against constant $\\gamma$ with the uniform average, $D = {first}$ to ${last}$", fontsize=9

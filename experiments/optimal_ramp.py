@@ -175,7 +175,7 @@ def _shape_verdict(
         shown = ", ".join(f"{each:.3f}" for each in exponents if np.isfinite(each))
         texts.append(f"n = {n:.0e}, γ = {curves[n][1][0]:.3g}: {shown}")
     return Verdict(
-        f"{strategy} is ∝ (n − t)^(−(1 − 1/(2a))): a = {capacity:g}, b = {source:g}",
+        f"{strategy.replace('edge', 'threshold')} is ∝ (n − t)^(−(1 − 1/(2a))): a = {capacity:g}, b = {source:g}",
         f"exponent of B_t in n − t by windows of (n − t)/n ({windows}), D/n = {config.mean_batch_size:g}; "
         f"{'; '.join(texts)}; holds within ±{config.tolerance:g} in every window at n = {longest:.0e}",
         f"{predicted:.3f}",
@@ -348,7 +348,7 @@ def _shape_figure(config: Config, rows: list[Row]) -> Figure:
             batch / config.mean_batch_size,
             color=VERMILLION,
             ls=":",
-            label="the same, $\\gamma$ at most half the edge",
+            label="the same, $\\gamma$ at most half the threshold",
         )
         power = 1 - 1 / (2 * pair[0])
         line = np.interp(0.03, left[::-1], batch[::-1]) / config.mean_batch_size * (left / 0.03) ** -power
@@ -356,7 +356,7 @@ def _shape_figure(config: Config, rows: list[Row]) -> Figure:
         log_axes(axis)
         axis.invert_xaxis()
         name_problem(axis, pair)
-        axis.set(xlabel="steps left, $(n - t)/n$", ylabel="batch size $B_t$ / mean $D/n$")
+        axis.set(xlabel="remaining steps, $(n - t)/n$", ylabel="batch size $B_t$ / mean $D/n$")
     figure.suptitle(
         f"The best batch sizes at a constant learning rate, $D/n$ = {config.mean_batch_size:g}, and the theory's power",
         fontsize=9,

@@ -181,7 +181,7 @@ def _decay_verdict(config: Config, rows: list[Row], pair: Pair, seconds: float) 
         for window in config.windows
     )
     return Verdict(
-        f"constant, and a late decay: a = {capacity:g}, b = {source:g}",
+        f"constant, with a decay at the end: a = {capacity:g}, b = {source:g}",
         f"share of the steps from which on γ is below half of its peak, n = {min(config.num_steps):.0e} … "
         f"{max(config.num_steps):.0e}: {', '.join(f'{each:.3f}' for each in share)}; its slope in n ± the change since "
         f"the pair before is {slope.text} and {slope.leads}; holds where that lies, with its interval, within "
@@ -313,9 +313,7 @@ def _shape_figure(config: Config, rows: list[Row]) -> Figure:
         beside = np.geomspace(begin * 0.02 ** (1 / power), begin, 50)
         axis.plot(beside, 1.6 * (beside / begin) ** power, color=BLACK, ls="--", lw=1.0, label="power $2a - 1$")
         log_axes(axis)
-        axis.set(
-            xlim=(LEAST_U, 1.3), xlabel="share of the run that is left, $1 - t/n$", ylabel=r"$\gamma_t$ / its peak"
-        )
+        axis.set(xlim=(LEAST_U, 1.3), xlabel="remaining part of the run, $1 - t/n$", ylabel=r"$\gamma_t$ / peak")
         name_problem(axis, pair)
     figure.suptitle(
         f"The best learning rate of the last iterate ($B = {config.batch_size:g}$): time runs to the left\n"
@@ -351,8 +349,8 @@ def _loss_figure(config: Config, rows: list[Row]) -> Figure:
         name_problem(axis, pair)
         axis.set(xlabel="steps $n$", ylabel="risk / that of the best")
     figure.suptitle(
-        f"Risk of schedules with a name over that of the best last iterate, peak $\\gamma$ tuned "
-        f"($B = {config.batch_size:g}$)\nbelow 1: averages; constant $\\gamma$ without an average is higher than all",
+        f"Risk of named schedules / risk of the best last iterate, peak $\\gamma$ tuned "
+        f"($B = {config.batch_size:g}$)\nbelow 1: averages; constant $\\gamma$ without an average is above all",
         fontsize=9,
     )
     listed = [handles[name] for name in sorted(handles, key=[*NAMES, CROSSING].index)]

@@ -168,7 +168,7 @@ def _exponent(config: Config, rows: list[Row], name: str, column: str, seconds: 
     return Verdict(
         f"{NORMS[column]} of {name} ∝ D^({rule}), {theta}",
         f"slope of log {NORMS[column]} between D = {first} and {last} ± its change since the pair of D before; holds "
-        f"where what it leads to lies, with its interval, within ±{config.tolerance:g}: {text}",
+        f"where its extrapolation lies, with its interval, within ±{config.tolerance:g}: {text}",
         "error 0",
         f"largest error {error.largest:+.3f}; {verdicts.count('holds')} of {len(verdicts)} slopes hold",
         error.interval,
@@ -226,7 +226,7 @@ def _larger(config: Config, rows: list[Row]) -> Verdict:
     """T35: it always makes larger batches useful."""
     text, ratios = _against_sgd(config, rows, "real_batch_size")
     return Verdict(
-        "preconditioners, signs and Adam have a larger B* than SGD",
+        "preconditioned SGD, signSGD and Adam have a larger B* than SGD",
         f"B* over that of SGD from the least D to the largest; holds if above 1 at every D: {text}",
         "above 1",
         f"{ratios.min():.3g} … {ratios.max():.3g}",
@@ -243,7 +243,7 @@ def _least(config: Config, rows: list[Row]) -> Verdict:
     ratios = [_ratios(config, rows, name, "optimal_risk") for name in names]
     last = np.array([each[pair][-1] for each in ratios for pair in much if pair in each])
     return Verdict(
-        "where b ≤ a preconditioners, signs and Adam reach a smaller risk than SGD",
+        "where b ≤ a preconditioned SGD, signSGD and Adam reach a smaller risk than SGD",
         f"R_opt over that of SGD from the least D to the largest; holds if below 1 at the largest D where b ≤ a: "
         f"{text}",
         "below 1",
@@ -274,8 +274,8 @@ def _title(config: Config, rows: list[Row]) -> str:
             ends = dict.fromkeys(f"{end:.2f}" for end in (min(found), max(found)))
             words.append(f"{' … '.join(ends)} ({name})")
     if not words:  # a small run has neither
-        return "Optimal risk over that of SGD, and $B^*$ beside its theory"
-    return f"Optimal risk over that of preconditioned SGD: {', '.join(words)}; $B^*$ beside its theory"
+        return "Optimal risk / optimal risk of SGD, and $B^*$ with its theory"
+    return f"Optimal risk / that of preconditioned SGD: {', '.join(words)}; $B^*$ beside its theory"
 
 
 def _figure(config: Config, rows: list[Row]) -> Figure:

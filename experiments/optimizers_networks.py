@@ -248,7 +248,7 @@ def verdicts_of(config: Config, rows: Sequence[Row], task: str, seconds: float) 
 def _ratio_verdict(config: Config, rows: Sequence[Row], task: str, claim: Claim, seconds: float) -> Verdict:
     first = ARMS[claim.first].words
     second = ARMS[claim.second].words
-    words = {-1: f"is below {first}'s", 0: f"is {first}'s", 1: f"is above {first}'s"}[claim.side]
+    words = {-1: f"is below {first}'s", 0: f"equals {first}'s", 1: f"is above {first}'s"}[claim.side]
     name = f"{task}: B* of {second} {words} ({claim.source})"
     ratio = critical_ratio(config, rows, task, (claim.first, claim.second))
     if ratio is None:
@@ -271,7 +271,7 @@ def _predicted(config: Config, claim: Claim) -> str:
 def _rule(config: Config, claim: Claim) -> str:
     if not claim.side:
         return f"holds if the {2 * config.level - 1:.0%} interval is within the margin"
-    return f"decided by the interval at {_counted(config):.2%}, which counts {_looks(config)} looks"
+    return f"decided by the interval at {_counted(config):.2%}, corrected for {_looks(config)} comparisons"
 
 
 def _looks(config: Config) -> int:
@@ -315,7 +315,7 @@ def _controls(config: Config, task: str, ratio: PairedRatio | None) -> list[Verd
     """Adam with other seeds is Adam; counted with every sample as two it is not."""
     same = Claim("adam", "control", 0, "")
     above = Claim("adam", "control", 1, "")
-    names = f"{task}, control: other seeds leave B* as it is", f"{task}, control: a B* twice as large is seen"
+    names = f"{task}, control: other seeds do not change B*", f"{task}, control: a B* twice as large is detected"
     if ratio is None:
         return [
             Verdict(name, "fewer than four batch sizes are tuned", _predicted(config, claim), "—", None, "inconclusive")
@@ -342,7 +342,7 @@ def _figure(config: Config, rows: Sequence[Row], task: str) -> Figure:
         sizes, steps = measured(rows, task, arm)
         means[arm] = dict(zip(sizes, np.exp(np.log(steps).mean(axis=0)), strict=True)) if sizes.size else {}
     own = config.tasks[task]
-    figure.suptitle(f"{task}, loss {own.targets[-1]:g}: optimizers tuned alike, µP, width {own.widths[0]}")
+    figure.suptitle(f"{task}, loss {own.targets[-1]:g}: optimizers with equal tuning, µP, width {own.widths[0]}")
     data = {arm: {size: size * steps for size, steps in found.items()} for arm, found in means.items()}
     _lines(axes[0, 0], data, "samples to the target", "How much data does a batch size take?")
     ratios = {
@@ -378,8 +378,8 @@ def _ratio_panel(config: Config, axis: Axes, rows: Sequence[Row], task: str) -> 
         low, high = ratio.interval(config.level)
         color = BLUE if low <= 1 <= high else VERMILLION
         axis.errorbar(value, place, xerr=[[value - low], [high - value]], fmt="o", color=color, ms=5, capsize=2)
-    axis.set(xscale="log", xlim=(1 / 16, 16), ylim=(len(others) - 0.5, -0.5), xlabel="$B^*$ over Adam's")
+    axis.set(xscale="log", xlim=(1 / 16, 16), ylim=(len(others) - 0.5, -0.5), xlabel="$B^*$ / $B^*$ of Adam")
     axis.set_xticks([1 / 16, 0.25, 1, 4, 16], ["1/16", "¼", "1", "4", "16"])
     axis.set_xticks([], minor=True)
     axis.set_yticks(range(len(others)), [ARMS[arm].words for arm in others], fontsize=7)
-    axis.set_title(f"{config.level:.0%} intervals; red: without 1\ngray: a factor of {config.margin:g}")
+    axis.set_title(f"{config.level:.0%} intervals; red: excludes 1\ngray: a factor of {config.margin:g}")

@@ -143,7 +143,7 @@ def _verdicts(
     ratios, errors = zip(*(_by_law(one, first, last) for one in found for first, last in ranges), strict=True)
     return (
         Verdict(
-            "the overhead moves B*, hardly its exponent",
+            "the overhead changes B* but hardly its exponent",
             f"regression, a = {config.capacity:g}, b = {config.source:g}, reference B = {min(config.references):g}: B* "
             f"moves {smallest[-1].critical[-1] / smallest[0].critical[-1]:.1f}-fold from {config.overheads[0]:.0%} to "
             f"{config.overheads[-1]:.0%} overhead; exponents over D = {config.num_samples[0]:.0e} … "
@@ -182,7 +182,7 @@ def _figure(config: Config, found: Any, regression: Any, models: Any, measuremen
     figure, axes = new_figure(2, 2, width=4.7, height=3.6)
     a, b = config.capacity, config.source
     figure.suptitle(
-        "How much of the critical batch size $B^*$ and of its exponent is convention\n"
+        "How the critical batch size $B^*$ and its exponent depend on its definition\n"
         rf"left: regression, exact, $a = {a:g}$, $b = {b:g}$ ($\lambda_i = i^{{-{a:g}}}$, $s_i = i^{{-{b:g}}}$, "
         r"$\sigma^2 = 1$); right: five language models of the paper"
     )
@@ -191,22 +191,22 @@ def _figure(config: Config, found: Any, regression: Any, models: Any, measuremen
         label = f"$D = {power_of_ten(float(one.num_samples))}$"
         axes[0, 0].plot(one.curve.batch_size / one.batch_size, needed, color=color, label=label)
     axes[0, 0].set(title="regression: one curve for all data sizes")
-    axes[0, 0].set_ylabel("samples to the target\nover those at small $B$")
+    axes[0, 0].set_ylabel("samples to the target /\nsamples at small $B$")
     for color, measurement, law in zip(colors(len(laws)), measurements, laws, strict=True):
         batch, unit = measurement.batch_sizes, law.predict(256) * 256
         points = {"ms": 3, "lw": 0.8, "color": color, "label": measurement.group}
         axes[0, 1].plot(
             batch / law.critical_batch_size(convention=st.fits.PAPER), measurement.steps * batch / unit, "o-", **points
         )
-    axes[0, 1].set(title="language models: the same shape, with noise")
+    axes[0, 1].set(title="language models: the same shape, more scatter")
     for axis in axes[0]:
         axis.axhline(1.2, color=BLACK, ls=":", lw=1, label="20% overhead")
         log_axes(axis)
-        axis.set(xlabel="batch size over critical, $B/B^*$", ylim=(0.7, 15), xlim=(0.02, 12))
+        axis.set(xlabel="batch size / critical, $B/B^*$", ylim=(0.7, 15), xlim=(0.02, 12))
     _exponents(axes[1, 0], regression, config.references, "samples")
     true = float(st.predicted_exponent(a, b))
     axes[1, 0].axhline(true, color=BLACK, ls="--", lw=1, label=f"Corollary 8: {true:.3g}")
-    axes[1, 0].set(ylabel="exponent of $B^*$ against $D$", title="regression: the reference matters, the overhead less")
+    axes[1, 0].set(ylabel="exponent of $B^*$ against $D$", title="regression: the reference matters more")
     _exponents(axes[1, 1], models, config.model_references, "sequences")
     axes[1, 1].plot(0.2, 0.47, **STAR, color=VERMILLION, label="the paper: 0.47")
     axes[1, 1].set(ylabel="exponent of $B^*$ against size", title="language models: both matter")
@@ -221,6 +221,6 @@ def _exponents(axis: Axes, rows: list[Row], references: Any, unit: str) -> None:
         label = f"$B_\\mathrm{{ref}} = {reference:g}$ {unit if reference != 1 else unit[:-1]}"
         points = {"ms": 4, "color": color, "marker": marker, "label": label}
         axis.plot([row.overhead for row in mine], [row.exponent for row in mine], **points)
-    axis.set(xscale="log", xlabel="overhead that defines $B^*$")
+    axis.set(xscale="log", xlabel="overhead in the definition of $B^*$")
     axis.set_xticks([row.overhead for row in mine], [f"{row.overhead:.0%}" for row in mine])
     axis.minorticks_off()

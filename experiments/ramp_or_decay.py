@@ -153,8 +153,8 @@ def _steps_verdict(config: Config, rows: list[Row], name: str) -> Verdict:
     expected = 1 - SERIAL[name]
     measured = saved[max(saved)]
     return Verdict(
-        f"serial steps saved by a ramp in the place of a {name}",
-        "B/f(share of data) in the place of γ f: the steps fall by 1 minus the mean of f (Seesaw's 1 − 2/π = 36% is "
+        f"serial steps saved by a ramp in place of a {name}",
+        "B/f(share of data) in place of γ f: the steps fall by 1 minus the mean of f (Seesaw's 1 − 2/π = 36% is "
         "that of the quarter cosine; of the half cosine in common use it is one half), at the largest D; at D = "
         + ", ".join(f"{samples:.0e}: {share:.1%}" for samples, share in saved.items()),
         f"{expected:.1%}",
@@ -197,7 +197,7 @@ def _tuned_verdict(config: Config, rows: list[Row], pair: tuple[float, float]) -
     at_end = [row.ratio for row in last]
     free = source > capacity
     return Verdict(
-        f"what a ramp costs where γ is tuned: a = {capacity:g}, b = {source:g}",
+        f"risk of a ramp relative to a decay, γ tuned for each: a = {capacity:g}, b = {source:g}",
         f"least risk of the ramp over least risk of the decay, each over peak γ up to {max(config.edge_shares):g} of "
         f"the edge; at the largest D for {', '.join(f'{row.shape}: {row.ratio:.3f}' for row in last)}, with γ of the "
         f"ramp at {', '.join(f'{row.ramp_share:.2g}' for row in last)} of the edge"
@@ -226,14 +226,17 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
             stars = [(row.ramp_share, row.ratio) for row in best if row.ramp_share >= least]
             axis.plot(*np.reshape(stars, (-1, 2)).T, **{**STAR, "color": color})
         axis.plot(
-            [], [], **{**STAR, "color": "none"}, label=f"each at its best $\\gamma$, if above {least:g} of the edge"
+            [],
+            [],
+            **{**STAR, "color": "none"},
+            label=f"each at best $\\gamma$, if above {least:g} of the threshold",
         )
         log_axes(axis, "x")
         name_problem(axis, pair)
-        axis.set(xlabel="peak $\\gamma$ / stability edge", ylabel="risk of ramp / risk of decay")
+        axis.set(xlabel="peak $\\gamma$ / stability threshold", ylabel="risk of ramp / risk of decay")
     ratios = [row.ratio for row in shown if not row.tuned]
     figure.suptitle(
-        f"Same data: $B/f$ in the place of $\\gamma f$ (f: {name}) takes {1 - SERIAL[name]:.0%} fewer serial steps\n"
+        f"Same data: $B/f$ in place of $\\gamma f$ (f: {name}) takes {1 - SERIAL[name]:.0%} fewer serial steps\n"
         f"and has {min(ratios):.2f} … {max(ratios):.2f} times the risk of the last iterate",
         fontsize=9,
     )

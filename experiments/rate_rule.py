@@ -165,7 +165,7 @@ def _small(config: Config, rows: list[Row], fixed: Fixed, seconds: float) -> Ver
         expected = predicted(fixed, pair, name)
         apart.append(slope - expected)
         texts.append(f"{name}, a = {pair[0]:g}, b = {pair[1]:g}: {slope:.3f} ({expected:.3f})")
-    rule = "B (SGD), √B (signs, Adam)" if fixed == "samples" else "B^(a/b) (SGD), B^(a/(2b) − ½) (signs, Adam)"
+    rule = "B (SGD), √B (signSGD, Adam)" if fixed == "samples" else "B^(a/b) (SGD), B^(a/(2b) − ½) (signSGD, Adam)"
     what = f"D = {config.num_samples:.0e}" if fixed == "samples" else f"n = {config.num_steps:.0e}"
     return Verdict(
         f"at fixed {fixed} and small B the best γ ∝ {rule}",
@@ -191,7 +191,7 @@ def _control(config: Config, rows: list[Row]) -> Verdict:
         for fixed, pair, name in product(("samples", "steps"), config.exponents, others)
     ]
     return Verdict(
-        "control: SGD's rules are not those of signs and Adam",
+        "control: SGD's rules are not those of signSGD and Adam",
         f"their slopes less 1 at fixed D, a/b at fixed n; holds if every one is off by more than "
         f"{2 * config.tolerance:g}",
         f"above {2 * config.tolerance:g}",
@@ -231,7 +231,7 @@ def _surge(config: Config, rows: list[Row]) -> Verdict:
             least.append(float(line.slopes.min()))
     falling = [each <= FALLS for each in least]
     return Verdict(
-        "at fixed samples the best γ of signs and Adam rises and then falls with B (surge)",
+        "at fixed samples the best γ of signSGD and Adam rises and then falls with B (surge)",
         f"slopes of log γ from each B to the next, D = {config.num_samples:.0e}, down to {config.least_steps:g} steps; "
         f"holds if all fall at some B, with a slope of {FALLS:g} or less: {'; '.join(texts)}",
         f"at most {FALLS:g}",
@@ -292,7 +292,7 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
             title=f"{fixed} fixed, ${letter} = {power_of_ten(numbers[fixed])}$",
         )
     figure.suptitle(
-        f"Best learning rate against batch size, at fixed samples and at fixed steps, beside its theory "
+        f"Best learning rate against batch size, at fixed samples and at fixed steps, with theory "
         f"($a = {pair[0]:g}$, $b = {pair[1]:g}$)",
         fontsize=9,
     )

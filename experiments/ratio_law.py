@@ -171,7 +171,7 @@ def _figure(config: Config, points: dict) -> Figure:
         log_axes(axis)
     axes[0, 0].set(ylabel=r"risk / risk at $B = 1$, same $\gamma/B$ and $D$", ylim=limits)
     figure.suptitle(
-        r"At fixed data the risk depends on $\gamma/B$ alone, until $\gamma$ leaves the domain or steps are few"
+        r"At fixed data the risk depends on $\gamma/B$ alone, unless $\gamma$ leaves the domain or steps are few"
         "\n"
         rf"$\lambda_i = i^{{-{config.capacity:g}}}$, $s_i = i^{{-{config.source:g}}}$; "
         "lines: exact, a tick for each $B$; points: simulated, ±2 s.e.",

@@ -170,6 +170,6 @@ def _convention_figure(
     )
     log_axes(axis, "x")
     tick_measured(axis, config.references)
-    axis.set_title("The exponent of $B^*$ is in part a convention")
+    axis.set_title("The exponent of $B^*$ depends on its definition")
     legend(axis, corners=("lower left", "upper right"))
     return figure

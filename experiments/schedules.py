@@ -165,10 +165,10 @@ def _critical_verdict(config: Config, rows: list[Row], pair: tuple[float, float]
             verdicts.append(slope.verdict(_predicted(pair), config.tolerance))
     every = np.concatenate(list(ratios.values()))
     return Verdict(
-        f"a schedule moves B* by a factor, not its exponent: a = {capacity:g}, b = {source:g}",
+        f"a schedule changes B* by a factor, not its exponent: a = {capacity:g}, b = {source:g}",
         f"B* over that of the uniform average, each by its own optimal risk, smallest and largest over D = "
         f"{', '.join(f'{each:.0e}' for each in sorted(config.critical_samples))}, and its slope between the last two "
-        f"D ± the change since the pair before: {'; '.join(texts)}; holds where what it leads to lies, with its "
+        f"D ± the change since the pair before: {'; '.join(texts)}; holds where its extrapolation lies, with its "
         f"interval, within ±{config.tolerance:g} of the slope "
         "predicted, a/min{b, 2a+1} − a/b: only the uniform average saturates",
         f"slope {_predicted(pair):.3f}",
@@ -211,7 +211,7 @@ def _risk_figure(config: Config, rows: list[Row]) -> Figure:
         name_problem(axis, pair)
         axis.set(xlabel="samples $D$", ylabel="excess risk / that of the best")
     figure.suptitle(
-        f"Exact risk of every schedule, peak $\\gamma$ tuned, over the best of them ($B = {config.batch_size:g}$)",
+        f"Exact risk of every schedule / risk of the best, peak $\\gamma$ tuned ($B = {config.batch_size:g}$)",
         fontsize=9,
     )
     legend_below(figure, axes[0], columns=3)
@@ -243,7 +243,7 @@ def _critical_figure(config: Config, rows: list[Row]) -> Figure:
         above.set(ylabel="critical batch size $B^*$ (samples)")
         below.set(xlabel="samples $D$", ylabel="$B^*$ / $B^*$ of the uniform average")
     figure.suptitle(
-        "Critical batch size of every schedule, by its own optimal risk, and the theory's powers of $D$ beside it",
+        "Critical batch size of every schedule, by its own optimal risk, and the theory's powers of $D$",
         fontsize=9,
     )
     legend_below(figure, axes[0, 0], columns=3)

@@ -229,7 +229,7 @@ def _verdicts(config: Config, points: dict, seconds: float) -> tuple[Verdict, ..
         ),
         Verdict(
             "negative control: the proof's 2 tr(HS)H",
-            "the same comparison with the proof's fourth moment in the place of the exact one must fail",
+            "the same comparison with the proof's fourth moment in place of the exact one must fail",
             f"|score| > {limit:.2f}",
             wrong,
             None,
@@ -254,8 +254,8 @@ def _points_line_bound(config: Config, problem: st.PowerLaw, points: dict) -> Fi
     worst = np.abs(points["score"]).max()
     a, b = config.shown_exponents
     figure.suptitle(
-        f"Simulated SGD lies on the exact risk (worst of {points['score'].size} settings: {worst:.1f} standard errors) "
-        f"and in Theorem 7's band\n"
+        f"Simulated SGD agrees with the exact risk and lies in Theorem 7's band (largest difference of "
+        f"{points['score'].size} settings: {worst:.1f} standard errors)\n"
         rf"$\lambda_i = i^{{-{a:g}}}$, $s_i = i^{{-{b:g}}}$, infinitely many directions, "
         rf"$\gamma = {config.shown_learning_rate:g}$, $\sigma^2 = {config.shown_noise_variance:g}$. "
         "The bound has a kink wherever its $k^*$ goes up by one",
@@ -309,10 +309,10 @@ def _quantiles(config: Config, points: dict) -> Figure:
     axis.set_yscale("symlog", linthresh=6)
     axis.set_yticks([-100, -30, -10, -5, -2, 0, 2, 5], ["−100", "−30", "−10", "−5", "−2", "0", "2", "5"])
     axis.set_ylim(1.3 * min(wrong.min(), -limit), 1.3 * limit)
-    axis.set(xlabel="standard normal quantile", ylabel="score: (simulated − theory) / standard error")
+    axis.set(xlabel="standard normal quantile", ylabel="(simulated − theory) / standard error")
     right, wrong = (_probability(points[name][rows]) for name in ("score", "score_wrong"))
     axis.set_title(
-        f"Scores of {rows.sum()} independent runs: normal by chance?\n"
+        f"Standardised differences of {rows.sum()} independent runs: normal?\n"
         f"exact risk: p = {right:.2g}; the proof's fourth moment: p = {wrong:.0e}",
         fontsize=9,
     )

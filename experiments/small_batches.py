@@ -204,7 +204,7 @@ def _u_shape(config: Config, rows: list[Row], seconds: float) -> Verdict:
     )
     clear = [name for name, share in lost.items() if share > 3 * SEARCHED]
     return Verdict(
-        "the risk of signs and of Adam is U-shaped in B",
+        "the risk of signSGD and of Adam is U-shaped in B",
         f"R(D, 1) over the least R(D, B), less 1, at D = {config.curve_samples[-1]:.0e}, γ tuned; holds where above "
         f"{3 * SEARCHED:.1%}, three times what a search leaves open: {text}",
         "above 0",
@@ -323,10 +323,10 @@ def _law(config: Config, rows: list[Row]) -> Verdict:
     apart = [abs(shapes[name].share - most) for name, most in wastes.items()]
     holds = sign.longer < sign.law / 2 and abs(sign.share - 0.5) <= 0.1 and max(apart) <= NO_SHARE
     return Verdict(
-        "steps of signs are a + b/B + c/B² with c = b/2, of Adam with a small c",
+        "steps of signSGD are a + b/B + c/B² with c = b/2, of Adam with a small c",
         f"root mean square of relative errors of fits to steps to the least risk, up to B*, D = "
-        f"{config.curve_samples[-1]:.0e}; holds if errors of signs are halved by c, c/b lies within 0.1 of T37's 0.5, "
-        f"and of Adam within {NO_SHARE:g} of T38's waste: {text}",
+        f"{config.curve_samples[-1]:.0e}; holds if errors of signSGD are halved by c, c/b lies within 0.1 of T37's "
+        f"0.5, and of Adam within {NO_SHARE:g} of T38's waste: {text}",
         0.5,
         sign.share,
         None,

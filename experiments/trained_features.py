@@ -279,7 +279,7 @@ def mean_steps(rows: Sequence[Row], arm: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def judged(config: Config, rows: Sequence[Row], seconds: float) -> tuple[Verdict, ...]:
-    """Of every pair of methods, and beside Adam's that of Adam in eigenvectors."""
+    """Of every pair of methods, and beside Adam's that of Adam in eigenvector coordinates."""
     found = [_verdict(config, rows, pair, pair, seconds) for pair in PAIRS if set(pair) <= set(config.arms)]
     if {ALIGNED, "sgd"} <= set(config.arms):
         found.append(_verdict(config, rows, (ALIGNED, "sgd"), ("adam", "sgd"), seconds))
@@ -290,7 +290,7 @@ def _verdict(
     config: Config, rows: Sequence[Row], ours: tuple[str, str], theirs: tuple[str, str], seconds: float
 ) -> Verdict:
     first, second = (WORDS[arm] for arm in ours)
-    claim = f"B* of {second} over that of {first}, by trained features, is the networks'"
+    claim = f"B* of {second} over that of {first}, from trained features, equals the networks'"
     predicted_text = f"1 within a factor of {config.margin:g}"
     mine = predicted_ratio(config, rows, ours)
     other = observed_ratio(config, theirs)
@@ -336,7 +336,7 @@ def _networks(rows: Sequence[Row]) -> list[float]:
 
 def _figures(config: Config, rows: Sequence[Row]) -> dict[str, Figure]:
     figure, axes = new_figure(1, 3, width=4.4, height=4.0)
-    figure.suptitle(f"teacher, excess risk {config.target:g}: theory on learnt features, and networks")
+    figure.suptitle(f"teacher, excess risk {config.target:g}: theory on learnt features and networks")
     recorded = rows_of(networks.Row, Recorded(FOLDER / OBSERVED).rows)
     theirs = {}
     for arm in config.arms:

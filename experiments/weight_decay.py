@@ -89,7 +89,7 @@ def _verdict(rows: list[Row], pair: tuple[float, float], seconds: float) -> Verd
             where.append(f"κ √D = {last.scaled_decay:g} at D = {samples:.0e}")
     capacity, source = pair
     return Verdict(
-        f"weight decay does not move B*: a = {capacity:g}, b = {source:g}",
+        f"weight decay does not change B*: a = {capacity:g}, b = {source:g}",
         f"B* at the largest weight decay tried that raises the optimal risk by less than {FELT - 1:.0%}, over B* "
         f"without: {', '.join(where) or 'every one raises it by more'}; holds up to 20%. The least risk with weight "
         f"decay is {', '.join(f'{each:.4f}' for each in cost)} of that without, at each D",

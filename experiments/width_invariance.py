@@ -1,4 +1,4 @@
-"""Theorem 4's consequence: at fixed data the critical batch size does not move with the width."""
+"""Theorem 4's consequence: at fixed data the critical batch size does not change with the width."""
 
 import tempfile
 import time
@@ -164,8 +164,8 @@ def _verdicts(config: Config, found: list[Found], seconds: float) -> tuple[Verdi
 
 def _verdict(config: Config, each: Found, contrast: Found | None, method: str, seconds: float) -> Verdict:
     dependence = each.fit.dependence.get(method)
-    what = {"law": "B*", "interpolation": "B* read off without a law", "balance": "b/a"}[method]
-    claim = f"{what} does not move with the width ({each.task}, loss {each.target:g})"
+    what = {"law": "B*", "interpolation": "B* by interpolation, without a law", "balance": "b/a"}[method]
+    claim = f"{what} does not change with the width ({each.task}, loss {each.target:g})"
     predicted = f"0 within ±{config.margin:g}"
     untuned = sum(not point.tuned for point in each.fit.tuned.points)
     left = f"{untuned} of {len(each.fit.tuned.points)} cells are not tuned and left out"
@@ -239,7 +239,7 @@ def _figure(config: Config, rows: list[Found]) -> Figure:
     figure, axes = new_figure(len(rows), 3, width=4.1, height=3.7)
     first, level = rows[0], f"{config.level:.0%}"
     figure.suptitle(
-        f"Does the critical batch size move with the width? {first.task}, to loss {first.target:g}; "
+        f"Does the critical batch size change with the width? {first.task}, to loss {first.target:g}; "
         f"$B^*$: {config.overhead:.0%} more data than at $B_\\mathrm{{ref}} = {first.fit.reference:g}$; bars {level}"
     )
     for row, each in zip(axes, rows, strict=True):
@@ -248,7 +248,7 @@ def _figure(config: Config, rows: list[Found]) -> Figure:
         row[1].set_title(f"{name}: $B^*$ against the width")
         row[2].set_title(f"{name}: $b/a$ against the width")
     for row, each in zip(axes, rows, strict=True):
-        _width_panel(config, row[1], each, {"law": "law", "interpolation": "read off"}, "critical batch size $B^*$")
+        _width_panel(config, row[1], each, {"law": "law", "interpolation": "interpolated"}, "critical batch size $B^*$")
         _width_panel(config, row[2], each, {"balance": "$b/a$"}, "$b/a$")
         steps_panel(row[0], curves_of(each.fit), each.fit.reference, "width $w$")
     return figure

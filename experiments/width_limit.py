@@ -258,10 +258,10 @@ def _figure(config: Config, steps: np.ndarray, losses: dict, fits: dict[str, Fit
     )
     for axis, (name, curves) in zip(axes[0], losses.items(), strict=False):
         axis.set_title(f"{NAMES[name]}: $|R_w - R_{{2w}}| \\propto w^{{{fits[name].rate:.2f}}}$")
-        axis.axvspan(steps[settled][0], steps[-1], color=GRAY, alpha=0.15, lw=0, label="times on the right")
+        axis.axvspan(steps[settled][0], steps[-1], color=GRAY, alpha=0.15, lw=0, label="times in the right panel")
         _curves(config, axis, steps, curves)
     axes[0, 0].set_ylabel("hold-out loss $R_w(t)$ (teacher's variance)")
-    axes[0, 2].set_title(f"Gap of neighbouring widths, {config.level:.0%} intervals")
+    axes[0, 2].set_title(f"Difference of neighbouring widths, {config.level:.0%} intervals")
     _rates(config, axes[0, 2], fits)
     legend(axes[0, 0], title="width $w$ (bands: ±1 s.d. of log loss)", ncols=2)
     return figure

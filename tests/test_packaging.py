@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,20 @@ def test_a_build_elsewhere_keeps_the_readme(metadata):
     core = metadata("")
     assert core.urls == {}
     assert core.readme == (ROOT / "README.md").read_text()
+
+
+def test_a_wheel_has_the_pages_that_tutorials_reads(tmp_path):
+    """Each tutorial, and each page that shows a file."""
+    pytest.importorskip("hatchling")
+    from hatchling.builders.wheel import WheelBuilder
+
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"])
+    names = set(zipfile.ZipFile(wheel).namelist())
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    shown = [page for page in pages if "<!-- file: " in page.read_text()]
+    assert len(shown) > 3
+    for page in [*shown, *(ROOT / "docs" / "tutorials").glob("*.md")]:
+        assert f"sgdtheory/{page.relative_to(ROOT).as_posix()}" in names
 
 
 def test_extras_that_pages_name_exist():

@@ -14,42 +14,22 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+from sgdtheory.cli.notebooks import FENCE, SOLUTION, notebooks
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "tutorials"
 KEPT = ROOT / "build" / "tutorials"
-FENCE = re.compile(r"^```python\n(?P<code>.*?)^```\n", re.M | re.S)
-SOLUTION = re.compile(r"^<details.*?^</details>\n", re.M | re.S)
-COMMENT = re.compile(r"^<!--.*?-->\n", re.M | re.S)
-LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:)[^)]+\)")
 CODE = r"(?P<code>^```.*?^```$|`[^`\n]+`)"
 FORMULA = re.compile(CODE + r"|\$\$(?P<display>.+?)\$\$|(?<![\\$\w])\$(?P<inline>[^$\n]+?)\$", re.M | re.S)
 
 Shown = Sequence[Mapping[str, str]]  # what a cell shows, as `run_cells` has it
 
 
-class Part(NamedTuple):
-    """A piece of a page: text, a cell, or a solution, which has text and cells."""
-
-    kind: str
-    text: str
-
-
 # ---------------------------------------------------------------- a page and its cells
-
-
-def parts(page: str) -> Iterator[Part]:
-    """The page in order, without its comments."""
-    page = COMMENT.sub("", page)
-    end = 0
-    for found in re.finditer(f"(?P<solution>{SOLUTION.pattern})|{FENCE.pattern}", page, re.M | re.S):
-        yield Part("text", page[end : found.start()])
-        yield Part("solution", found["solution"]) if found["solution"] else Part("cell", found["code"])
-        end = found.end()
-    yield Part("text", page[end:])
 
 
 def cells(page: str) -> list[str]:
@@ -140,44 +120,6 @@ def downloads(name: str, page: str) -> str:
     return "{}: runs in Jupyter with `sgdtheory[testing]`\n".format(" · ".join(links))
 
 
-# ---------------------------------------------------------------- the notebook
-
-
-NEEDS = (
-    "*This needs Python 3.11 or newer and `pip install 'sgdtheory[testing]'`, in a notebook `%pip install …`. "
-    "Until the first release is on the package index, write `'sgdtheory[testing] @ git+https://…'` with the address "
-    "of the repository.*"
-)
-
-
-def notebook(page: str, *, solutions: bool = True) -> str:
-    """A Jupyter notebook (nbformat 4.5) without outputs; a solution is a folded text below an empty cell.
-
-    Its links to other pages of the site are plain text, for it is read elsewhere.
-    """
-    made = []
-    for part in parts(page):
-        text = part.text.strip("\n")
-        if part.kind == "solution":
-            made.append(cell("code", "# your answer"))
-        if text and (part.kind != "solution" or solutions):
-            made.append(cell("code" if part.kind == "cell" else "markdown", text))
-    made[0]["source"] += f"\n\n{NEEDS}"
-    for k, each in enumerate(made):
-        each["id"] = f"cell-{k + 1}"
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    whole = {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
-    return json.dumps(whole, indent=1, ensure_ascii=False) + "\n"
-
-
-def cell(kind: str, text: str) -> dict[str, Any]:
-    """One cell."""
-    if kind == "code":
-        return {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": text}
-    text = LINK.sub(r"\1", text).replace('<details markdown="1">', "<details>")
-    return {"cell_type": "markdown", "metadata": {}, "source": text}
-
-
 # ---------------------------------------------------------------- the build
 
 
@@ -198,10 +140,8 @@ def on_files(files: Any, config: Any) -> Any:
     from mkdocs.structure.files import File
 
     for name, page in tutorials().items():
-        files.append(File.generated(config, f"tutorials/{name}.ipynb", content=notebook(page)))
-        if SOLUTION.search(page):
-            bare = f"tutorials/{name}-without-solutions.ipynb"
-            files.append(File.generated(config, bare, content=notebook(page, solutions=False)))
+        for file, content in notebooks(name, page).items():
+            files.append(File.generated(config, f"tutorials/{file}", content=content))
     return files
 
 

@@ -267,7 +267,7 @@ def words(row: Row) -> str:
     equal = kind.ends in ("clusters", "spread") and row.first > 0.995
     pattern = f"d = {kind.dim}, all λ = 1" if equal else kind.words
     shape = pattern.format(first=row.first, second=row.second, third=row.third).replace("^-", "^−")
-    rate = "γ at its edge" if row.rate_share > 0.995 else f"γ = {row.rate_share:.2g} of its edge"
+    rate = "γ at its limit" if row.rate_share > 0.995 else f"γ = {row.rate_share:.2g} of its limit"
     noise = "noise alone" if row.noise_variance >= NOISE_ALONE / 10 else f"σ² = {number(row.noise_variance)}"
     return f"{shape}; {noise}, B = {number(row.batch_size)}, n = {number(row.num_steps)}, {rate}"
 

@@ -113,7 +113,7 @@ def _key() -> list[Any]:
     gray: dict[str, Any] = {"edgecolor": GRAY}
     return [
         Patch(facecolor=GRAY, alpha=0.75, label="constants printed", **gray),
-        Patch(facecolor="white", label="constants recalled", **gray),
+        Patch(facecolor="white", label="constants not verified", **gray),
         Patch(facecolor="white", ls=(0, (3, 2)), label="no constants, or a limit", **gray),
         Line2D([], [], color=BLACK, lw=1.8, label="median; bar: quartiles; line: range at random settings"),
         Line2D([], [], color=ORANGE, **{k: v for k, v in STAR.items() if k != "zorder"}, label="extreme, by search"),
@@ -148,7 +148,7 @@ def best_of_each_side() -> Figure:
     axes[0, 1].set_title(r"no noise, $\sigma^2 = 0$")
     figure.suptitle(
         f"At $n = 10^9$ the best published upper bound is {noisy[1]:.2g} times the exact risk ({plain[1]:.2g} without "
-        f"noise), the best lower one 1/{1 / noisy[0]:.2g} (1/{1 / plain[0]:.2g})\n"
+        f"label noise), the best lower bound 1/{1 / noisy[0]:.2g} (1/{1 / plain[0]:.2g})\n"
         f"$\\lambda_i = i^{{-{CAPACITY:g}}}$, $s_i = i^{{-{SOURCE:g}}}$, $d = {DIM}$, $B = 1$, $\\gamma = {RATE:g}$; "
         "averages of all iterates",
         fontsize=9,

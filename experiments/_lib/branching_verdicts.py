@@ -45,7 +45,7 @@ def theory_verdicts(
         predicted = 0.0 if own is not None else definition.exponent
         apart = np.array([exponent - predicted for exponent in exponents.values()])
         answer: VerdictName = "holds" if (np.abs(apart) <= limits.margin / 4).all() else "fails"
-        what = "stand still" if own is not None else "grow like B*"
+        what = "do not change with D" if own is not None else "grow like B*"
         statement = (
             f"exponents of D: branching {exponents['branching']:.3f}, noise scale {exponents['noise']:.3f}, B* of "
             f"the last iterate {definition.exponent:.3f}, of the uniform average {averaged.exponent:.3f}; expected: "
@@ -115,7 +115,7 @@ def rate_verdict(
     own = [each for each in rows if (each.problem, each.measure) == (problem, measure) and np.isfinite(each.batch_size)]
     if measure == "branching":
         own = [each for each in own if np.isclose(each.tolerance, tolerance)]
-    claim = f"{_capital(NAMES[measure])} goes like γ^{power:g} of its run ({problem})"
+    claim = f"{_capital(NAMES[measure])} scales like γ^{power:g} of its run ({problem})"
     predicted = f"{power:g} within {2 * limits.margin:g}"
     places = sorted({each.samples for each in own})
     x, y = (np.log([getattr(each, name) for each in own]) for name in ("learning_rate", "batch_size"))

@@ -58,7 +58,7 @@ def _exponents_figure(config: Config, table: Table, lines: Lines) -> Figure:
     """Measured against predicted exponents, a point a teacher, with the line on which they are the same."""
     figure, axes = new_figure(1, 3, width=4.3, height=4.4)
     figure.suptitle(
-        "Exponent $p$ of $B^* \\propto D^p$ of networks, measured against predicted: one point a teacher "
+        "Exponent $p$ of $B^* \\propto D^p$ of networks, measured against predicted: one point per teacher "
         f"(bars: {config.level:.0%})",
         fontsize=10,
     )

@@ -14,7 +14,7 @@ LEAST_WIDTH = 1e-3  # half of an interval: B* is known to whole numbers of steps
 
 
 class LastSlope(NamedTuple):
-    """The slope of log y against log x between the last two x, which lie at equal ratios, and what it leads to.
+    """The slope of log y against log x between the last two x, which lie at equal ratios, and what it extrapolates to.
 
     Attributes:
         value: the slope.
@@ -42,7 +42,8 @@ class LastSlope(NamedTuple):
     def leads(self) -> str:
         """The interval that decides, in words."""
         known = np.isfinite(self.half_width)
-        return f"leads to {self.limit:.3f} ± {self.half_width:.3f}" if known else "two slopes lead nowhere"
+        known_words = f"extrapolates to {self.limit:.3f} ± {self.half_width:.3f}"
+        return known_words if known else "two slopes cannot be extrapolated"
 
     def verdict(self, predicted: float, tolerance: float) -> VerdictName:
         """Where the interval lies: "holds" inside `predicted` ± `tolerance`, "fails" outside, else "inconclusive"."""

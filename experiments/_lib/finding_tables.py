@@ -29,8 +29,8 @@ def bounds() -> str:
     for each in verdicts("bounds"):
         found = re.match(pattern, each["statement"])
         if found:
-            source = found["source"].replace(", as recalled", "")
-            state = "as recalled" if "as recalled" in each["claim"] else ""
+            source = found["source"].replace(", not verified against the paper", "")
+            state = "not verified against the paper" if "not verified against the paper" in each["claim"] else ""
             cells = (source, found["of"], each["measured"], found["at"], state)
             rows.append((*map(tidy, cells), bold(each["verdict"])))
     return table(("bound", "of", "exact/bound", "nearest to being wrong at", "source", "verdict"), rows)
@@ -54,7 +54,7 @@ def schedules_critical() -> str:
     pattern = rf"(?:: |; )([^;:]+?) ([\d.]+ … [\d.]+) ∝ D\^\(({SLOPE})"
     found: dict[str, list[str]] = {}
     header = ["schedule"]
-    for each in claims("schedules", ("a schedule moves B*",)):
+    for each in claims("schedules", ("a schedule changes B*",)):
         ((pair, _),) = cases(each["claim"] + ": ")
         header += [f"{pair}: ratio", f"slope ({each['predicted'].replace('slope ', '')})"]
         for name, ratio, slope in re.findall(pattern, each["statement"]):
@@ -64,12 +64,12 @@ def schedules_critical() -> str:
 
 def averages() -> str:
     """Slopes of log B* under four averages, with what is predicted and the verdict on each."""
-    return _under_averages(rf"^({SLOPE}) \(predicted (-?[\d.]+), leads to .*?; (\w+); R_opt")
+    return _under_averages(rf"^({SLOPE}) \(predicted (-?[\d.]+), extrapolates to .*?; (\w+); R_opt")
 
 
 def averages_risk() -> str:
     """The same of the optimal risk."""
-    return _under_averages(rf"R_opt ({SLOPE}), predicted (-?[\d.]+), leads to .*?; (\w+)")
+    return _under_averages(rf"R_opt ({SLOPE}), predicted (-?[\d.]+), extrapolates to .*?; (\w+)")
 
 
 def _under_averages(pattern: str) -> str:
@@ -92,11 +92,11 @@ def optimal_schedule_shape() -> str:
     for each in claims("optimal_schedule", ("γ_t ∝ (1 − t/n)",)):
         ((pair, _),) = cases(each["claim"] + ": ")
         windows = re.findall(r"0\.\d+ … 0\.\d+: ([\d.]+) \(", each["statement"])
-        grown, leads = found_in(r"it is (.+?) as n grows, leads to ([\d.]+ ± [\d.]+)", each["statement"])
+        grown, leads = found_in(r"it is (.+?) as n grows, extrapolates to ([\d.]+ ± [\d.]+)", each["statement"])
         cells = (grown, leads, f"{each['predicted']:g}", bold(each["verdict"]), ", ".join(windows[1:4]))
         rows.append((pair, *cells))
     far = "0.1 … 0.3, 0.03 … 0.1, 0.01 … 0.03 at n = 10⁸"
-    header = ("a, b", "0.3 … 0.8, n = 10² … 10⁸", "leads to", "predicted, 2a − 1", "verdict (±0.1)", far)
+    header = ("a, b", "0.3 … 0.8, n = 10² … 10⁸", "extrapolation", "predicted, 2a − 1", "verdict (±0.1)", far)
     return table(header, rows)
 
 
@@ -113,7 +113,7 @@ def optimal_schedule_losses() -> str:
         crossing = each["measured"] if "ahead" in each["claim"] else f"WSD: {each['measured']}"
         cells = (*(losses[name] for name in names), best, tidy(crossing), bold(each["verdict"]))
         rows.append((pair, *(tidy(cell) if cell[0] in "+-" else cell for cell in cells)))
-    header = ("a, b", *names, "best with a name, from n", "power passes linear at, or WSD loses", "verdict")
+    header = ("a, b", *names, "best with a name, from n", "power overtakes linear at, or WSD loses", "verdict")
     return table(header, rows)
 
 
@@ -129,7 +129,7 @@ def _runs(items: Iterable[tuple[str, str]]) -> str:
 def optimal_exponents() -> str:
     """Slopes of B* and of the optimal risk with the best schedule, against exponents with and without saturation."""
     critical, risk = verdicts("optimal_exponents")[:2]
-    pattern = rf"({SLOPE}, leads to {SLOPE}) \((?:1 − a/b: )?(-?[\d.]+), (\w+); Corollary 8: (-?[\d.]+), (\w+)\)"
+    pattern = rf"({SLOPE}, extrapolates to {SLOPE}) \((?:1 − a/b: )?(-?[\d.]+), (\w+); Corollary 8: (-?[\d.]+), (\w+)\)"
     rows = []
     for (pair, first), (_, second) in zip(cases(critical["statement"]), cases(risk["statement"]), strict=True):
         cells = []
@@ -162,7 +162,7 @@ def optimal_ramp_shape() -> str:
         rate, first, second, third = re.findall(
             r"n = 1e\+07, γ = ([\d.e-]+): ([\d.]+), ([\d.]+), ([\d.]+)", each["statement"]
         )[0]
-        half = " (up to half the edge)" if "up to half" in each["claim"] else ""
+        half = " (up to half the threshold)" if "up to half" in each["claim"] else ""
         rows.append((pair, tidy(rate) + half, first, second, third, each["predicted"], bold(each["verdict"])))
     header = ("a, b", "γ", "0.1 … 0.5", "0.01 … 0.1", "0.001 … 0.01", "predicted, 1 − 1/(2a)", "verdict (±0.02)")
     return table(header, rows)
@@ -209,7 +209,7 @@ def optimizers_risk() -> str:
 
 
 def _optimizer_slopes(start: str, value: Callable[[str, str], str] | None) -> str:
-    pattern = rf"({SLOPE}), leads to .+? \((-?[\d.]+), (\w+)\)"
+    pattern = rf"({SLOPE}), extrapolates to .+? \((-?[\d.]+), (\w+)\)"
     header = ["method"]
     lines: list[list[str]] = []
     pairs: list[str] = []
@@ -237,7 +237,7 @@ def _optimizer_slopes(start: str, value: Callable[[str, str], str] | None) -> st
 def model_size_compute() -> str:
     """Powers of the compute C = M·D along the least whole risk."""
     (each,) = claims("model_size", ("compute-optimal",))
-    slope = r"(.+?) \(leads to .+?\) \((.+?)\)"
+    slope = r"(.+?) \(extrapolates to .+?\) \((.+?)\)"
     pattern = rf"M {slope}, B\* {slope}, risk {slope}, M/k\* = ([\d.]+ … [\d.]+)"
     rows = []
     for pair, text in cases(each["statement"]):
@@ -323,7 +323,7 @@ def rate_rule() -> str:
 def ramp_or_decay() -> str:
     """Risk of a ramp over that of a decay, at equal γ and with γ tuned for each."""
     equal = claims("ramp_or_decay", ("decay and ramp have the same risk",))
-    tuned = claims("ramp_or_decay", ("what a ramp costs",))
+    tuned = claims("ramp_or_decay", ("risk of a ramp",))
     rows = []
     for first, second in zip(equal, tuned, strict=True):
         ((pair, _),) = cases(first["claim"] + ": ")

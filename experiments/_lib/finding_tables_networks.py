@@ -23,7 +23,7 @@ from experiments._lib.rows import rows_of
 
 def width_invariance(record: str = "width_invariance") -> str:
     """Slopes of B* by the law, of B* read off, and of b/a, on the width."""
-    ways = ("B* does not", "B* read off without a law", "b/a does not")
+    ways = ("B* does not", "B* by interpolation, without a law", "b/a does not")
     cells: dict[str, list[str]] = {}
     for way in ways:
         for each in claims(record, (way,)):
@@ -31,7 +31,7 @@ def width_invariance(record: str = "width_invariance") -> str:
                 task = re.findall(r"\((.+)\)", each["claim"])[0]
                 measured = estimate(each["measured"], each["interval"], sign=True)
                 cells.setdefault(task, []).append(f"{measured} {bold(each['verdict'])}")
-    header = ("µP, slope of log … on log width (95%)", "B\\* by the law", "B\\* read off without a law", "b/a")
+    header = ("µP, slope of log … on log width (95%)", "B\\* by the law", "B\\* by interpolation, without a law", "b/a")
     return table(header, [(task, *row) for task, row in cells.items()])
 
 
@@ -44,7 +44,7 @@ def width_standard() -> str:
     """The same in standard parametrization, and how the best rate goes with the width in both."""
     rows = []
     pattern = r"the slope is (.+?); the best γ goes like (\S+), under µP like (\S+)"
-    for each in claims("width_invariance", ("B* does not move",)):
+    for each in claims("width_invariance", ("B* does not change",)):
         found = re.search(pattern, each["statement"])
         if found:
             task = re.findall(r"\((.+)\)", each["claim"])[0]
@@ -66,11 +66,13 @@ def ablations() -> str:
     """B* after a change over B* before, and how likely that is if nothing changes."""
     rows = []
     for each in verdicts("ablations"):
-        change = each["claim"].removesuffix(" leaves B* as it is")
-        task, alone, counted = found_in(r"\((\w+)\), seeds .*no change has p = (\S+), .*looks (\S+)", each["statement"])
+        change = each["claim"].removesuffix(" does not change B*")
+        pattern = r"\((\w+)\), seeds .*no change has p = (\S+), .*comparisons (\S+)"
+        task, alone, counted = found_in(pattern, each["statement"])
         ratio = f"{estimate(each['measured'], each['interval'])} {bold(each['verdict'])}"
         rows.append((tidy(change), task, ratio, alone, counted))
-    return table(("change", "on", "B\\* after over before (95%)", "p, if nothing changes", "23 looks counted"), rows)
+    header = ("change", "on", "B\\* after over before (95%)", "p-value of no change", "p, corrected for 23 comparisons")
+    return table(header, rows)
 
 
 def optimizers_networks() -> str:
@@ -131,7 +133,7 @@ def trained_features() -> str:
     """Ratios of B* by the theory on learnt features and of the networks."""
     rows = []
     for each in verdicts("trained_features"):
-        what = tidy(each["claim"].removesuffix(", by trained features, is the networks'"))
+        what = tidy(each["claim"].removesuffix(", from trained features, equals the networks'"))
         ours, theirs = found_in(r"predicted (\S+).*?, observed (\S+);", each["statement"])
         rows.append((what, ours, theirs, estimate(each["measured"], each["interval"]), bold(each["verdict"])))
     return table(("ratio", "theory", "networks", "theory over networks (95%)", "within 1.3"), rows)
@@ -287,8 +289,9 @@ def forecasts() -> str:
         fall = np.median([row.fall for row in every if row.cut == cut])
         shares = [f"{np.mean(each[mine]):.0%}" for each in held.values()]
         lines.append((f"{cut:.0%}", *shares, f"{ours}%", f"{error:.2%}", f"{power}%", f"{last}%", f"{fall:.1%}"))
-    simple = ("a power of Σγ: half width", "last loss: half width", "fall foretold, median")
-    own = ("bands that held", "without the law's error", "half width of the band, median", "error, median")
+    simple = ("a power of Σγ: half width", "last loss: half width", "predicted fall, median")
+    contain = ("bands that contain the loss", "without the theory's own error")
+    own = (*contain, "half width of the band, median", "error, median")
     return table(("known of the run", *own, *simple), lines)
 
 

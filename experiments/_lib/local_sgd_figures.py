@@ -46,7 +46,7 @@ def _critical(config: Any, rows: Sequence[Row]) -> Figure:
         log_axes(axis)
         _tick_steps(axis, config.local_steps)
         name_problem(axis, pair)
-        axis.set(xlabel="local steps $H$", ylabel="$K B^*$ over $B^*$ of SGD")
+        axis.set(xlabel="local steps $H$", ylabel="$K B^*$ / $B^*$ of SGD")
     eta, mu = DILOCO
     title = f"Critical batch size of K workers: their mean, and DiLoCo's outer step (η = {eta:g}, μ = {mu:g})"
     figure.suptitle(
@@ -66,10 +66,10 @@ def _time(config: Any, rows: Sequence[Row]) -> Figure:
             steps = np.array([row.local_steps for row in mine])
             values = np.array([row.value for row in mine]) * (1 + 1 / steps)
             axis.plot(steps, values / values[0], marker="o", ms=4, color=color, label=f"K = {workers}")
-        axis.set(xscale="log", xlabel="local steps $H$", ylabel="time over that of $H = 1$")
+        axis.set(xscale="log", xlabel="local steps $H$", ylabel="time / time at $H = 1$")
         _tick_steps(axis, config.local_steps)
         name_problem(axis, pair)
-    figure.suptitle("Time to SGD's risk where talking costs one step, $K B$ fixed, the workers' mean", fontsize=9)
+    figure.suptitle("Time to SGD's risk if a synchronisation costs one step, fixed $K B$, workers' mean", fontsize=9)
     legend_below(figure, axes[0], columns=6)
     return figure
 
@@ -85,7 +85,7 @@ def _outer(config: Any, rows: Sequence[Row]) -> Figure:
             axis.plot(places, [row.value for row in mine], "o-", ms=4, color=color, label=f"η = {rate:g}")
         values = [row.value for row in _of(rows, "outer")]
         axis.set_ylim(min(values) - 0.03, max(values) + 0.03)
-        axis.set(xlabel="outer momentum μ", ylabel="risk of 1.2 D samples over $R_{opt}(D)$", title=f"H = {steps}")
+        axis.set(xlabel="outer momentum μ", ylabel="risk of 1.2 D samples / $R_{opt}(D)$", title=f"H = {steps}")
     title = (
         f"Outer step, K = {config.outer_workers}, $K B$ near SGD's $B^*$, the best inner γ of each, uniform averages"
     )
@@ -110,10 +110,10 @@ def _networks(config: Any, rows: Sequence[Row]) -> Figure:
             if part == "features":
                 said = [next(r.predicted for r in mine if r.local_steps == each) for each in steps]
                 axis.plot(steps, np.array(said) / said[0], color=color, label=f"{words}, theory")
-        axis.set(xscale="log", xlabel="local steps $H$", ylabel="loss over that of $H = 1$", title=part)
+        axis.set(xscale="log", xlabel="local steps $H$", ylabel="loss / loss at $H = 1$", title=part)
         _tick_steps(axis, steps)
     figure.suptitle(
-        "What local steps cost networks, and frozen features in theory; bars are two standard errors", fontsize=9
+        "Loss of networks with local steps, and theory for frozen features; bars: two standard errors", fontsize=9
     )
     legend_below(figure, axes[0])
     return figure

@@ -35,7 +35,7 @@ class Config:
         samples_per_feature: D/M along the lines on which both grow, at every `together` D.
         together: see there.
         notion_samples: D at which the other notions of a critical batch size are set beside B*.
-        gaussian_sizes, gaussian_samples: M and D of Gaussian features, in the place of the first ones.
+        gaussian_sizes, gaussian_samples: M and D of Gaussian features, in place of the first ones.
         reached: share of B* of all features at which so many Gaussian features are said to do.
         compute: C = M·D of the compute-optimal path, at equal ratios.
         above: M/k* from which on data are the limit.

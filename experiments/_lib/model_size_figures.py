@@ -220,8 +220,8 @@ def _notions_figure(config: Config, rows: Sequence[Row]) -> Figure:
         log_axes(axis)
         _title(axis, pair)
         axis.set_xlabel("features $M$")
-    axes[0, 0].set_ylabel("over its value with all features")
-    figure.suptitle(f"Batch sizes that are called critical, at $D = {power_of_ten(config.notion_samples)}$", fontsize=9)
+    axes[0, 0].set_ylabel("value / value with all features")
+    figure.suptitle(f"Notions of critical batch size, at $D = {power_of_ten(config.notion_samples)}$", fontsize=9)
     legend_below(figure, axes[0, 0], columns=4)
     return figure
 
@@ -248,9 +248,9 @@ def _gaussian_figure(config: Config, rows: Sequence[Row]) -> Figure:
         log_axes(axis)
         _title(axis, pair)
         axis.set_xlabel("features $M$")
-    axes[0, 0].set_ylabel("$B^*$ over that of all features")
+    axes[0, 0].set_ylabel("$B^*$ / $B^*$ of all features")
     figure.suptitle(
-        "Of random features it takes about $B^*$ until data are the limit, of the first ones $k^*$",
+        "Model size stops mattering at about $B^*$ random features, or at $k^*$ of the first features",
         fontsize=9,
     )
     legend_below(figure, axes[0, 0], columns=4)
@@ -287,8 +287,8 @@ def _compute_figure(config: Config, rows: Sequence[Row]) -> Figure:
         axis.set_ylabel(text)
     for axis in axes[1]:
         axis.set_xlabel("compute $C = M D$")
-    axes[0, 0].plot([], [], color=BLACK, lw=0.8, ls=":", label="powers predicted")
-    figure.suptitle("The model size with the least risk for a compute $C = M D$", fontsize=9)
+    axes[0, 0].plot([], [], color=BLACK, lw=0.8, ls=":", label="predicted powers")
+    figure.suptitle("The model size with the least risk at compute $C = M D$", fontsize=9)
     legend_below(figure, axes[0, 0], columns=4)
     return figure
 
@@ -311,6 +311,6 @@ def _network_figure(rows: Sequence[Row]) -> Figure:
     log_axes(axis)
     tick_measured(axis, widths)
     axis.set(xlabel="width (of the last hidden layer)", ylabel="$k^*(D)$ of its activations")
-    figure.suptitle("Where the widths of width_invariance stand relative to $k^*(D)$ of their features", fontsize=9)
+    figure.suptitle("Widths of the experiment width_invariance and $k^*(D)$ of their features", fontsize=9)
     legend_below(figure, axis, columns=2)
     return figure

@@ -68,7 +68,7 @@ def _invariance(config: Config, rows: list[Row]) -> Verdict:
     near = [ratio for _, share, ratio in found if 1 <= share < config.above]
     worst_ratio = max(mine, key=lambda each: abs(np.log(each)))
     return Verdict(
-        "where data are the limit, B* does not move with the model size",
+        "where data are the limit, B* does not depend on the model size",
         f"B* of M features over that of all at the same D, at {len(mine)} (M, D) with M ≥ {config.above:g} k*(D): "
         f"{min(mine):.3f} … {max(mine):.3f}; holds within ±{config.tolerance:.0%}. For k* ≤ M < {config.above:g} k*: "
         f"{_range(near)}; for M < k*: {_range(others)}. At the largest D it differs from 1 like M to the power "
@@ -212,7 +212,8 @@ def _exponents(config: Config, claim: str, texts: list[str], judged: list[tuple[
     return Verdict(
         claim,
         f"slope in logs between the last two sizes ± the change since the pair before, predicted in brackets: "
-        f"{'; '.join(texts)}; holds where what it leads to lies, with its interval, within ±{config.slope_tolerance:g}",
+        f"{'; '.join(texts)}; holds where its extrapolation lies, with its interval, within "
+        f"±{config.slope_tolerance:g}",
         "error 0",
         f"largest error {error.largest:+.4f}; {verdicts.count('holds')} of {len(verdicts)} slopes hold",
         error.interval,
@@ -261,7 +262,7 @@ def _noise_scales(config: Config, rows: list[Row]) -> Verdict:
     every = [*simple, *weighted]
     furthest = max(every, key=lambda each: abs(each - 1))
     return Verdict(
-        "where data are the limit, the simple noise scale moves with tr H alone, the Hessian-weighted not",
+        "where data are the limit, the simple noise scale changes only with tr H, the Hessian-weighted one not at all",
         f"at D = {samples:.0e}, M ≥ {config.above:g} k*: simple over that of all features, in units of tr H, "
         f"{_range(simple)}; Hessian-weighted {_range(weighted)}; holds within ±{config.tolerance:.0%}. "
         f"{' | '.join(texts)}",

@@ -79,7 +79,7 @@ def _four(config: Any, rows: Sequence[Row], arm: str, noise: float) -> Verdict:
     passes = ", ".join(f"{row.passes:g}" for row in mine)
     published = repeated(FOUR, LANGUAGE_MODELS)
     return Verdict(
-        f"four passes are worth less than four times the samples: {_name(arm, noise)}",
+        f"four epochs are worth less than four times the samples: {_name(arm, noise)}",
         f"E after {passes} passes over N = {config.num_rows} samples, B = {config.batch_size}, {config.num_seeds} "
         f"seeds: {_shown([row.worth for row in mine])}; on language models {published:.2f} after {FOUR}; holds if the "
         "interval is below 4, fails if it is not below 3.9 anywhere",
@@ -107,7 +107,7 @@ def _noise(config: Any, rows: Sequence[Row], arm: str) -> Verdict:
     half = float(np.exp(stats.norm.isf((1 - config.level) / 2) * error))
     low, high = float(ratio / half), float(ratio * half)
     return Verdict(
-        f"noise lowers what {number} passes are worth: {arm}",
+        f"noise lowers what {number} epochs are worth: {arm}",
         f"E of {number} passes at σ² = {min(config.noises):g} over that at {max(config.noises):g}: {little.worth:.2f} "
         f"over {much.worth:.2f}; holds if the interval is above 1",
         "above 1",
@@ -132,7 +132,7 @@ def _prediction(config: Any, rows: Sequence[Row], place: tuple[str, float, str])
     texts = [f"E after {', '.join(f'{row.passes:g}' for row in seen)} passes: {_shown([a.worth for a in theory])}"]
     texts += [f"measured {_shown([b.worth for b in seen])}", f"furthest apart after {worst[3]:g} passes"]
     return Verdict(
-        f"the theory tells what passes are worth, by {source}: {_name(arm, noise)}",
+        f"the theory predicts what epochs are worth, from {source}: {_name(arm, noise)}",
         f"{'; '.join(texts)}: predicted over measured; holds if the intervals of all are within a factor of "
         f"{margin:g}, fails if one is outside",
         f"1 within a factor of {margin:g}",
@@ -151,7 +151,7 @@ def _rates(config: Any, rows: Sequence[Row], arm: str) -> Verdict:
     text = ", ".join(f"{row.learning_rate:.3g}" for row in mine)
     own = ", ".join(f"{row.learning_rate:.3g}" for row in theory)
     return Verdict(
-        f"the best γ falls with passes: {_name(arm, noise)}",
+        f"the best γ falls with epochs: {_name(arm, noise)}",
         f"γ of the grid with the least risk after {', '.join(f'{row.passes:g}' for row in mine)} passes: {text}; by "
         f"the theory of {BEFORE} {own}; the last over the first; holds if below 0.7",
         "below 1",
@@ -176,7 +176,7 @@ def _critical(config: Any, rows: Sequence[Row]) -> Verdict:
     known = bool(np.isfinite([ratio, low, high]).all())
     name: VerdictName = "holds" if known and low > 1 else "fails" if known and high < 1 else "inconclusive"
     return Verdict(
-        f"B* grows faster with passes than with data: {_name(NETWORK, fixed.noise_variance)}",
+        f"B* grows faster with epochs than with data: {_name(NETWORK, fixed.noise_variance)}",
         f"B* after {', '.join(map(str, config.critical_passes))} passes (beyond: not inside of the grid in every "
         f"resample): {'; '.join(sizes)}; after {last}, N samples over as many fresh ones; holds if the interval is "
         "above 1, fails if below",
@@ -213,8 +213,8 @@ def figure(config: Any, rows: Sequence[Row]) -> Figure:
             passes, worth, yerr=np.maximum(reach, 0), fmt="o", color=VERMILLION, ms=4, capsize=2, label="measured"
         )
         log_axes(axis)
-        axis.set(xlabel=f"passes over $N = {config.num_rows}$ samples", ylabel="worth $E$, in $N$ fresh samples")
+        axis.set(xlabel=f"epochs over $N = {config.num_rows}$ samples", ylabel="worth $E$, in $N$ fresh samples")
         axis.set_title(f"{arm}, $\\sigma^2 = {noise:g}$", fontsize=8)
     legend_below(drawn, axes[0])
-    drawn.suptitle("Passes over the samples of a teacher: what they are worth to a network", fontsize=9)
+    drawn.suptitle("Worth of epochs over a teacher's samples, in fresh samples, for a network", fontsize=9)
     return drawn

@@ -55,7 +55,7 @@ def figure(config: Config, rows: list[Row]) -> Figure:
         axis.set_title(f"{name}\nto loss{known.replace('L0', '$L_0$')} of {shown}", fontsize=8.5)
         axis.set(xlabel="batch size $B$", ylabel=r"steps at the best $\gamma$")
     drawn.suptitle(
-        f"Loss curves at $B_0 = {config.fitted:g}$ alone foretell the steps to a target at other batch sizes",
+        f"Loss curves at $B_0 = {config.fitted:g}$ alone predict the steps to a target at other batch sizes",
         fontsize=10,
     )
     legend_below(drawn, axes[0], columns=3)

@@ -85,14 +85,14 @@ def _critical_figure(config: Config, rows: list[Row]) -> Figure:
     for name, look in _looks(rows).items():
         mine = sorted((row for row in rows if row.features == name), key=lambda row: row.index)
         _points(left, right, mine, name, {"color": look["color"], "marker": look["marker"], "ms": 4.5, "lw": 0.8})
-    texts = "$B^*$ predicted from second moments", "$B^*$ observed, SGD on the rows"
+    texts = "$B^*$ predicted from second moments", "$B^*$ observed, SGD on the data"
     left.set(xlabel=texts[0], ylabel=texts[1], xlim=ends, ylim=ends)
     right.set(xlabel="samples $D$", ylabel="$B^*$ predicted / observed")
     log_axes(left)
     log_axes(right)
     right.xaxis.set_major_locator(FixedLocator(np.unique(samples).tolist()))
     figure.suptitle(
-        f"Critical batch size of real features: from second moments alone, within a factor {config.margin:g} (band)",
+        f"Critical batch size of real features: predicted from second moments; band: a factor of {config.margin:g}",
         fontsize=10,
     )
     legend_below(figure, left, columns=4)
@@ -196,7 +196,7 @@ def _exponents_figure(config: Config, rows: list[Row]) -> Figure:
     axes[0, 0].set_title("Eigenvalues $\\propto i^{-a}$")
     axes[0, 1].set_title("Signal $\\propto i^{-b}$")
     figure.suptitle(
-        "Last layer of a transformer on text: exponents and $B^*$ move with training more than with the width",
+        "Last layer of a transformer on text: exponents and $B^*$ change more with training than with width",
         fontsize=10,
     )
     legend_below(figure, axes[0, 0], columns=4)

@@ -100,7 +100,7 @@ def _shape_verdict(config: Config, rows: list[Row]) -> Verdict:
     )
     off = max(abs(np.log(factor)) for factor in shape)
     return Verdict(
-        "rows that are not Gaussian, under noise that does not depend on them, have the B* of Gaussian rows",
+        "with noise independent of the inputs, inputs that are not Gaussian have the B* of Gaussian ones",
         "B* predicted over B* observed is a product: B* with the residuals permuted over the rows over B* observed "
         "(noise that depends on x), and B* of Gaussian rows over that (shape); holds if the second is within a factor "
         f"{config.margin:g}, without an interval: {text}. Noise {min(noise):.2f} … {max(noise):.2f}, median "

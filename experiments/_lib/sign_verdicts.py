@@ -129,8 +129,8 @@ def _of_network(rows: Sequence[Row], rules: Rules, activation: str, seconds: flo
         _agreement(rules, f"signSGD on {where}: the risk is predicted", after, sign, RISK, seconds),
         _agreement(rules, f"signSGD on {where}: samples to a risk are predicted", reached, best, SAMPLES),
         _agreement(rules, f"reference: SGD on {where}", after, sgd, RISK),
-        _agreement(rules, f"control: signSGD on Gaussian rows in the place of {where}", after, gaussian, RISK),
-        _control(rules, f"control: signs in eigenvectors do not predict those on {where}", after, best),
+        _agreement(rules, f"control: signSGD with Gaussian features in place of {where}", after, gaussian, RISK),
+        _control(rules, f"control: signSGD in eigenvector coordinates does not predict that on {where}", after, best),
     ]
 
 
@@ -155,8 +155,8 @@ def _control(rules: Rules, claim: str, what: str, rows: Sequence[Row]) -> Verdic
     found = ratios(rows, ALIGNED, rules.level)
     return Verdict(
         claim,
-        f"predicted over observed {what} at the best γ, by the theory of signs in eigenvectors; holds if one interval "
-        f"is outside of a factor of {rules.margin:g}: {_listed(found)}",
+        f"predicted over observed {what} at the best γ, by the theory of signSGD in eigenvector coordinates; holds if "
+        f"one interval is outside of a factor of {rules.margin:g}: {_listed(found)}",
         f"outside of a factor of {rules.margin:g}",
         _span(found),
         _ends(found),

@@ -42,13 +42,17 @@ def figure(config: Config, rows: list[Row]) -> Figure:
     half_life = f"$\\beta_2 = 0.95^{{B/{config.reference_batch:g}}}$"
     _draw_lost(right, curve_of(rows, HALF_LIFE, samples), color=GRAY, marker="x", ls=":", label=half_life)
     small = np.array([size for size in config.batch_sizes if size <= 16])
-    theory = {"color": BLACK, "lw": 0.9, "ls": "--", "label": "theory of signs, $\\kappa_B/\\kappa_\\infty$"}
+    theory = {"color": BLACK, "lw": 0.9, "ls": "--", "label": "theory of signSGD, $\\kappa_B/\\kappa_\\infty$"}
     left.plot(small, waste(small), **theory)
     left.axhline(1.2, color=GRAY, lw=0.8)
     log_axes(left, "x")
     log_axes(right, "x")
-    left.set(xlabel="batch size $B$ (samples)", ylabel="samples to the least risk / fewest", title="Useful: up to 1.2")
-    right.set(xlabel="batch size $B$ (samples)", ylabel="excess risk over the least (%)", title="Risk of small batches")
+    left.set(
+        xlabel="batch size $B$ (samples)",
+        ylabel="samples / minimum",
+        title="Useful batch sizes: up to 1.2",
+    )
+    right.set(xlabel="batch size $B$ (samples)", ylabel="risk above the minimum (%)", title="Risk of small batches")
     right.legend(loc="upper center", frameon=False, fontsize=7.5)
     drawn.suptitle(
         f"More data at $B = {config.batch_sizes[0]:g}$ than at the best batch size ($D = {power_of_ten(samples)}$):\n"

@@ -135,7 +135,7 @@ def _rows(task: str, fits: list[SweepFit]) -> list[list[Any]]:
 
 
 def _verdict(config: Config, task: str, words: tuple[str, str], ratio: PairedRatio | None, seconds: float) -> Verdict:
-    claim = f"{words[1]} does not move B* ({task})"
+    claim = f"B* is the same with {words[1]} ({task})"
     predicted = f"1 within a factor of {config.margin:g}"
     if ratio is None:
         return Verdict(claim, "fewer than four batch sizes are tuned", predicted, "—", None, "inconclusive", seconds)
@@ -172,7 +172,7 @@ def _ratio_panel(config: Config, axis: Axes, fits: list[SweepFit], words: tuple[
     ratios = {size: steps[1][size] / steps[0][size] for size in sorted(steps[0])}
     axis.plot(list(ratios), list(ratios.values()), "o-", color=BLUE, ms=5, label="measured")
     axis.axhline(1, color=BLACK, ls=":", lw=1, label="no change")
-    axis.set(xlabel="batch size $B$ (samples)", ylabel=f"steps with {words[1]},\nover those with {words[0]}")
+    axis.set(xlabel="batch size $B$ (samples)", ylabel=f"steps with {words[1]} /\nsteps with {words[0]}")
     log_axes(axis)
     tick_measured(axis, list(ratios))
     show_at_least(axis, 1 + (config.margin - 1) / 2)

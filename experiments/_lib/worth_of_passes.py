@@ -1,4 +1,4 @@
-"""Passes over N rows in the exact theory: least risks, as many fresh rows as have them, and B*."""
+"""Passes over N rows in the exact theory: least risks, as many fresh samples as have them, and B*."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -98,7 +98,7 @@ def _best(problem: Any, batch: float, samples: Any) -> tuple[np.ndarray, np.ndar
 
 
 def _best_of_grid(problem: Any, batch: float, samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same of reshuffled passes, whose epochs are computed once a γ: a grid, then a finer one, to 0.3%."""
+    """The same of reshuffled epochs, whose epochs are computed once a γ: a grid, then a finer one, to 0.3%."""
     top = float(st.max_stable_learning_rate(problem.problem, batch_size=batch))
 
     def risks_at(rates: np.ndarray) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""What every wing needs: checked arguments, files, counter-based random numbers, Ctrl-C, the version."""
+"""Checked arguments, files, counter-based random numbers, Ctrl-C and the version: shared by all subpackages."""

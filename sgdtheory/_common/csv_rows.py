@@ -56,7 +56,7 @@ def csv_header(path: Path) -> list[str]:
 
 
 def _instead(present: Sequence[str]) -> str:
-    """What a header has that lacks a column."""
+    """Return the part of an error message that names the columns of a header."""
     if len(present) == 1:
         for mark, name in OTHER_SEPARATORS.items():
             if mark in present[0]:

@@ -29,7 +29,7 @@ class Rows:
         return len(self.features)
 
     def pieces(self) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-        """Which rows, their features and targets in float64.
+        """Yield slices of rows with their features and targets in float64.
 
         Raises:
             ValueError: a number is not finite.

@@ -159,7 +159,7 @@ def in_balls(problem: AbstractProblem) -> BallSpectrum:
 
 
 def asked_in_balls(spectrum: Any, batch: Any, rate: Any, steps: int) -> Asked:
-    """What a statement is asked, with balls in arrays without axes: formulas index them as they do floats."""
+    """Return the arguments of a statement with balls in 0-d arrays, which formulas index as they do floats."""
     return Asked(spectrum, *(boxed(Ball(value)) for value in (batch, rate, steps)))
 
 

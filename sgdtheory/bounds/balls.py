@@ -122,7 +122,7 @@ def _decade(value: Fraction) -> int:
 
 
 class Ball:
-    """A ball of `arb`, or a power series of such, in the place of a number in a formula.
+    """A ball of `arb`, or a power series of such, in place of a number in a formula.
 
     Comparisons that are not certain raise `Undecided`, so that no branch is taken by chance. There is no way back to a
     float: a formula that asks for one fails instead of losing its proof.

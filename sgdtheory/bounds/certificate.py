@@ -39,7 +39,7 @@ class Certificate:
         bound: the bound's value, enclosed; None where it is not known.
         source: where the bound's value is from.
         side: of the risk on which the bound is: "upper", "lower" or "both".
-        standing: of its constants: "printed", "recalled", or "order" where they are not stated.
+        standing: of its constants: "printed", "recalled" (not verified), or "order" where they are not stated.
         doubts: why nothing is proven; empty where all conditions of the bound hold certainly.
     """
 

@@ -20,7 +20,7 @@ class Node(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What is run: B, γ, n, the first step whose iterate is averaged (n: none, the last iterate is returned), noise."""
+    """Setting of a run: B, γ, n, the first averaged iterate (n: the last iterate is returned) and the noise."""
 
     batch: Any
     rate: Any
@@ -47,7 +47,7 @@ def first_averaged(algorithm: Algorithm, steps: int) -> int:
 
 
 def seconds(num_nodes: int, steps: int) -> float:
-    """What `risk` takes at some hundred bits."""
+    """Return the seconds that `risk` takes at some hundred bits."""
     return min(STEP_SECONDS * num_nodes * steps, _power_seconds(num_nodes, steps))
 
 
@@ -101,7 +101,7 @@ class _Steps(NamedTuple):
     from_moments: Any  # ℓ, a row
 
     def twice(self) -> "_Steps":
-        """As many steps again."""
+        """Return the maps of twice as many steps."""
         return _Steps(
             self.moments * self.moments,
             [q * q for q in self.kept],

@@ -115,9 +115,9 @@ def best(
     algorithm: Algorithm = DEFAULT,
     recalled: bool = False,
 ) -> Best:
-    """The best published lower and upper bound on the mean excess risk at each setting.
+    """Return the tightest published lower and upper bound on the mean excess risk at each setting.
 
-    Of those with all constants that are about this algorithm and whose conditions hold there.
+    The bounds are those with explicit constants for this algorithm whose conditions hold at the setting.
 
     Example:
         >>> import sgdtheory as st
@@ -133,7 +133,7 @@ def best(
         learning_rate: γ > 0, in units of 1/λ; scalar or array.
         num_samples: D ≥ B; scalar or array. The three broadcast like NumPy arrays.
         algorithm: whose risk; theorems with constants are about averaged SGD and the mean of the last half of iterates.
-        recalled: whether bounds count whose constants are from memory; the lower ones are.
+        recalled: whether to take bounds whose constants are not verified against the paper; the lower ones are not.
 
     Returns:
         Best.

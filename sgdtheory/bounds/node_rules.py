@@ -118,7 +118,7 @@ def _gauss(moments: list[Any]) -> list[tuple[Any, Any]]:
 
 
 def _radau(moments: list[Any], left: Any) -> list[tuple[Any, Any]]:
-    """As many nodes, of which one is the left end: Gauss's for `(u − left) dμ`, divided by that."""
+    """Return a Gauss–Radau rule with a node at the left end: Gauss's rule for `(u − left) dμ`, divided by u − left."""
     shifted = [after - left * moment for moment, after in zip(moments[:-2], moments[1:-1], strict=True)]
     inner = [(place, weight / (place - left)) for place, weight in _gauss(shifted)] if shifted else []
     rest = moments[0] - sum((weight for _, weight in inner), start=flint().arb(0))

@@ -118,7 +118,7 @@ class BoundValue(Generic[Values]):
 
 @dataclass(frozen=True, eq=False)
 class PublishedBound:
-    """A bound on the mean excess risk of one algorithm, as a theorem states it.
+    """Bound on the mean excess risk of one algorithm, as a theorem states it.
 
     Example:
         >>> import sgdtheory as st
@@ -136,8 +136,8 @@ class PublishedBound:
         about: what it bounds there, in the source's words and ours.
         batches: what it says of B > 1.
         standing: "printed": with all constants, its statement seen as printed or as quoted in full, or proved anew for
-            the problems here; "recalled": its constants are from memory, tried on random settings and not refuted;
-            "order": factors of 1 stand for constants that are not stated.
+            the problems here; "recalled": its constants are not verified against the paper; no random setting
+            refutes them; "order": factors of 1 stand for constants that are not stated.
         algorithm: whose risk it bounds.
         statement: its value and conditions.
     """

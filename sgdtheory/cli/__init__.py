@@ -1,4 +1,4 @@
-"""The command line `sgdtheory`: one module a command, flags generated from its dataclass.
+"""The command line `sgdtheory`: one function a command, whose parameters are its flags.
 
 What takes time to import is imported within `main`, so that Ctrl-C finds it prepared.
 """

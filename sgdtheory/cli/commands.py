@@ -12,7 +12,7 @@ class Entry(NamedTuple):
     """A command.
 
     Attributes:
-        place: module of `sgdtheory.cli`, and the function, or dataclass with `run`, in it.
+        place: module of `sgdtheory.cli`, and the function in it.
         summary: what it does, in at most 60 characters.
         example: that works as it stands, without `sgdtheory`.
         main: names of the flags that `--help` shows, those that most users need; empty: all of them.
@@ -68,53 +68,59 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "all of this on a page with sliders",
             "explore --port 5006",
         ),
+        "tutorials": Entry(
+            "tutorials.tutorials",
+            "write the notebooks and the files that the guides use",
+            "tutorials --write tutorials",
+        ),
     },
     "your data and measurements": {
         "features": Entry(
-            "features.FeaturesCommand",
+            "features.features",
             "spectrum, exponents and critical batch size of features",
             "features X.npy y.npy --plot spectrum.png",
             main="features targets num_samples overhead simulate write level plot json",
         ),
         "fit": Entry(
-            "fit.FitCommand",
+            "fit.fit",
             "critical batch size from steps to a target, or logs",
             "fit steps.csv --batch-size bs --steps steps --group model --size params",
             main="files batch_size steps group target_loss data reference overhead steps_csv plot json",
         ),
         "fit-grid": Entry(
-            "fit_grid.FitGridCommand",
+            "fit_grid.fit_grid",
             "critical batch size from a grid of losses, or logs",
             "fit-grid grid.csv --batch-size bs --samples tokens --plot grid.png",
             main="files batch_size samples learning_rate loss group target reference overhead plot json",
         ),
         "plan": Entry(
-            "plan.PlanCommand",
+            "plan.plan",
             "batch size, time and cost of a run, and a batch ramp",
             "plan steps.csv --throughput 12 --micro-batch 8 --price 2.5 --deadline 72h",
             main="files target throughput throughput_table devices micro_batch price deadline schedule trainer json",
         ),
         "fit-curves": Entry(
-            "fit_curves.FitCurvesCommand",
+            "fit_curves.fit_curves",
             "predictions and critical batch size from loss curves",
             "fit-curves run1.csv run2.csv --learning-rate lr --plot curves.png",
             main="logs batch_size learning_rate optimizer warmup hold_out num_samples overhead preview plot json",
         ),
         "forecast": Entry(
-            "forecast.ForecastCommand",
+            "forecast.forecast",
             "final loss of a run under way, from its log",
             "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --follow",
             main="log num_steps schedule optimizer learning_rate batch_size preview follow level plot json",
         ),
         "noise-scale": Entry(
-            "noise_scale.NoiseScaleCommand",
+            "noise_scale.noise_scale",
             "gradient noise scale from gradient norms in a log",
             "noise-scale log.csv --small-batch 8 --large-batch 256",
         ),
         "advise": Entry(
-            "advise.AdviseCommand",
+            "advise.advise",
             "what to change when the batch size changes, and why",
             "advise --batch-size 64 --new-batch-size 256 --learning-rate 3e-4 --beta2 0.95 --weight-decay 0.1",
+            main="file new_batch_size batch_size learning_rate optimizer beta2 weight_decay warmup num_steps json",
         ),
     },
     "networks and sweeps of them": {
@@ -158,9 +164,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "show-sweep runs --where width=32,64 --csv table.csv",
         ),
         "fit-sweep": Entry(
-            "fit_sweep.FitSweepCommand",
+            "fit_sweep.fit_sweep",
             "critical batch size from a store of runs, and what moves it",
             "fit-sweep runs --plot critical.png",
+            main="store target_loss by where reference overhead level steps_csv plot json",
         ),
         "extend-sweep": Entry(
             "extend_sweep.extend_sweep",
@@ -188,11 +195,8 @@ REFUSED: dict[str, dict[str, str]] = {  # command → flag of others → why it 
 
 
 def command_class(name: str) -> Any:
-    """Return the dataclass of a command, of whose function or class the module is imported now."""
-    module, kind = COMMANDS[name].place.split(".")
-    found = getattr(importlib.import_module(f"sgdtheory.cli.{module}"), kind)
-    if isinstance(found, type):
-        return found
+    """Return the dataclass of a command's flags, which imports the module of its function."""
     from sgdtheory.cli.function_command import command_of
 
-    return command_of(found)
+    module, function = COMMANDS[name].place.split(".")
+    return command_of(getattr(importlib.import_module(f"sgdtheory.cli.{module}"), function))

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import tyro
 
 from sgdtheory._common.sheets import Sheet
-from sgdtheory.cli.function_command import Answer
-from sgdtheory.cli.sweep_run import STORE, SweepingFlags, answer
+from sgdtheory.cli.function_command import Output
+from sgdtheory.cli.sweep_run import STORE, SweepingFlags, output
 
 
 def extend_sweep(
@@ -18,7 +18,7 @@ def extend_sweep(
     where: tuple[str, ...] = (),
     entry_point: str | None = None,
     csv: Path | None = None,
-) -> Answer:
+) -> Output:
     """Add to a store what its fit lacks: values beyond the grid's ends, longer runs where the target was missed.
 
     Args:
@@ -36,8 +36,8 @@ def extend_sweep(
     configs = _missing(table.where(**conditions(where)), target_loss, by)
     if not configs:
         why = "every batch size is tuned, or more of the same would not help"
-        return Answer(Sheet("", [], answer=f"nothing to add to {store}: {why}"))
-    return answer(sweeping.sweep(configs, store), store, csv)
+        return Output(Sheet("", [], answer=f"nothing to add to {store}: {why}"))
+    return output(sweeping.sweep(configs, store), store, csv)
 
 
 def _missing(table: Any, target_loss: tuple[float, ...], by: tuple[str, ...]) -> list[Any]:

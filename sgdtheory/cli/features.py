@@ -1,122 +1,116 @@
 """`sgdtheory features`: from features and targets in files to spectrum, exponents and critical batch size."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import tyro
 
 from sgdtheory._common.sheets import Quantity, Sheet, Table
-from sgdtheory.cli.output import print_note, print_sheet, require_figure_suffix, write_figure
-from sgdtheory.cli.progress import phases
+from sgdtheory.cli.function_command import Drawn
+from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import Overhead
 
 if TYPE_CHECKING:
     from sgdtheory.data import DataCriticalBatchSize, DataProblem
 
-FIRST_SIZE = 1000.0  # of the data sizes, and a power of ten at a time up to the number of rows
+FIRST_SIZE = 1000.0  # The data sizes without --num-samples are powers of ten from here up to the number of rows.
 
 
-@dataclass(frozen=True, kw_only=True)
-class FeaturesCommand:
+def features(
+    features: Annotated[Path, tyro.conf.Positional],
+    targets: Annotated[Path, tyro.conf.Positional],
+    in_sample: bool = False,
+    fit_range: tuple[int, int] | None = None,
+    level: float = 0.95,
+    seed: int = 0,
+    num_samples: tuple[float, ...] | None = None,
+    overhead: Overhead = 0.2,
+    simulate: bool = False,
+    num_replicas: int = 64,
+    write: Path | None = None,
+    *,
+    progress: Callable[[str], None],
+) -> Drawn:
     """Spectrum, capacity and source exponents and critical batch size of linear regression on your own features.
 
     Features are rows, targets what is predicted from them; nothing is centred. Intervals come from leaving out one of
     16 groups of rows at a time. The theory takes w_0 = 0 and one pass over Gaussian data with this covariance.
+
+    Args:
+        features: .npy file of features, (N, d); read from disk a piece at a time.
+        targets: .npy file of targets, (N,) or (N, k).
+        in_sample: Take the rows themselves for the population, with the noise of their sampling.
+        fit_range: First and last direction that exponents are fitted on; None: all that the rows resolve.
+        level: Level of the intervals.
+        seed: Seed of the split, and of the simulation.
+        num_samples: Data sizes D; None: powers of ten from 1000 to the number of rows.
+        overhead: Extra data, relative to linear scaling, that defines B*: 0.2 or 20%.
+        simulate: Draw mini-batches from the rows themselves, at B* of each D, and compare with the exact risk.
+        num_replicas: Replicas of the simulation.
+        write: Write the spectrum to this .npz or .csv file, for --spectrum of other commands.
     """
+    if write and write.suffix not in (".npz", ".csv"):
+        raise ValueError(f"write must end in .npz or .csv, got {write}")
+    from sgdtheory.data import problem_from_data
+    from sgdtheory.problems import write_spectrum
 
-    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "data": ("features", "targets"),
-        "estimate": ("in_sample", "fit_range", "level", "seed"),
-        "critical batch size": ("num_samples", "overhead"),
-        "simulation on the data": ("simulate", "num_replicas"),
-        "output": ("write", "plot", "json"),
+    progress("spectrum of the rows, and of 16 parts of them")
+    options = {"fit_range": fit_range, "level": level, "seed": seed}
+    found = problem_from_data(features, targets, cross_fit=not in_sample, **options)
+    sizes = np.unique(num_samples) if num_samples else _sizes(found.num_rows)
+    progress(f"B* of {sizes.size} data size{'s' * (sizes.size > 1)} with intervals")
+    critical = found.critical_batch_size(sizes, overhead=overhead)
+    data, batches = found.sheet(), critical.sheet()
+    tables = [*data.tables, *(replace(table, title=batches.title) for table in batches.tables)]
+    if simulate:
+        progress("SGD on the rows themselves")
+        tables.append(_table(_simulated(features, targets, found, critical, num_replicas, seed)))
+    if write:
+        print_note(f"wrote {write_spectrum(found.problem, write)}")
+    settings = {**data.settings, **batches.settings, "simulated": []}
+    sheet = Sheet(f"{features.name}: {data.title}", tables, [*data.remarks, *batches.remarks], settings)
+    return Drawn(sheet, draw=lambda: found.plot(title=features.name))
+
+
+def _sizes(num_rows: int) -> np.ndarray:
+    """Return the powers of ten from 1000 up to the number of rows; 1000 if there are fewer rows."""
+    last = max(FIRST_SIZE, 10.0 ** np.floor(np.log10(num_rows)))
+    return 10.0 ** np.arange(np.log10(FIRST_SIZE), np.log10(last) + 0.5)
+
+
+def _simulated(
+    features: Path,
+    targets: Path,
+    found: "DataProblem",
+    critical: "DataCriticalBatchSize",
+    num_replicas: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Return columns at each D, for B* and its γ: SGD on the rows, the exact risk of the rows and of the population."""
+    import jax
+
+    from sgdtheory.data import problem_from_data
+    from sgdtheory.risk import excess_risk
+    from sgdtheory.simulation import simulate_data
+
+    x, y = np.load(features), np.load(targets)
+    sample = problem_from_data(x, y, cross_fit=False).problem
+    setting: dict[str, Any] = {
+        "batch_size": np.asarray(critical.batch_size, float),
+        "learning_rate": np.atleast_1d(critical.critical.learning_rate).astype(float),
+        "num_samples": np.asarray(critical.num_samples, float),
     }
-
-    features: Annotated[Path, tyro.conf.Positional]
-    """.npy file of features, (N, d); read from disk a piece at a time."""
-    targets: Annotated[Path, tyro.conf.Positional]
-    """.npy file of targets, (N,) or (N, k)."""
-    in_sample: bool = False
-    """Take the rows themselves for the population, with the noise of their sampling."""
-    fit_range: tuple[int, int] | None = None
-    """First and last direction that exponents are fitted on; None: all that the rows resolve."""
-    level: float = 0.95
-    """Level of the intervals."""
-    seed: int = 0
-    """Seed of the split, and of the simulation."""
-    num_samples: tuple[float, ...] | None = None
-    """Data sizes D; None: powers of ten from 1000 to the number of rows."""
-    overhead: Overhead = 0.2
-    """Extra data, relative to linear scaling, that defines B*: 0.2 or 20%."""
-    simulate: bool = False
-    """Draw mini-batches from the rows themselves, at B* of each D, and compare with the exact risk."""
-    num_replicas: int = 64
-    """Replicas of the simulation."""
-    write: Path | None = None
-    """Write the spectrum to this .npz or .csv file, for --spectrum of other commands."""
-    plot: Path | None = None
-    """Draw spectrum and signal with their power laws to this .png, .pdf or .svg."""
-    json: bool = False
-    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
-
-    def run(self) -> None:
-        """Estimate, compute and print."""
-        require_figure_suffix(self.plot)
-        if self.write and self.write.suffix not in (".npz", ".csv"):
-            raise ValueError(f"path must end in .npz or .csv, got {self.write}")
-        from sgdtheory.data import problem_from_data
-
-        options = {name: getattr(self, name) for name in ("fit_range", "level", "seed")}
-        with phases("spectrum of the rows, and of 16 parts of them") as show:
-            found = problem_from_data(self.features, self.targets, cross_fit=not self.in_sample, **options)
-            sizes = self._sizes(found)
-            show(f"B* of {sizes.size} data size{'s' * (sizes.size > 1)} with intervals")
-            critical = found.critical_batch_size(sizes, overhead=self.overhead)
-            show("SGD on the rows themselves")
-            simulated = self._simulated(found, critical) if self.simulate else []
-        if self.write:
-            from sgdtheory.problems import write_spectrum
-
-            print_note(f"wrote {write_spectrum(found.problem, self.write)}")
-        if self.plot:
-            write_figure(found.plot(title=self.features.name), self.plot)
-        data, batches = found.sheet(), critical.sheet()
-        tables = [*data.tables, *(replace(table, title=batches.title) for table in batches.tables)]
-        settings = {**data.settings, **batches.settings, "simulated": []}
-        title = f"{self.features.name}: {data.title}"
-        remarks = [*data.remarks, *batches.remarks]
-        print_sheet(Sheet(title, [*tables, *map(_table, simulated)], remarks, settings), self.json)
-
-    def _sizes(self, found: "DataProblem") -> np.ndarray:
-        if self.num_samples:
-            return np.unique(self.num_samples)
-        last = max(FIRST_SIZE, 10.0 ** np.floor(np.log10(found.num_rows)))
-        return 10.0 ** np.arange(np.log10(FIRST_SIZE), np.log10(last) + 0.5)
-
-    def _simulated(self, found: "DataProblem", critical: "DataCriticalBatchSize") -> list[dict[str, Any]]:
-        """Columns at each D, for B* and its γ: SGD on the rows, the exact risk of the rows and of their population."""
-        import jax
-
-        from sgdtheory.data import problem_from_data
-        from sgdtheory.risk import excess_risk
-        from sgdtheory.simulation import simulate_data
-
-        x, y = np.load(self.features), np.load(self.targets)
-        sample = problem_from_data(x, y, cross_fit=False).problem
-        columns = critical.batch_size, np.atleast_1d(critical.critical.learning_rate), critical.num_samples
-        setting: dict[str, Any] = dict(
-            zip(("batch_size", "learning_rate", "num_samples"), np.asarray(columns, float), strict=True)
-        )
-        runs = []
-        for values in zip(*setting.values(), strict=True):
-            each: dict[str, Any] = {name: float(value) for name, value in zip(setting, values, strict=True)}
-            runs.append(simulate_data(jax.random.key(self.seed), x, y, **each, num_replicas=self.num_replicas))
-        mean, error = (np.array([float(getattr(run, name)) for run in runs]) for name in ("mean", "standard_error"))
-        exact, population = (excess_risk(each, **setting).total for each in (sample, found.problem))
-        risks = {"simulated": mean, "standard_error": error, "exact": exact, "ratio": mean / exact}
-        return [setting | risks | {"population": population}]
+    runs = []
+    for values in zip(*setting.values(), strict=True):
+        each: dict[str, Any] = {name: float(value) for name, value in zip(setting, values, strict=True)}
+        runs.append(simulate_data(jax.random.key(seed), x, y, **each, num_replicas=num_replicas))
+    mean, error = (np.array([float(getattr(run, name)) for run in runs]) for name in ("mean", "standard_error"))
+    exact, population = (excess_risk(each, **setting).total for each in (sample, found.problem))
+    risks = {"simulated": mean, "standard_error": error, "exact": exact, "ratio": mean / exact}
+    return setting | risks | {"population": population}
 
 
 def _table(found: dict[str, Any]) -> Table:

@@ -1,16 +1,17 @@
 """`sgdtheory fit-grid`: from a grid of losses, a CSV file or logs, to critical batch sizes, degradation and laws."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import tyro
 
 from sgdtheory._common.files import write_atomically
-from sgdtheory.cli.measurement_input import LOG_FLAGS, MeasurementFlags, is_table
-from sgdtheory.cli.output import print_note, print_sheet, require_figure_suffix, write_figure
-from sgdtheory.cli.progress import phases
-from sgdtheory.cli.settings import Overhead
+from sgdtheory.cli.function_command import Drawn, Output
+from sgdtheory.cli.log_flags import LogFlags, is_table, remarks_of_logs
+from sgdtheory.cli.output import print_note
+from sgdtheory.cli.settings import ConventionFlags, Overhead
 from sgdtheory.fits import (
     Convention,
     FittedCriticalBatchSize,
@@ -22,107 +23,91 @@ from sgdtheory.fits import (
     steps_text,
 )
 
-COLUMNS = "batch_size", "samples", "learning_rate", "loss", "group", "size", "seed"
 
-
-@dataclass(frozen=True, kw_only=True)
-class FitGridCommand(MeasurementFlags):
+def fit_grid(
+    logs: LogFlags,
+    definition: ConventionFlags,
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional] = (),
+    samples: str = "samples",
+    size: str | None = None,
+    seed: str | None = None,
+    target: tuple[float, ...] = (),
+    edges: bool = False,
+    optimal_batch_size: bool = False,
+    degradation: Overhead = 0.01,
+    steps_csv: Path | None = None,
+    *,
+    progress: Callable[[str], None],
+) -> Drawn | Output:
     """Critical batch size from losses at several batch sizes, data sizes and learning rates; no steps to a target.
 
-    Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders.
+    Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders. With several groups
+    --plot draws a figure of each, NAME_GROUP.png.
+
+    Args:
+        files: CSV file with a header, one row a run, or a point of its loss curve, an empty loss of a run that
+            diverged; or logs, or folders of them.
+        batch_size: Column with the batch size; of logs also the number, or that of each run: run7=64,run8=256; None:
+            batch_size, and guessed of logs.
+        samples: Column with the data, in the unit of the batch size.
+        learning_rate: Column with the learning rate; of logs also the number, or that of each run: run7=1e-3,run8=2e-3;
+            None: learning_rate, and guessed of logs.
+        loss: Column with the loss; of logs also train or eval; None: loss, and of logs evaluations where every run has
+            them.
+        group: Column that separates grids, for example the model's name.
+        size: Column with the model size.
+        seed: Column with the seed: rows of one batch size, learning rate and seed are then points of one run.
+        target: Losses to reach; None: three that as many batch sizes as possible reach.
+        edges: Use losses whose best learning rate is at an end of the rates too; they make B* wrong.
+        optimal_batch_size: Fit steps = a + b/B + c/B²: an optimal batch size, the useful range around it, and a test
+            whether c is needed.
+        reference: Reference batch size of B*, in the regime of linear scaling; None: the smallest that reaches all
+            targets.
+        degradation: By how much the loss at fixed data may be worse than that of the best batch size: 0.01 or 1%.
+        steps_csv: Write the steps to the targets at each batch size to this CSV file, for `plan`.
     """
+    if logs.preview:
+        return Output(logs.preview_of(files, "grid"))
+    if not files:
+        raise ValueError("fit-grid needs a CSV file of losses, or logs: name files or folders")
+    losses, remarks = _losses(logs, files, {"samples": samples, "size": size, "seed": seed})
+    progress("fitting the grid, and its intervals from resampled ones")
+    grid = fit_loss_grid(
+        losses,
+        convention=Convention(definition.reference, definition.overhead),
+        targets=target or None,
+        degradation=degradation,
+        level=definition.level,
+        edges=edges,
+        optimal_batch_size=optimal_batch_size,
+    )
+    if steps_csv:
+        print_note(f"wrote {write_atomically(steps_csv, _steps(grid))}")
+    sheet = grid.sheet()
+    return Drawn(replace(sheet, remarks=[*sheet.remarks, *remarks]), draw=lambda: _figures(grid))
 
-    USE = "grid"
-    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "losses": ("files", *COLUMNS),
-        "logs": LOG_FLAGS,
-        "what to fit": ("target", "edges", "optimal_batch_size"),
-        "definition of B* and of intervals": ("reference", "overhead", "degradation", "level"),
-        "output": ("steps_csv", "plot", "json"),
-    }
 
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
-    """CSV file with a header, one row a run, or a point of its loss curve, an empty loss of a run that diverged; or
-    logs, or folders of them."""
-    batch_size: str = "batch_size"
-    """Column with the batch size; of logs also the number, or that of each run: run7=64,run8=256."""
-    samples: str = "samples"
-    """Column with the data, in the unit of the batch size."""
-    learning_rate: str = "learning_rate"
-    """Column with the learning rate; of logs also the number, or that of each run: run7=1e-3,run8=2e-3."""
-    loss: str = "loss"
-    """Column with the loss; of logs also train or eval, by default evaluations where every run has them."""
-    group: str | None = None
-    """Column that separates grids, for example the model's name."""
-    size: str | None = None
-    """Column with the model size."""
-    seed: str | None = None
-    """Column with the seed: rows of one batch size, learning rate and seed are then points of one run."""
-    target: tuple[float, ...] = ()
-    """Losses to reach; by default three that as many batch sizes as possible reach."""
-    edges: bool = False
-    """Use losses whose best learning rate is at an end of the rates too; they make B* wrong."""
-    optimal_batch_size: bool = False
-    """Fit steps = a + b/B + c/B²: an optimal batch size, the useful range around it, and a test whether c is needed."""
-    reference: float | None = None
-    """Reference batch size of B*, in the regime of linear scaling; by default the smallest that reaches all targets."""
-    overhead: Overhead = 0.2
-    """Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%."""
-    degradation: Overhead = 0.01
-    """By how much the loss at fixed data may be worse than that of the best batch size: 0.01 or 1%."""
-    level: float = 0.95
-    """Level of the confidence intervals."""
-    steps_csv: Path | None = None
-    """Write the steps to the targets at each batch size to this CSV file, for `plan`."""
-    plot: Path | None = None
-    """Write a figure here (.png, .pdf or .svg), of several groups one each: NAME_GROUP.png."""
-    json: bool = False
-    """Print JSON; null stands for what is absent, "inf" for what is infinite."""
+def _losses(logs: LogFlags, files: tuple[Path, ...], columns: dict[str, Any]) -> tuple[dict[str, list[Any]], list[str]]:
+    """Return the columns of the file, or of the logs, and the remarks of the logs."""
+    if is_table(files, columns["samples"]):
+        named = {name: getattr(logs, name) or name for name in ("batch_size", "learning_rate", "loss")}
+        return read_loss_grid(files[0], **columns, **named, group=logs.group), []
+    from sgdtheory.logs import loss_grid
 
-    def run(self) -> None:
-        """Read, fit and print."""
-        require_figure_suffix(self.plot)
-        if self.preview:
-            self.print_preview(self.files)
-            return
-        losses, remarks = self._losses()
-        with phases("fitting the grid, and its intervals from resampled ones"):
-            grid = fit_loss_grid(
-                losses,
-                convention=Convention(self.reference, self.overhead),
-                targets=self.target or None,
-                degradation=self.degradation,
-                level=self.level,
-                edges=self.edges,
-                optimal_batch_size=self.optimal_batch_size,
-            )
-        if self.steps_csv:
-            print_note(f"wrote {write_atomically(self.steps_csv, _steps(grid))}")
-        if self.plot:
-            self._draw(self.plot, grid)
-        sheet = grid.sheet()
-        print_sheet(replace(sheet, remarks=[*sheet.remarks, *remarks]), self.json)
+    read, options = logs.read_several(files)
+    return loss_grid(read, **options), remarks_of_logs(read)
 
-    def _losses(self) -> tuple[dict[str, list[Any]], list[str]]:
-        """Columns of the file, or of the logs, and the remarks of these."""
-        if not self.files:
-            raise ValueError("fit-grid needs a CSV file of losses, or logs: name files or folders")
-        if is_table(self.files, self.samples):
-            columns: dict[str, Any] = {name: getattr(self, name) for name in COLUMNS}
-            return read_loss_grid(self.files[0], **columns), []
-        return self.grid_of_logs(self.files)
 
-    def _draw(self, path: Path, grid: LossGrid) -> None:
-        from sgdtheory.plotting import loss_grid  # matplotlib is slow to import
+def _figures(grid: LossGrid) -> dict[str, Any]:
+    """Return the figure of each group that has data sizes to compare at."""
+    from sgdtheory.plotting import loss_grid  # matplotlib is slow to import
 
-        names = [group.group for group in grid.groups if any(each.group == group.group for each in grid.degradations)]
-        if not names:
-            raise ValueError(
-                "plot needs a data size that the smallest batch size shares with two others, got none: leave it out"
-            )
-        for name in names:
-            file = path if len(names) == 1 else path.with_name(f"{path.stem}_{_file_name(name)}{path.suffix}")
-            write_figure(loss_grid(grid, group=name), file)
+    names = [group.group for group in grid.groups if any(each.group == group.group for each in grid.degradations)]
+    if not names:
+        raise ValueError(
+            "plot needs a data size that the smallest batch size shares with two others, got none: leave it out"
+        )
+    return {name: loss_grid(grid, group=name) for name in names}
 
 
 def _steps(grid: LossGrid) -> str:
@@ -135,7 +120,3 @@ def _steps(grid: LossGrid) -> str:
         name = " ".join(filter(None, [each.group, f"loss {each.target:.6g}"]))
         measurements.append(StepsMeasurement(name, each.size, each.batch_sizes, each.steps, critical=found))
     return steps_text(measurements, remarks={"target_loss": [each.target for each in grid.targets]})
-
-
-def _file_name(group: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in group)

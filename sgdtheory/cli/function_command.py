@@ -6,8 +6,10 @@
         return Drawn(found.sheet(), draw=lambda: plotting.critical_batch_size(found))
 
 A parameter whose type is a dataclass stands for the flags of its fields, which commands share; the function gets an
-instance of it. A command that returns something has --json, and one that returns a Drawn has --plot. Two parameters
-are no flags: `drawn`, whether a figure was asked for, and `progress`, a function that shows what is being done.
+instance of it, and its Args may describe a shared flag in words of their own. A command that returns something has
+--json, and one that returns a Drawn has --plot. Three parameters are no flags: `drawn`, whether a figure was asked for,
+`given`, the names of the flags that were written, and `progress`, a function that shows what is being done. A command
+that follows a file returns an iterator of outputs, each of which is printed on a line when it comes.
 """
 
 import dataclasses
@@ -15,26 +17,26 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sgdtheory._common.sheets import Sheet
 from sgdtheory.cli.flags import field_texts, with_methods
-from sgdtheory.cli.output import print_sheet, require_figure_suffix, write_figure
+from sgdtheory.cli.output import print_line, print_sheet, require_figure_suffix, write_figures
 from sgdtheory.cli.progress import phases
 
 FIGURE = "Draw a figure to this .png, .pdf or .svg."
 JSON = 'Print JSON; null stands for what is absent, "inf" for what is infinite.'
-NO_FLAGS = "drawn", "progress"
+NO_FLAGS = "drawn", "given", "progress"
 OWN = "flags"  # heading of a function's own flags that are in no group
 PASSED_ON = "defaults_from", "given"  # of shared flags that know which of them were written, for the parser
 ARGUMENT = re.compile(r"^    (\w+): ((?:.|\n     )*)", re.MULTILINE)  # an entry of Args, with its indented lines
 
 
 @dataclass(frozen=True)
-class Answer:
+class Output:
     """A sheet that a command prints, and how the command ends.
 
     Attributes:
@@ -47,8 +49,8 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Drawn(Answer):
-    """An answer with a figure, which `draw` makes if one is asked for."""
+class Drawn(Output):
+    """An output with a figure, which `draw` makes if one is asked for, or with a dictionary of several by name."""
 
     draw: Callable[[], Any] = lambda: None
 
@@ -59,9 +61,10 @@ def command_of(function: Callable[..., Any]) -> type:
     hints = typing.get_type_hints(function, include_extras=True)
     returned = hints.pop("return")
     parameters = {name: each for name, each in inspect.signature(function).parameters.items() if name not in NO_FLAGS}
+    outputs = typing.get_args(returned) or (returned,)
     shared = {name: hints[name] for name in parameters if dataclasses.is_dataclass(hints[name])}
     description, _, arguments = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")
-    texts = {name: with_methods(text) for name, text in ARGUMENT.findall(arguments)}
+    texts: dict[str, str] = {}
     fields: list[tuple[str, Any, Any]] = []
     needed, groups, own = {}, {}, {}
     for name, parameter in parameters.items():
@@ -75,7 +78,10 @@ def command_of(function: Callable[..., Any]) -> type:
         needed |= getattr(kind, "NEEDED_WITHOUT", {})
         groups |= getattr(kind, "FLAG_GROUPS", {})
         own |= {each: getattr(kind, each) for each in PASSED_ON if hasattr(kind, each)}
-    if Drawn in (returned, *typing.get_args(returned)):
+    texts |= {name: with_methods(text) for name, text in ARGUMENT.findall(arguments)}
+    if "given" in hints:
+        own["given"] = frozenset()  # for the parser, which says which flags were written
+    if Drawn in outputs:
         fields.append(("plot", Path | None, dataclasses.field(default=None)))
     if returned is not type(None):
         fields.append(("json", bool, dataclasses.field(default=False)))
@@ -108,15 +114,25 @@ def _run(command: Any, function: Callable[..., Any], shared: dict[str, type], ow
     parameters = inspect.signature(function).parameters
     if "drawn" in parameters:
         arguments["drawn"] = plot is not None
+    if "given" in parameters:
+        arguments["given"] = command.given
     if "progress" in parameters:
         with phases(function.__name__.replace("_", "-")) as show:
-            answer = function(**arguments, progress=show)
+            found = function(**arguments, progress=show)
     else:
-        answer = function(**arguments)
-    if answer is None:  # another process prints, or the function itself has printed
-        return
-    answer = answer if isinstance(answer, Answer) else Answer(answer)
-    if plot and isinstance(answer, Drawn):
-        write_figure(answer.draw(), plot)
-    print_sheet(answer.sheet, command.json)
-    answer.end()
+        found = function(**arguments)
+    if isinstance(found, Iterator):
+        for each in found:
+            _write(each, plot)
+            print_line(each.sheet, command.json)
+    elif found is not None:  # else another process prints, or the function itself has printed
+        output = found if isinstance(found, Output) else Output(found)
+        _write(output, plot)
+        print_sheet(output.sheet, command.json)
+        output.end()
+
+
+def _write(output: Output, plot: Path | None) -> None:
+    """Write the figures of an output, if they are asked for and it has any."""
+    if plot and isinstance(output, Drawn):
+        write_figures(output.draw(), plot)

@@ -1,33 +1,38 @@
-"""Flags of every command that reads training logs: what columns are called, what the log does not say, a preview."""
+"""Flags of every command that reads training logs: what columns are called, and what the logs do not say."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from sgdtheory._common.sheets import shared
+from sgdtheory._common.csv_rows import csv_header
+from sgdtheory._common.sheets import Sheet, shared
 from sgdtheory.cli.log_optimizer import TakenOptimizer, names_in, optimizer_of_curves, taken_optimizer
-from sgdtheory.cli.output import print_sheet
 
 if TYPE_CHECKING:
     from sgdtheory.curves import LossCurve
     from sgdtheory.logs import TrainingLog
 
-LOG_GROUPS: dict[str, tuple[str, ...]] = {
-    "columns": ("step", "learning_rate", "loss", "batch_size", "tokens", "curve", "group"),
-    "what a log does not say": ("sequence_length", "warmup", "preview"),
-}
+NUMBERS = "learning_rate", "batch_size"  # flags that take the name of a column or the number itself
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogFlags:
-    """The flags of a command whose files are logs of any format that `read_training_log` knows."""
+    """The flags of a command on logs of any format that `read_training_log` knows; a table may have the columns too."""
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "columns": ("step", "learning_rate", "loss", "batch_size", "tokens", "curve", "group"),
+        "logs": (
+            *("sequence_length", "warmup", "weight_decay", "optimizer", "hold_out", "max_learning_rate", "preview"),
+        ),
+    }
 
     step: str | None = None
-    """Column, key or tag that counts optimizer steps; None: guessed, as all columns are."""
+    """Column, key or tag that counts optimizer steps; None: guessed, as all columns of logs are."""
     learning_rate: str | None = None
     """Column with the learning rate, or the number."""
-    loss: str = "train"
+    loss: str | None = None
     """Which loss: train, eval, or the name of its column."""
     batch_size: str | None = None
     """Column with the batch size, or the number, in sequences or as "524288 tokens"; None: as the log says, or not
@@ -40,27 +45,57 @@ class LogFlags:
     """Column that separates models: each is fitted on its own."""
     sequence_length: float | None = None
     """Tokens of a sequence: tokens from batch sizes, and batch sizes from tokens."""
+    preview: bool = False
+    """Print what was understood of the logs (rows, columns, gaps, what is missing), and fit nothing."""
+
+    @property
+    def log_options(self) -> dict[str, Any]:
+        """Return the keywords of `read_logs` and of the functions on several runs."""
+        options = self._texts | {name: _number_of_each(number_or_text(getattr(self, name))) for name in NUMBERS}
+        from sgdtheory.logs import ColumnNames
+
+        if "batch_tokens" in ColumnNames.among(options)[1]:
+            raise ValueError(f"batch_size {options['batch_size']} needs the tokens of a sequence, --sequence-length")
+        return options
+
+    @property
+    def _texts(self) -> dict[str, Any]:
+        same = "step", "loss", "tokens", "group", "sequence_length"
+        return {name: getattr(self, name) for name in same} | {"run": self.curve}
+
+    def preview_of(self, paths: Sequence[Path], use: Literal["curves", "steps", "grid"]) -> Sheet:
+        """Return the sheet of the preview of logs, for loss curves, steps to a target or a grid of losses."""
+        from sgdtheory.logs import preview
+
+        return preview(paths, use=use, **self.log_options).sheet()
+
+    def read_several(self, paths: Sequence[Path]) -> "tuple[list[TrainingLog], dict[str, Any]]":
+        """Return the logs among files and in folders, and the keywords of `steps_to_target` and `loss_grid`."""
+        from sgdtheory.logs import ColumnNames, read_logs
+
+        names, given = ColumnNames.among(self.log_options)
+        return read_logs(paths, **vars(names)), given
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveFlags(LogFlags):
+    """The flags of a command that reads loss curves from logs."""
+
+    loss: str | None = "train"
+    """Which loss: train, eval, or the name of its column."""
     warmup: float | None = None
     """Steps of linear warm-up before the first row; None: as the log says, or 0."""
-    preview: bool = False
-    """Print what was understood of the files (rows, columns, gaps, what is missing), and fit nothing."""
+    weight_decay: float | None = None
+    """Weight decay of AdamW; None: none."""
     optimizer: Literal["sgd", "adam"] | None = None
     """Whether steps follow the size of gradients, as Adam's do: then what a learning rate does depends on the batch
     size; None: as the log says, or sgd."""
 
     @property
     def log_options(self) -> dict[str, Any]:
-        """Keywords of `read_training_log` and `preview`."""
-        same = "step", "loss", "tokens", "group", "sequence_length", "warmup"
-        options: dict[str, Any] = {name: getattr(self, name) for name in same}
-        options |= {name: number_or_text(getattr(self, name)) for name in ("learning_rate", "batch_size")}
-        return options | {"run": self.curve}
-
-    def read_curves(self, paths: Sequence[Path]) -> "list[LossCurve]":
-        """The curves of files."""
-        from sgdtheory.logs import read_training_log
-
-        return read_training_log(paths, **self.log_options)
+        """Return the keywords of `read_training_log` and `preview`."""
+        numbers = {name: number_or_text(getattr(self, name)) for name in NUMBERS}
+        return self._texts | numbers | {"warmup": self.warmup}
 
     def read_runs(self, paths: Sequence[Path]) -> "list[tuple[TrainingLog, LossCurve]]":
         """Return each loss curve with its log, which has the settings of the run."""
@@ -73,12 +108,6 @@ class LogFlags:
         """Return the optimizer of runs that are fitted together, from the settings in their logs."""
         return taken_optimizer(self.optimizer, names_in(settings), "sgd", optimizer_of_curves)
 
-    def print_preview(self, paths: Sequence[Path]) -> None:
-        """Print the preview of the files."""
-        from sgdtheory.logs import preview
-
-        print_sheet(preview(paths, **self.log_options).sheet(), as_json=False)
-
 
 def remarks_of_logs(logs: "Sequence[TrainingLog]") -> list[str]:
     """Return what was not understood of logs, or left out of them, for the notes of a command."""
@@ -86,8 +115,38 @@ def remarks_of_logs(logs: "Sequence[TrainingLog]") -> list[str]:
 
 
 def number_or_text(value: str | None) -> str | float | None:
-    """A number where it is one, else the name of a column."""
+    """Return a number where the text is one, else the text: the name of a column."""
     try:
         return value if value is None else float(value)
     except ValueError:
         return value
+
+
+def _number_of_each(value: str | float | None) -> str | float | dict[str, float] | None:
+    """Return `run=64,other=256` as a mapping, and any other value as it is."""
+    if not isinstance(value, str) or "=" not in value:
+        return value
+    found = {}
+    for pair in value.split(","):
+        name, _, number = pair.partition("=")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            raise ValueError(f"a number for each run must be written run=64,other=256, got {value!r}") from None
+    return found
+
+
+def is_table(paths: Sequence[Path], column: str) -> bool:
+    """Return whether measurements come from a CSV table: one file with this column, or without a loss in any format."""
+    from sgdtheory.logs import read_logs
+
+    if len(paths) != 1 or paths[0].is_dir():
+        return False
+    path = paths[0]
+    with suppress(ValueError):  # The file is no CSV in UTF-8: a compressed log, or Parquet.
+        if column in csv_header(path):
+            return True
+    try:
+        return not any(log.has("loss") or log.has("evaluation_loss") for log in read_logs(path))
+    except ValueError:
+        return True  # Reading the table says what is wrong with the file.

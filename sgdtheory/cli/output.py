@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,14 @@ def print_json(value: Any) -> None:
 def print_json_line(value: Any) -> None:
     """Print `value` as JSON on one line, at once: for a program that reads line by line."""
     print(json.dumps(json.loads(json_text(_plain(value)))), flush=True)
+
+
+def print_line(sheet: Sheet, as_json: bool) -> None:
+    """Print the title of a sheet, or all of it as JSON on one line, at once."""
+    if as_json:
+        print_json_line(sheet.json())
+    else:
+        print(sheet.title, flush=True)
 
 
 def _plain(value: Any) -> Any:
@@ -94,17 +102,6 @@ def native_output_on_stderr() -> Iterator[None]:
         os.close(kept)
 
 
-@contextlib.contextmanager
-def live_line(begin: str, describe: Callable[[Any], str]) -> Iterator[Callable[[Any], None] | None]:
-    """A function that shows how far work is, in `describe`'s words, on a terminal; None where there is none."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    with console.status(begin) as status:
-        yield lambda progress: status.update(describe(progress))
-
-
 def require_figure_suffix(path: Path | None) -> None:
     """Check the path of a figure, if there is one: its format, and that it needs one new folder at most.
 
@@ -121,12 +118,20 @@ def require_figure_suffix(path: Path | None) -> None:
         )
 
 
-def write_figure(figure: Any, path: Path) -> None:
-    """Write a figure where `--plot` says, in the format that its suffix says, and say so on standard error."""
+def write_figures(figures: Any, path: Path) -> None:
+    """Write a figure where `--plot` says, in the format that its suffix says, and say so on standard error.
+
+    Args:
+        figures: a figure; or several by name, which the names of their files then end in.
+        path: of the figure, or of the only one.
+    """
     from sgdtheory.plotting import save  # matplotlib is slow to import
 
-    for written in save(figure, path):
-        print_note(f"wrote {written}")
+    named = figures if isinstance(figures, dict) else {"": figures}
+    for name, figure in named.items():
+        safe = re.sub(r"[^\w.-]", "_", name)  # a name of the user's data may have a slash in it
+        for written in save(figure, path if len(named) == 1 else path.with_stem(f"{path.stem}_{safe}")):
+            print_note(f"wrote {written}")
 
 
 def print_note(text: str) -> None:

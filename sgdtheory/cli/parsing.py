@@ -129,7 +129,7 @@ def in_flags(message: str, command: Command) -> str:
         if "_" in name:  # A name without underscores may be a word of the sentence, but for its first one.
             message = re.sub(rf"(?<![\w.'\"-]){name} = (?=\d)", f"{flag} ", message)
             message = re.sub(rf"(?<![\w.'\"-]){name}(?![\w.'\"(-])", flag, message)
-        message = re.sub(rf"^{name.replace('_', '[_-]')}(?= (must|needs?|belongs)\b)", flag, message)
+        message = re.sub(rf"^{name}(?= (must|needs?|belongs)\b)", flag, message)
     return message
 
 

@@ -35,6 +35,22 @@ Overhead = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
+class ConventionFlags:
+    """How a fit defines B*, and the level of its intervals."""
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        "definition of B* and of intervals": ("reference", "overhead", "degradation", "margin", "level"),
+    }
+
+    reference: float | None = None
+    """Reference batch size of B*, in the regime of linear scaling; None: the smallest that all groups have."""
+    overhead: Overhead = 0.2
+    """Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%."""
+    level: float = 0.95
+    """Level of the confidence intervals."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ProblemFlags:
     """A power law, or a spectrum from a file."""
 

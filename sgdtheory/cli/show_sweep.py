@@ -6,8 +6,8 @@ from typing import Annotated
 import tyro
 
 from sgdtheory._common.files import csv_columns, write_atomically
-from sgdtheory.cli.function_command import Answer
-from sgdtheory.cli.sweep_run import STORE, answer
+from sgdtheory.cli.function_command import Output
+from sgdtheory.cli.sweep_run import STORE, output
 
 
 def show_sweep(
@@ -16,7 +16,7 @@ def show_sweep(
     csv: Path | None = None,
     losses: Path | None = None,
     by: tuple[str, ...] = ("width",),
-) -> Answer:
+) -> Output:
     """Print the runs that a store holds, and train nothing.
 
     Args:
@@ -31,4 +31,4 @@ def show_sweep(
     table = SweepTable.from_store(store).where(**conditions(where))
     if losses:
         write_atomically(losses, csv_columns(loss_columns(table, by)))
-    return answer(table, store, csv)
+    return output(table, store, csv)

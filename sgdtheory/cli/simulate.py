@@ -11,7 +11,7 @@ from sgdtheory.algorithms import Algorithm, LastIterate
 from sgdtheory.bounds import covered, theorem7
 from sgdtheory.cli.algorithm import SimulatedAlgorithmFlags, has_risk
 from sgdtheory.cli.distributed import DistributedFlags
-from sgdtheory.cli.function_command import Answer
+from sgdtheory.cli.function_command import Output
 from sgdtheory.cli.output import native_output_on_stderr
 from sgdtheory.cli.settings import ProblemFlags, SettingsFlags
 from sgdtheory.risk import excess_risk, max_stable_learning_rate
@@ -41,7 +41,7 @@ def simulation(
     quantity: Literal["total", "bias", "variance"] = "total",
     dtype: Literal["float32", "float64"] = "float32",
     memory_limit: float = 1e9,
-) -> Answer | None:
+) -> Output | None:
     """Simulate averaged mini-batch SGD on power-law regression; print mean ± s.e., exact risk, Theorem 7's bound and z.
 
     Each of batch size, learning rate and number of samples takes one value or several of equal number. The theorem is
@@ -92,7 +92,7 @@ def simulation(
     said = algorithm.in_json | ({} if outputs == 1 else {"outputs": outputs})
     more = {"truncation": found.truncation and vars(found.truncation), "interrupted": found.interrupted}
     if not np.any(found.num_finished):
-        return Answer(Sheet(title, [], [NOTHING], said | more), end=end)
+        return Output(Sheet(title, [], [NOTHING], said | more), end=end)
     remarks = _remarks(found, algorithm.made, law, dtype)
     if _near_the_edge(found, regression, settings, algorithm.made):
         remarks.insert(0, CLOSE)
@@ -106,7 +106,7 @@ def simulation(
         Quantity("num_steps", "steps", found.num_steps),
     ]
     hidden = "num_finished", "num_diverged", "num_steps"
-    return Answer(Sheet(title, [Table(quantities, hidden=hidden)], remarks, said | more), end=end)
+    return Output(Sheet(title, [Table(quantities, hidden=hidden)], remarks, said | more), end=end)
 
 
 def _theory(

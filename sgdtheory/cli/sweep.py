@@ -5,8 +5,8 @@ from typing import Annotated
 
 import tyro
 
-from sgdtheory.cli.function_command import Answer
-from sgdtheory.cli.sweep_run import STORE, SweepingFlags, answer
+from sgdtheory.cli.function_command import Output
+from sgdtheory.cli.sweep_run import STORE, SweepingFlags, output
 from sgdtheory.sweep import read_grid
 
 
@@ -15,7 +15,7 @@ def sweep(
     grid: Annotated[Path, tyro.conf.Positional],
     store: Path = STORE,
     csv: Path | None = None,
-) -> Answer:
+) -> Output:
     """Train every run of a grid, in a store that keeps what is finished and resumes what is not.
 
     Args:
@@ -24,4 +24,4 @@ def sweep(
         store: Folder of the runs.
         csv: Write the table of runs to this CSV file.
     """
-    return answer(sweeping.sweep(read_grid(grid), store), store, csv)
+    return output(sweeping.sweep(read_grid(grid), store), store, csv)

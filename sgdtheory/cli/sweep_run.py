@@ -1,4 +1,4 @@
-"""Common parts of the commands on a store of runs: flags, training with a live line, and the table of runs."""
+"""Common parts of the commands on a store of runs: flags, training with its progress, and the table of runs."""
 
 import contextlib
 import sys
@@ -10,8 +10,9 @@ from typing import Any, ClassVar
 from sgdtheory._common.files import write_atomically
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli import ctrl_c
-from sgdtheory.cli.function_command import Answer
-from sgdtheory.cli.output import announce_models, live_line, print_note
+from sgdtheory.cli.function_command import Output
+from sgdtheory.cli.output import announce_models, print_note
+from sgdtheory.cli.progress import phases
 from sgdtheory.training import CHECKPOINT_SECONDS
 
 STORE = Path("runs")
@@ -46,11 +47,11 @@ class SweepingFlags:
             if self.cluster is not None:
                 stack.enter_context(ctrl_c.Unwinding())  # Ctrl-C closes what has been started
                 executor = stack.enter_context(cluster_executor(self.cluster, self.jobs))
-            report = stack.enter_context(live_line("reading the store", _progress))
-            return sweep(configs, store, executor=executor, progress=report, **options)
+            show = stack.enter_context(phases("reading the store"))
+            return sweep(configs, store, executor=executor, progress=lambda each: show(_progress(each)), **options)
 
 
-def answer(table: Any, store: Path, csv: Path | None) -> Answer:
+def output(table: Any, store: Path, csv: Path | None) -> Output:
     """Write a table of runs and return what is printed of it; the exit status is 130 if Ctrl-C came before its end."""
     if csv:
         write_atomically(csv, table.to_csv())
@@ -67,7 +68,7 @@ def answer(table: Any, store: Path, csv: Path | None) -> Answer:
     legend = f"{seconds:.0f} s of training, runs side by side counted each"
     settings = {"runs": table.columns(), "outcomes": outcomes}
     shown = Table(quantities, legend=legend)
-    return Answer(
+    return Output(
         Sheet(f"{len(table.configs)} runs in {store}", [shown], table.notes, settings),
         _interrupted if table.interrupted else lambda: None,
     )

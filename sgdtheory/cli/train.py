@@ -1,4 +1,4 @@
-"""`sgdtheory train`: one network to a target loss, with a live line, checkpoints and a figure."""
+"""`sgdtheory train`: one network to a target loss, with its progress, checkpoints and a figure."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Common parts of the commands that train one network: the live line, the answer, and how to go on after Ctrl-C."""
+"""Common parts of the commands that train one network: the progress, the answer, and how to go on after Ctrl-C."""
 
 import contextlib
 import shlex
@@ -8,7 +8,8 @@ from typing import Any
 
 from sgdtheory.cli.distributed import DistributedFlags
 from sgdtheory.cli.function_command import Drawn
-from sgdtheory.cli.output import live_line, native_output_on_stderr, print_note
+from sgdtheory.cli.output import native_output_on_stderr, print_note
+from sgdtheory.cli.progress import phases
 
 
 def trained(
@@ -24,8 +25,8 @@ def trained(
     """
     with native_output_on_stderr() if processes.distributed else contextlib.nullcontext():
         prints = processes.join()
-        with live_line("compiling", _progress) if prints else contextlib.nullcontext() as report:
-            result = train(report)
+        with phases("compiling") if prints else contextlib.nullcontext() as show:
+            result = train(show and (lambda group: show(_progress(group))))
 
     def end() -> None:
         if result.interrupted:

@@ -272,7 +272,7 @@ def remark_on_optimum(least_risk: LeastRisk, best: Optimum, budget: float) -> st
     """Return the caveats of B*, given that (1 + ω) D samples may be used."""
     remarks = []
     if least_risk.tuned.problem.noise_variance == 0:
-        remarks.append("without label noise the critical batch size is limited by the stability edge alone")
+        remarks.append("without label noise only the stability limit bounds the critical batch size")
     elif best.batch > 1:
         remarks.append(
             "the optimal risk is attained at a batch size above 1 (optimal_batch_size); smaller ones need more data"
@@ -286,8 +286,8 @@ def remark_on_optimum(least_risk: LeastRisk, best: Optimum, budget: float) -> st
 def remark_on_one_step(budget: float) -> str:
     """Return the remark that one step with (1 + ω) D samples reaches the optimal risk as well."""
     return (
-        f"one step with {budget:g} samples reaches the optimal risk as well; B* is the largest of at most num_samples, "
-        "and takes two steps or more"
+        f"one step with {budget:g} samples also reaches the optimal risk; B* is the largest batch size up to "
+        "num_samples that takes at least two steps"
     )
 
 
@@ -363,6 +363,6 @@ def _falling(tuned: TunedRisk, found: list[CriticalBatchSize]) -> str:
     if shares[1] <= shares[0]:
         return text
     return (
-        f"{text}: what is left to learn has small eigenvalues, and the best learning rate rises from {shares[0]:.2f} "
-        f"to {shares[1]:.2f} of the stability edge, beyond which no batch size makes up for fewer steps"
+        f"{text}: the remaining signal has small eigenvalues, and the best learning rate rises from {shares[0]:.2f} "
+        f"to {shares[1]:.2f} of the stability limit, beyond which no batch size compensates for fewer steps"
     )

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sgdtheory.critical.step_lines import Foretold, Line
+from sgdtheory.critical.step_lines import Interpolant, Line
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 from sgdtheory.critical.useful_batches import Useful
 
@@ -16,9 +16,9 @@ def remark_on_rates(tuned: TunedEquivalent, batch: np.ndarray, steps: np.ndarray
     if error[worst] < REMARKED:
         return ""
     if not np.isfinite(error[worst]):
-        return f"theory does not know the size of the risk at γ*{_where(batch, steps, worst)}; simulate it"
+        return f"the stated error of the risk at γ* is infinite{_where(batch, steps, worst)}; simulate it"
     where = _where(batch, steps, worst)
-    return f"the risk at γ* is known to within {_percent(error[worst])} only{where}: {_why(tuned, batch, steps, error)}"
+    return f"the stated error of the risk at γ* is {_percent(error[worst])}{where}: {_why(tuned, batch, steps, error)}"
 
 
 def remark_on_errors(tuned: TunedEquivalent, found: Useful, samples: float) -> str:
@@ -36,14 +36,14 @@ def remark_on_errors(tuned: TunedEquivalent, found: Useful, samples: float) -> s
         return ""
     if not np.isfinite(largest):
         places = " and at ".join(np.array(["the optimum", "B*"])[~np.isfinite(error)])
-        return f"theory does not know the size of the risk at {places}, and so not B*; simulate it"
+        return f"the stated error of the risk at {places} is infinite, so B* is unknown; simulate it"
     level = float(np.log(found.best.tuned.risk))
     ends = [_largest_within(found.line, found.best.steps, level + sign * np.log1p(largest)) for sign in (-1, 1)]
     low = max(np.floor(ends[0]), 1.0)
     high = max(min(np.floor(ends[1]), samples), found.largest.batch)
     return (
-        f"the risk at B* is known to within {_percent(error[1])} only, the optimal one to within "
-        f"{_percent(error[0])}: {_why(tuned, batch, steps, error)}; B* may be anything from {low:g} to {high:g}"
+        f"the stated error of the risk at B* is {_percent(error[1])}, that of the optimal risk "
+        f"{_percent(error[0])}: {_why(tuned, batch, steps, error)}; B* lies between {low:g} and {high:g}"
     )
 
 
@@ -58,7 +58,9 @@ def _percent(error: float) -> str:
 def _why(tuned: TunedEquivalent, batch: np.ndarray, steps: np.ndarray, error: np.ndarray) -> str:
     k = int(np.argmax(error))
     shaken = tuned.field is not None and error[k] > tuned.field.error(float(steps[k]), float(batch[k]))
-    why = "single steps lead to and fro, past the optimum and back" if shaken else "the equivalent is rough"
+    why = (
+        "single steps overshoot the optimum and return" if shaken else "the deterministic equivalent is inaccurate here"
+    )
     return f"{why}; simulate it"
 
 
@@ -70,5 +72,5 @@ def _largest_within(line: Line, steps: float, level: float) -> float:
     place = float(np.log(steps))
     line(place)
     places = np.linspace(np.log(2.0), max(place, np.log(2.0)), LOOKS)
-    within = np.flatnonzero(Foretold(line)(places) <= level)
+    within = np.flatnonzero(Interpolant(line)(places) <= level)
     return line.samples / float(np.exp(places[within[0]])) if within.size else 0.0

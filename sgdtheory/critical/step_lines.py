@@ -61,13 +61,13 @@ def crossing(line: Line, level: float, begin: float, end: float) -> float:
         inside, outside = _bracket(line, level, begin, end)
         if whole(inside) == whole(end) or (outside is not None and _settled(inside, outside)):
             return whole(inside)
-        foretold = Foretold(line)
-        limit = _farther(foretold, inside, end) if outside is None else outside
-        place = _meeting(foretold, level, inside, limit)
+        interpolant = Interpolant(line)
+        limit = _farther(interpolant, inside, end) if outside is None else outside
+        place = _meeting(interpolant, level, inside, limit)
         near, other = inside, limit
         if outside is not None and abs(place - inside) > abs(limit - place):
             near, other = limit, inside
-        # A crossing that is foretold too near one end again and again would leave the other end where it is.
+        # A crossing predicted too close to one end repeatedly would leave the other end unchanged.
         width = np.inf if outside is None else abs(limit - inside)
         stalled = 1.0 if width < last / 2 else 2 * stalled
         last = width
@@ -94,8 +94,8 @@ def _settled(inside: float, outside: float) -> bool:
     return abs(whole(outside) - whole(inside)) <= 1 or abs(outside - inside) < STEPS_SETTLED
 
 
-class Foretold:
-    """A line between and beyond the numbers of steps at which it is known."""
+class Interpolant:
+    """Interpolant of a line between the computed numbers of steps, with straight ends."""
 
     def __init__(self, line: Line) -> None:
         self.places = np.array(sorted(line.seen))
@@ -110,10 +110,10 @@ class Foretold:
         return curve(near) + curve(near, 1) * (at - near)
 
 
-def _meeting(foretold: Foretold, level: float, inside: float, limit: float) -> float:
+def _meeting(interpolant: Interpolant, level: float, inside: float, limit: float) -> float:
     """Return where the line should cross the level between `inside` and a limit, or the limit itself."""
     places = inside + np.append(np.arange(0.0, 1.0, 1 / LOOKS), 1.0) * (limit - inside)
-    values = foretold(places) - level
+    values = interpolant(places) - level
     beyond = np.flatnonzero(values > 0)
     if not beyond.size:
         return limit
@@ -123,9 +123,9 @@ def _meeting(foretold: Foretold, level: float, inside: float, limit: float) -> f
     return float(places[k - 1] + share * (places[k] - places[k - 1]))
 
 
-def _farther(foretold: Foretold, inside: float, end: float) -> float:
+def _farther(interpolant: Interpolant, inside: float, end: float) -> float:
     """Return the farthest point to compute next: little beyond the known ones."""
-    known = foretold.places[-1] if end > inside else foretold.places[0]
+    known = interpolant.places[-1] if end > inside else interpolant.places[0]
     far = max(inside, known) if end > inside else min(inside, known)
     return min(far + STEPS_APART, end) if end > inside else max(far - STEPS_APART, end)
 

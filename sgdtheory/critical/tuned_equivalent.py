@@ -222,7 +222,7 @@ def _descent(seen: dict[float, float], settled: float, needed: float) -> Generat
         step = min(2 * step, max(2 * apart, APART))
         beyond = lowest + step if lowest == max(seen) else lowest - step
         seen[beyond] = yield beyond
-    trusted = True  # whether the last parabola has foretold what was there; if not, the longer side is halved first
+    trusted = True  # whether the last parabola predicted the risk; if not, the longer side is halved first
     exact = True  # and to what is settled: a promise is worth no more than the parabola before it was right to
     tested = False
     halved = False

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.critical.data_sizes import require_learnt, require_several_steps
-from sgdtheory.critical.step_lines import STEPS_APART, Foretold, Line, crossing, whole
+from sgdtheory.critical.step_lines import STEPS_APART, Interpolant, Line, crossing, whole
 from sgdtheory.critical.step_search import ROUNDING
 from sgdtheory.critical.tuned_equivalent import SETTLED, Tuned, TunedEquivalent, minimum
 
@@ -153,7 +153,7 @@ def _about(line: Line, more: Line, steps: float) -> Setting:
         batch = np.arange(np.floor(samples / most), np.ceil(samples / fewest) + 1)
     batch = np.clip(batch, 1.0, samples)
     number = np.floor(samples / batch)
-    estimate = Foretold(line)(np.log(number)) + worth * np.log(line.samples / (batch * number))
+    estimate = Interpolant(line)(np.log(number)) + worth * np.log(line.samples / (batch * number))
     found: list[Setting] = []
     for k in np.argsort(estimate)[:MOST_WHOLE].tolist():
         if found and estimate[k] > np.log(_least(found).tuned.risk):

@@ -1,4 +1,4 @@
-"""From features and targets to a problem: its spectrum, signal and noise, with intervals."""
+"""A problem from features and targets: its spectrum, signal and noise, with intervals."""
 
 from sgdtheory._common.door import open_door
 

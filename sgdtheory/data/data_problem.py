@@ -200,7 +200,7 @@ class DataProblem(Shown):
             Quantity("trace", "tr H", self.problem.trace),
             Quantity("initial_risk", "signal Σ s_i", self.problem.initial_risk),
             Quantity("noise_variance", "noise variance σ²", self.noise_variance),
-            Quantity("", "kurtosis: spread χ, own δ (Gaussian: 1, 2)", kurtosis),
+            Quantity("", "kurtosis: of the norm χ, along directions δ (Gaussian: 1, 2)", kurtosis),
             *(Quantity("", f"largest stable γ at B = {batch}", rate) for batch, rate in stable.items()),
         ]
         exponents = {"capacity": a, "source": b}

@@ -1,4 +1,4 @@
-"""What the rows of a data set do not tell, in words."""
+"""Remarks on quantities that the rows of a data set do not identify."""
 
 import numpy as np
 
@@ -6,43 +6,43 @@ from sgdtheory.data.cross_fit import Spectrum
 from sgdtheory.data.exponents import FEWEST_DIRECTIONS, Exponent
 from sgdtheory.data.moments import Moments
 
-LIKE_NOISE = 1e-3  # probability of noise, above which its signal is not told from noise
+LIKE_NOISE = 1e-3  # Above this p-value the signal is treated as noise.
 MOST_UNCERTAIN = 0.25  # of E |x|² or E |y|²: Gaussian rows are at 0.18 with 64 of them, Cauchy's at 0.7 with any number
 
 
 def remark_on(moments: Moments, whole: Spectrum, dim: int, exponents: tuple[Exponent, Exponent], noise: float) -> str:
-    """Constant columns, too few rows, heavy tails, signal that may be noise; "" where there is nothing to say."""
+    """Return remarks on constant columns, too few rows, heavy tails and signal like noise, or ""."""
     remarks = []
     if moments.constant:
         names = ", ".join(map(str, moments.constant[:5])) + (", …" if len(moments.constant) > 5 else "")
-        remarks.append(f"{len(moments.constant)} columns hold one value ({names}): an intercept, or nothing")
+        remarks.append(f"{len(moments.constant)} columns are constant ({names}): an intercept, or of no use")
     if whole.rows < dim and not whole.exact:
         remarks.append(
-            f"{whole.rows:.0f} rows find directions among {dim}: what the others explain counts as noise, and their "
-            "eigenvalues are a mean"
+            f"{whole.rows:.0f} rows determine as many of {dim} directions: signal in the others counts as noise, and "
+            "their eigenvalues are averaged"
         )
     heavy = _heavy_tails(moments)
     if heavy:
         return "; ".join([*remarks, *heavy])
     if noise > LIKE_NOISE:
         remarks.append(
-            f"the rows do not tell signal from noise, which looks as much like signal with probability {noise:.2g}: "
-            "the source exponent is not known, and B* may be anything; add rows or check the pairing"
+            f"the signal does not differ significantly from noise (p = {noise:.2g}): "
+            "the source exponent and B* are not identified; add rows, or check that features and targets match"
         )
     if not np.isfinite(exponents[0].value):
-        remarks.append(f"too few rows for exponents: they resolve fewer than {FEWEST_DIRECTIONS} directions")
+        remarks.append(f"too few rows for exponents: they determine fewer than {FEWEST_DIRECTIONS} directions")
     elif not np.isfinite(exponents[1].value) and noise <= LIKE_NOISE:
-        remarks.append("too few rows for the source exponent: noise drowns the signal of all but one direction")
+        remarks.append("too few rows for the source exponent: only one direction has signal above the noise")
     return "; ".join(remarks)
 
 
 def _heavy_tails(moments: Moments) -> list[str]:
-    """Second moments that a few rows decide, as those of Cauchy's law, which has none."""
+    """Return remarks on second moments that a few rows dominate, as for Cauchy's law, which has none."""
     names = "features", "targets"
     unknown = "exponents and B*", "the source exponent and B*"
     return [
-        f"the squares of the {name} rest on few rows (their mean is known to ±{100 * error:.0f}%): with so heavy "
-        f"tails, or so few rows, {what} are not known; clip or rescale outliers, or add rows"
+        f"a few rows dominate the mean square of the {name} (known to ±{100 * error:.0f}%): with tails this heavy, "
+        f"or this few rows, {what} are not identified; clip or rescale outliers, or add rows"
         for name, what, error in zip(names, unknown, moments.uncertainty(), strict=True)
         if error > MOST_UNCERTAIN
     ]

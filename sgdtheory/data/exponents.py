@@ -78,7 +78,9 @@ def mean_log(bins: Bins, spectrum: Spectrum) -> np.ndarray:
 
 
 def resolved_directions(whole: Spectrum, left_out: Sequence[Spectrum], most: int) -> int:
-    """How many leading directions, up to `most`, have a log λ with a standard error of at most `BLURRED` in their bin.
+    """Return the number of leading directions, up to `most`, with a standard error of log λ of at most `BLURRED`.
+
+    The standard error is that of the direction's bin.
 
     At the end of a spectrum of real data few rows may make up a direction.
     """
@@ -197,12 +199,12 @@ class Jackknife(NamedTuple):
     groups: int
 
     def quantile(self, level: float) -> float:
-        """Of Student's t, for an interval of that level."""
+        """Return the quantile of Student's t for an interval of that level."""
         return float(stats.t.ppf((1 + level) / 2, self.groups - 2))
 
 
 def jackknife(function: Callable[[Spectrum], float], whole: Spectrum, left_out: Sequence[Spectrum]) -> Jackknife:
-    """Of G groups one is left out at a time: bias (G − 1)(mean − value), variance (G − 1) times that of the values."""
+    """Return the jackknife over G groups: bias (G − 1)(mean − value), variance (G − 1) times that of the values."""
     value, values = function(whole), np.array([function(each) for each in left_out])
     count = len(values)
     return Jackknife(value, (count - 1) * (values.mean() - value), float(np.sqrt((count - 1) * values.var())), count)

@@ -27,7 +27,7 @@ def samples_of_rows(rows: Rows, num_samples: int | None, seed: int) -> FiniteSam
 
 
 def _sample(features: np.ndarray, targets: np.ndarray, chosen: np.ndarray) -> FiniteSampleProblem:
-    """In the eigenbasis of all rows."""
+    """Return the problem of the chosen rows in the eigenbasis of all rows."""
     singular, vectors = np.linalg.svd(np.linalg.qr(features, mode="r"), full_matrices=False)[1:]
     kept = singular > singular[0] * max(features.shape) * np.finfo(float).eps
     eigenvalue = singular[kept] ** 2 / len(features)

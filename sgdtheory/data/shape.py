@@ -1,4 +1,4 @@
-"""How far the shape of data is from Gaussian: the two numbers of S2, from fourth moments."""
+"""Deviation of data from a Gaussian shape: the two numbers of S2, from fourth moments."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ class Kurtosis(NamedTuple):
 
 
 def kurtosis_of(rows: Rows, eigenvalues: np.ndarray, vectors: np.ndarray) -> Kurtosis:
-    """From `E|x|⁴` and `E x_i⁴` in the eigenbasis, of at most `MOST_ROWS` rows, evenly spaced.
+    """Return the kurtosis from `E|x|⁴` and `E x_i⁴` in the eigenbasis, over at most `MOST_ROWS` evenly spaced rows.
 
     With one direction alone the kurtosis κ is shared as that of elliptical data: κ/3 and 2κ/3.
     """

@@ -18,7 +18,7 @@ NICE = 10  # of long jobs: quick ones and the browser come first
 
 
 class Job(NamedTuple):
-    """What to compute: a number of its own, the name of a computation, and its arguments."""
+    """Computation for a worker: a number of its own, the name of the computation, and its arguments."""
 
     number: int
     name: str
@@ -26,7 +26,7 @@ class Job(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a worker tells of a job: "taken", an "answer", or its end: "done", "stopped", "refused" or "failed"."""
+    """Report of a worker on a job: "taken", an "answer", or its end: "done", "stopped", "refused" or "failed"."""
 
     number: int
     kind: str
@@ -48,7 +48,7 @@ def work(connection: Connection, nice: bool) -> None:
 
 
 def may_end(frame: FrameType | None) -> bool:
-    """Whether a job may be ended here: inside of no import and nothing of JAX."""
+    """Return whether a job may be ended here, which is outside of imports and of JAX."""
     while frame is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] in WHOLE:
             return False
@@ -88,7 +88,7 @@ class _Worker:
         raise KeyboardInterrupt
 
     def again(self, lost: Any) -> None:
-        """What was raised where nothing can be, in the garbage collector for example, is raised again soon after."""
+        """Raise an interrupt again soon if it came where it is lost, for example in the garbage collector."""
         if isinstance(lost.exc_value, KeyboardInterrupt):
             self._interrupt_soon()
         else:

@@ -1,8 +1,8 @@
-"""Which worker computes what, and what is dropped: a newer position of a slider overtakes an older one.
+"""Scheduling of computations on workers: a newer position of a slider replaces an older one.
 
-A job belongs to a page and to a subject of it. Of one subject one job waits at most, the newest, and the one before it
-is stopped when it has had its grace. Pages take turns. Quick jobs have workers of their own, one an algorithm, so
-that neither a long one nor the other algorithm keeps a slider waiting.
+A job belongs to a page and to a subject of that page. At most one job of a subject waits, the newest; the one before it
+is stopped after a grace period. Pages take turns. Quick jobs have workers of their own, one per algorithm, so that
+neither a long job nor the other algorithm delays the answer to a slider.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ PATIENCE, PATIENCE_ASKED = 5.0, 30.0  # seconds in which a job must end that is 
 RESTARTED_AFTER = 1.0  # seconds: a process that cannot start does not fill the machine
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
-DIED = "the process that computed ended; move a control to try again"
+DIED = "the computing process ended; move a control to try again"
 
 Hear = Callable[[Message], None]
 
@@ -198,7 +198,7 @@ class _Process:
         try:
             task.hear(message)
         except Exception:
-            logging.getLogger(__name__).exception("a page could not be told of a job")
+            logging.getLogger(__name__).exception("a page could not be informed of a job")
 
     def close(self) -> None:
         """End the process."""

@@ -3,15 +3,20 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 REACH = 0.1  # of log steps to each side, over which a loss curve is a line: ±10% of the steps
 FAR = 0.3  # at most, where rows are rare
 ENOUGH = 20  # rows in the window
+# A row is a spike if its log loss is this many robust standard deviations from the running median (Gaussian noise goes
+# so far once in 5·10⁸ rows), and this far at least. Where a larger share of the rows is, the run does so.
+GROSS, LEAST, MOST_GROSS = 6.0, 0.01, 0.15
+WINDOW = 5  # Rows to each side of the running median: spikes of up to so many rows do not move it.
 FLAT = 1e-3  # least |d log L / d log t| of a line that a crossing can be read off
 
 
 class Crossing(NamedTuple):
-    """Where a loss reaches a target.
+    """Crossing of a target by a loss.
 
     Attributes:
         step: t*; inf where it is not reached, nan where the first row is below already.
@@ -24,8 +29,34 @@ class Crossing(NamedTuple):
     rows: int
 
 
+def spikes(loss: np.ndarray) -> np.ndarray:
+    """(K,) which rows are spikes: alone, or up to five together, far from the running median of the rows around them.
+
+    The median of a loss that falls is its middle row, so neither steep falls nor drops of the learning rate are spikes.
+    """
+    found = np.zeros(loss.shape, bool)
+    finite = np.flatnonzero(np.isfinite(loss) & (loss > 0))
+    x = np.log(loss[finite])
+    if x.size < 2 * WINDOW + 1:
+        return found
+    median = np.empty(x.size)
+    median[WINDOW:-WINDOW] = np.median(sliding_window_view(x, 2 * WINDOW + 1), axis=1)
+    for place in range(WINDOW):  # the fall at the start is steep: windows that stay within the rows, and symmetric
+        median[place] = np.median(x[: 2 * place + 1])
+    # The last rows have none after them: they are expected on a line, up to what the loss falls within a window.
+    slope = (median[-1 - WINDOW] - median[max(-1 - 3 * WINDOW, -x.size)]) / (2 * WINDOW)
+    line = median[-1 - WINDOW] + slope * np.arange(1, WINDOW + 1)
+    fall = 2 * WINDOW * abs(slope)
+    median[-WINDOW:] = np.clip(x[-WINDOW:], line - fall, line + fall)
+    away = np.abs(x - median)
+    far = away > max(GROSS * 1.4826 * np.median(away), LEAST)
+    if far.mean() <= MOST_GROSS:
+        found[finite[far]] = True
+    return found
+
+
 def crossing(step: np.ndarray, loss: np.ndarray, target: float, *, noisy: bool) -> Crossing:
-    """The step at which a loss reaches a target.
+    """Return the step at which a loss reaches a target.
 
     The first row at or below the target comes too early by what the noise of one row is worth, the more the more
     often it is logged. Instead the row is taken after which the loss is below, before which it is above, rather than
@@ -67,7 +98,7 @@ def _near(x: np.ndarray, middle: float) -> np.ndarray:
 
 
 def _on_line(x: np.ndarray, above: np.ndarray) -> Crossing:
-    """Where the least-squares line is 0; between the ends of its rows, which a flat one could leave."""
+    """Return the root of the least-squares line, kept between the ends of its rows, which a flat line could leave."""
     centre = x.mean()
     spread = ((x - centre) ** 2).sum()
     slope = ((x - centre) * above).sum() / spread

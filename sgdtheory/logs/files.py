@@ -1,4 +1,4 @@
-"""Files of logs, compressed by gzip or not, whatever their names end in."""
+"""Files of logs, compressed by gzip or not, in UTF-8 or UTF-16, whatever their names end in."""
 
 import io
 import zlib
@@ -9,6 +9,8 @@ from sgdtheory._common.files import check_regular
 
 HEAD = 1 << 16
 GZIP = b"\x1f\x8b"  # first two bytes
+POINTER = b"version https://git-lfs.github.com/spec/"  # the first bytes of what Git LFS leaves in the place of a file
+UTF_16 = b"\xff\xfe", b"\xfe\xff"  # first two bytes of what PowerShell's > and Excel write
 OF_GZIP = 31  # zlib's window bits for members of gzip, whose checksums it verifies
 # A compressed file may be a thousand times as large unpacked. One that holds more than this is refused, and can be read
 # once its user has unpacked it: 300,000 rows of 200 bytes fit. The shortest rows take a minute and 1 GB of memory then.
@@ -18,7 +20,7 @@ LONGEST_LINE = 1 << 20
 
 
 def open_text(path: Path) -> TextIO:
-    """Lines of a text file in UTF-8, uncompressed; what is no UTF-8 becomes a replacement character.
+    """Open the lines of a text file, uncompressed; bytes that are no text become a replacement character.
 
     Of a compressed file that was cut off, as one that is still being written, the last line is left out if it does not
     end: it may have been cut within a number.
@@ -30,19 +32,20 @@ def open_text(path: Path) -> TextIO:
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """Bytes of a file, uncompressed, from its start on; a file that is not compressed can be sought.
+    """Open the bytes of a file, uncompressed, from its start on; a file that is not compressed can be sought.
 
     Raises:
-        ValueError: a pipe or a device.
+        ValueError: a pipe or a device, or a pointer of Git LFS in the place of the file.
     """
-    check_regular(path)
+    if is_pointer(path):
+        raise ValueError(f"{path} is a Git LFS pointer, not the file itself: fetch the file with git lfs pull")
     if is_compressed(path):
         return io.BufferedReader(_Unpacked(path), HEAD)  # pyright: ignore[reportReturnType]
     return path.open("rb")
 
 
 def open_sought(path: Path) -> BinaryIO:
-    """Bytes of a file, uncompressed, that can be sought."""
+    """Open the bytes of a file, uncompressed, in a way that can be sought."""
     if not is_compressed(path):
         return open_bytes(path)
     with open_bytes(path) as file:
@@ -50,7 +53,7 @@ def open_sought(path: Path) -> BinaryIO:
 
 
 def first_bytes(path: Path) -> bytes:
-    """The first 64 KiB of a file, uncompressed; none of a folder.
+    """Return the first 64 KiB of a file, uncompressed; none of a folder.
 
     Raises:
         ValueError: there is no such file, or it cannot be read.
@@ -65,23 +68,30 @@ def first_bytes(path: Path) -> bytes:
 
 
 def head_of(path: Path) -> str:
-    """Its beginning as text; "" of folders and binary files.
+    """Return the beginning of a file as text; "" of folders and binary files.
 
     Raises:
         ValueError: there is no such file, or it cannot be read.
     """
     start = first_bytes(path)
-    return "" if b"\0" in start else start.decode("utf-8-sig", errors="replace")
+    if b"\0" in start and not start.startswith(UTF_16):
+        return ""
+    return start.decode(_encoding(start), errors="replace")
 
 
 def whole_text(path: Path) -> str:
-    """All of a text file, which may be one long line."""
+    """Return all of a text file, which may be one long line."""
     with open_bytes(path) as file:
-        return file.read().decode("utf-8-sig", errors="replace")
+        content = file.read()
+    return content.decode(_encoding(content), errors="replace")
+
+
+def _encoding(start: bytes) -> str:
+    return "utf-16" if start.startswith(UTF_16) else "utf-8-sig"
 
 
 def stem(path: Path) -> str:
-    """The name of a file without its endings: run7 of run7.csv.gz; of a folder its name."""
+    """Return the name of a file without its endings, run7 of run7.csv.gz; of a folder its name."""
     whole = path.resolve()
     if whole.is_dir():
         return whole.name
@@ -90,14 +100,23 @@ def stem(path: Path) -> str:
 
 
 def is_compressed(path: Path) -> bool:
-    """Whether it begins as gzip's files do."""
+    """Return whether a file begins as gzip's files do."""
+    return _begins(path, GZIP)
+
+
+def is_pointer(path: Path) -> bool:
+    """Return whether Git LFS left a pointer in the place of a file."""
+    return _begins(path, POINTER)
+
+
+def _begins(path: Path, mark: bytes) -> bool:
     check_regular(path)
     with path.open("rb") as file:
-        return file.read(2) == GZIP
+        return file.read(len(mark)) == mark
 
 
 def cut_remark(path: Path) -> str:
-    """Say that a compressed file ends before its content does; "" if it does not, or is not compressed."""
+    """Return the remark on a compressed file that ends before its content does; "" on others."""
     if path.is_dir() or not is_compressed(path):
         return ""
     with _Unpacked(path) as unpacked:
@@ -107,7 +126,7 @@ def cut_remark(path: Path) -> str:
 
 
 class _Unpacked(io.RawIOBase):
-    """What members of a gzip file hold, as far as they go.
+    """Content of the members of a gzip file, as far as it goes.
 
     Attributes:
         cut: whether the file ended within a member; known once all was read.
@@ -118,7 +137,7 @@ class _Unpacked(io.RawIOBase):
         self._size, self.cut = 0, False
 
     def readable(self) -> bool:
-        """It is."""
+        """Return that it is."""
         return True
 
     def close(self) -> None:
@@ -161,19 +180,21 @@ class _Lines(io.TextIOWrapper):
     """Text whose lines are of limited length."""
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
-        super().__init__(file, encoding="utf-8-sig", errors="replace", newline="")
+        with open_bytes(path) as beginning:
+            encoding = _encoding(beginning.read(2))
+        super().__init__(file, encoding=encoding, errors="replace", newline="")
         self._path, self._source = path, getattr(file, "raw", None)
 
     def readline(self, size: int = -1, /) -> str:
-        """The next line."""
+        """Return the next line."""
         line = super().readline(LONGEST_LINE + 1 if size is None or size < 0 else size)
         if len(line) > LONGEST_LINE:
             raise ValueError(f"{self._path} has a line of more than {LONGEST_LINE:,} characters, no row of a log")
-        if line and not line.endswith(("\n", "\r")) and getattr(self._source, "cut", False):
+        if line and line[-1] not in "\n\r" and getattr(self._source, "cut", False):
             return ""
         return line
 
     def __next__(self) -> str:
-        if line := self.readline():
+        if line := self.readline(-1):
             return line
         raise StopIteration

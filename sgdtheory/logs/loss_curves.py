@@ -1,4 +1,4 @@
-"""Loss curves of logs: rows joined by step, batch sizes, tokens, and a sentence on each thing that a log lacks."""
+"""Loss curves of logs: rows joined by step, batch sizes, tokens, and a remark on everything that a log lacks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +15,14 @@ from sgdtheory.logs.training_log import KINDS, TrainingLog
 
 EARLY = 0.01  # of a run: what was warmed up before a row as early as this tells nothing
 PRINTED = 1e-3  # of tokens: four digits
+NOT_CONSTANT = {  # format whose log has no learning rates → what the program does by default
+    "nanoGPT": "decays it by a cosine",
+    "LitGPT": "decays it by a cosine",
+    "MaxText": "decays it by a cosine",
+    "OLMo": "decays it by a cosine",
+    "torchtitan": "decays it linearly",
+    "modded-nanogpt": "decays it linearly to 0 over its last steps",
+}
 RISING = 0.02  # by which a warm-up's first rates may miss a line through 0
 
 
@@ -33,7 +41,7 @@ def read_training_log(
     name: str | None = None,
     formats: Sequence[AbstractLogFormat] = (),
 ) -> list[LossCurve]:
-    """Loss curves from logs as other programs write them; the format is recognized by content (docs/logs.md).
+    """Read loss curves from logs as other programs write them; formats are recognized by content (docs/logs.md).
 
     >>> import json, pathlib, tempfile
     >>> import sgdtheory as st
@@ -52,10 +60,12 @@ def read_training_log(
         paths: file or folder, or several: trainer_state.json, a checkpoint or output folder, W&B's exports, TensorBoard
             folders and CSVs, text logs, JSON lines, Parquet, CSV; each may be compressed by gzip.
         loss: "train", "eval", or what the log calls it.
-        step, tokens: what the log calls them; None: guessed.
-        learning_rate, batch_size: likewise, or the number itself; a batch size in tokens as "524288 tokens".
-        run: the column that tells the runs of a file apart.
-        group: the column that tells apart what is to be fitted on its own.
+        step: what the log calls it, or a sum of columns such as `Step*200` or `iter+epoch*5000`; None: guessed.
+        tokens: what the log calls them; None: guessed.
+        learning_rate: likewise, or the number itself, to which a warm-up and a decay that the log prints are applied.
+        batch_size: likewise, or the number itself; a batch size in tokens as "524288 tokens".
+        run: the column that separates the runs of a file.
+        group: the column that separates what is to be fitted on its own.
         sequence_length: tokens of a sequence, for tokens from batch sizes and batch sizes from tokens.
         warmup: steps of linear warm-up before the first row; None: as the log says, or 0.
         name: of the run, where all files are parts of one.
@@ -93,7 +103,7 @@ def loss_curve(
     sequence_length: float | None = None,
     warmup: float | None = None,
 ) -> LossCurve:
-    """The loss curve of one log, as `read_training_log` has it.
+    """Return the loss curve of one log, as `read_training_log` has it.
 
     Args:
         log: of the run.
@@ -107,15 +117,14 @@ def loss_curve(
         ValueError: no loss, or no learning rate: the sentence says what to give.
     """
     steps, losses = losses_of(log, loss)
-    rates = np.full(steps.size, learning_rate) if learning_rate is not None else _rates(log, steps)
     said = _Said(list(log.remarks))
+    rates = _rates(log, steps) if learning_rate is None else _given_rates(log, steps, learning_rate, warmup, said)
     known = ~np.isnan(rates)
     if not known.all():
         first, last = steps[~known][[0, -1]]
         said.left_out.append(f"{_rows((~known).sum())} without a learning rate left out, at steps {first:g} … {last:g}")
     steps = steps[known]
     losses = losses[known]
-    _note_holes(losses, said)
     length = sequence_length if sequence_length is not None else log.settings.get("sequence_length")
     if batch_tokens is not None:
         if length is None:
@@ -131,6 +140,9 @@ def loss_curve(
         said.left_out.append(
             f"{log.columns.get('tokens', 'tokens')!r} does not grow along the run: not the tokens seen"
         )
+    counted = _tokens_seen(log)[0]
+    if counted.size and steps.size > 1 and steps[-1] - counted[-1] > max(np.diff(steps[-2:])[0], counted[0]):
+        said.left_out.append(f"tokens are logged up to step {counted[-1]:g}, and are taken to grow on at the same pace")
     seen = _tokens(log, steps, batches, length)
     ramp = _warmup(log, steps, rates[known], said) if warmup is None else warmup
     try:
@@ -152,7 +164,7 @@ def loss_curve(
 
 @dataclass(frozen=True)
 class _Said:
-    """Sentences on a curve."""
+    """Sentences on a curve: rows that were left out, and what was assumed."""
 
     left_out: list[str]
     assumed: list[str] = field(default_factory=list)
@@ -163,13 +175,14 @@ def _rows(count: int) -> str:
 
 
 def losses_of(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and losses of a run: "train", "eval", or any other name for the loss that the log holds by it.
+    """Return steps and losses of a run: "train", "eval", or any other name for the loss that the log holds by it.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: it holds none, or losses that are not positive.
     """
     column = KINDS.get(loss, "loss")
     steps, losses = log.series(column)
+    _check_positive(log.name, log.columns.get(column, column), steps, losses)
     if steps.size:
         return steps, losses
     there = [*log.columns.values(), *log.unused]
@@ -181,6 +194,44 @@ def losses_of(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
         else f"its columns are: {', '.join(map(repr, there)) or 'none'}"
     )
     raise ValueError(f"{log.name}: no {kind} loss is known for sure; {which}; name it, loss= (--loss)")
+
+
+def _check_positive(name: str, column: str, steps: np.ndarray, losses: np.ndarray) -> None:
+    """Refuse losses that are negative, or 0 with others after them; zeros at the end are those of a lost run."""
+    bad = np.flatnonzero(np.isfinite(losses) & (losses <= 0))
+    if bad.size and ((losses[bad] < 0).any() or (losses[bad[0] :] > 0).any()):
+        raise ValueError(
+            f"{name}: losses must be positive, and {column!r} is 0 or less in {bad.size:,} of {losses.size:,} rows, "
+            f"first at step {steps[bad[0]]:g}, {losses[bad[0]]:g}: rewards, policy gradients and log densities are not "
+            "losses of this theory; name another loss, loss= (--loss)"
+        )
+
+
+def _given_rates(
+    log: TrainingLog, steps: np.ndarray, peak: float, given_warmup: float | None, said: _Said
+) -> np.ndarray:
+    """(K,) learning rates of a run whose peak is given: with the warm-up and the decay that the log prints.
+
+    The decay is the linear one to 0 over the last `warmdown` steps. What a program does of its own accord, and does not
+    print, is remarked, not applied.
+    """
+    share = np.ones(steps.size)
+    words = []
+    warmup = float(log.settings.get("warmup") or 0.0) if given_warmup is None else 0.0
+    if warmup:
+        share = np.minimum(share, steps / warmup)
+        words.append(f"rises over {warmup:g} steps")
+    down, end = float(log.settings.get("warmdown") or 0.0), float(log.settings.get("num_steps") or 0.0)
+    if down and end:
+        share = np.minimum(share, np.clip((end - steps) / down, 0.0, 1.0))
+        words.append(f"falls to 0 over the last {down:g} of {end:g} steps")
+    if words:
+        said.assumed.append(f"the learning rate {peak:g} {' and '.join(words)}, as the log says")
+    if log.format in NOT_CONSTANT and not down:
+        taken = f"the learning rate is taken as constant{' after that' if words else ''}"
+        default = f"{log.format} {NOT_CONSTANT[log.format]} unless told otherwise"
+        said.assumed.append(f"{taken}, but {default}; if it did, name a table of steps and rates beside the log")
+    return peak * share
 
 
 def _rates(log: TrainingLog, steps: np.ndarray) -> np.ndarray:
@@ -197,18 +248,6 @@ def _rates(log: TrainingLog, steps: np.ndarray) -> np.ndarray:
         found = np.where(jumps(rates)[place] & (steps >= at[0]), rates[place], found)
     interval = np.median(np.diff(at)) if at.size > 1 else np.inf  # logged once: constant
     return np.where(steps > at[-1] + interval, np.nan, found)
-
-
-def _note_holes(losses: np.ndarray, said: _Said) -> None:
-    """A run that diverged does not come back: nan between numbers stand for blank cells."""
-    finite = np.isfinite(losses) & (losses > 0)
-    if finite.all():
-        return
-    after = int(finite[np.argmin(finite) :].sum())
-    if after:
-        said.left_out.append(
-            f"{after} losses come after the first that is nan or inf: blank the cells if nothing was logged there"
-        )
 
 
 def batches_at(log: TrainingLog, steps: np.ndarray, given: float | None, length: float | None) -> np.ndarray | None:
@@ -233,7 +272,7 @@ def batches_at(log: TrainingLog, steps: np.ndarray, given: float | None, length:
 
 
 def _tokens_seen(log: TrainingLog) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and tokens seen so far; none where they do not grow along the run, as those of a single step."""
+    """Return steps and tokens seen so far; none where they do not grow along the run, as those of a single step."""
     at, seen = log.series("tokens")
     grows = at.size and at[-1] > 0 and (np.diff(seen) >= 0).all() and seen[-1] > (seen[0] if at.size > 1 else 0)
     return (at, seen) if grows else (at[:0], seen[:0])
@@ -275,10 +314,15 @@ def ask_for_batch_size(log: TrainingLog) -> str:
 
 
 def _tokens(log: TrainingLog, steps: np.ndarray, batches: np.ndarray | None, length: float | None) -> np.ndarray | None:
-    """(K,) tokens seen: as logged, or those of the steps before with their batch sizes; None where not known."""
+    """(K,) tokens seen: as logged, or those of the steps before with their batch sizes; None where not known.
+
+    A count grows on after it was last logged, at the pace that it had then.
+    """
     at, seen = _tokens_seen(log)
     if at.size:
-        return np.interp(steps, np.append(0.0, at), np.append(0.0, seen)) if at[0] > 0 else np.interp(steps, at, seen)
+        at, seen = (np.append(0.0, at), np.append(0.0, seen)) if at[0] > 0 else (at, seen)
+        pace = (seen[-1] - seen[-2]) / (at[-1] - at[-2]) if at.size > 1 else 0.0
+        return np.interp(steps, at, seen) + pace * np.maximum(steps - at[-1], 0.0)
     if batches is None or length is None or not steps.size:
         return None
     before = np.append(batches[:1], batches[:-1])
@@ -286,7 +330,7 @@ def _tokens(log: TrainingLog, steps: np.ndarray, batches: np.ndarray | None, len
 
 
 def _warmup(log: TrainingLog, steps: np.ndarray, rates: np.ndarray, said: _Said) -> float:
-    """Steps of linear warm-up before the first row.
+    """Return the steps of linear warm-up before the first row.
 
     Where the first rates lie on a line through 0 the warm-up goes on at the first row. The setting of a run counts up
     to its first row; what comes later is in the rates.

@@ -15,7 +15,7 @@ from sgdtheory.logs.loss_curves import loss_curve, losses_of
 from sgdtheory.logs.reading import read_logs
 from sgdtheory.logs.run_files import Paths
 from sgdtheory.logs.several_runs import Given, known_rate, one_batch_size, which_loss
-from sgdtheory.logs.training_log import COLUMNS, TrainingLog
+from sgdtheory.logs.training_log import COLUMNS, KINDS, TrainingLog
 
 UNITS = {
     "step": "optimizer steps",
@@ -149,7 +149,10 @@ def _of_run(
     asked = [partial(losses_of, log, loss), partial(one_batch_size, log, batch_size, sequence_length)]
     if needs_rate:
         asked.append(partial(known_rate, log, learning_rate))
-    return [*log.remarks, *_refusals(asked)]
+    steps, losses = log.series(KINDS.get(loss, "loss"))
+    bad = steps[~np.isfinite(losses)]
+    lost = f"the loss is nan or inf from step {bad[0]:g} on: the run diverged" if bad.size else ""
+    return [*log.remarks, lost, *_refusals(asked)]
 
 
 def _refusals(asked: Sequence[Callable[[], object]]) -> Iterator[str]:
@@ -166,7 +169,8 @@ def _preview(log: TrainingLog, sentences: Sequence[str], at: np.ndarray) -> LogP
         _, values = log.series(column)
         if values.size:
             place = log.columns.get(column, column)
-            rows.append(Understood(column, place, values.size, *_ends(values), UNITS[column]))
+            finite = values[np.isfinite(values)]  # a run that diverged ends with losses that are not
+            rows.append(Understood(column, place, values.size, *_ends(finite), UNITS[column]))
     return LogPreview(log, tuple(rows), _gaps(at), tuple(filter(None, sentences)))
 
 
@@ -188,5 +192,5 @@ def _some(texts: Sequence[str]) -> str:
 
 
 def _plain(value: object) -> object:
-    """A whole number without a point."""
+    """Return a whole number without a point, and others as they are."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

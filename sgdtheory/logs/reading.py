@@ -1,4 +1,4 @@
-"""From files to logs: which format a file is of, and which logs are parts of one run."""
+"""Read files to logs, and join the logs that are parts of one run."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,6 @@ from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import stem
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.run_files import Paths, logs_of_files
-from sgdtheory.logs.table import TEXTS
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
 
@@ -28,7 +27,7 @@ def read_logs(
     name: str | None = None,
     formats: Sequence[AbstractLogFormat] = (),
 ) -> list[TrainingLog]:
-    """What files hold, a log a run, before anything is left out.
+    """Read the logs in files, one a run, before anything is left out.
 
     Files of one run that hold different numbers (losses in one, rates in another) are joined, whatever their names if
     there are but two such logs; so are all files where a name is given: then a later one's steps replace an earlier
@@ -37,9 +36,10 @@ def read_logs(
     Args:
         paths: file or folder, or several; formats are recognized by content, and may be compressed by gzip. Of a folder
             that is no log itself, the logs that it holds at any depth.
-        step, loss, learning_rate, batch_size, tokens: what the log calls them; None: guessed.
-        run: the column that tells the runs of a file apart.
-        group: the column that tells apart what is to be fitted on its own.
+        step: the column that counts optimizer steps, or a sum of columns such as `Step*200` or `iter+epoch*5000`.
+        loss, learning_rate, batch_size, tokens: what the log calls them; None: guessed.
+        run: the column that separates the runs of a file.
+        group: the column that separates what is to be fitted on its own.
         name: of the one run that all files are parts of.
         formats: your own, which are asked before those that are known.
 
@@ -65,15 +65,15 @@ def read_logs(
 
 
 def _check_named(names: ColumnNames, logs: Sequence[TrainingLog]) -> None:
-    """Every column that was named is in one of them."""
+    """Refuse a column that was named and is in none of the logs."""
     for attribute, column in names.given.items():
-        if attribute not in TEXTS and all(log.columns.get(attribute) != column for log in logs):
+        if attribute not in ("run", "group") and all(log.columns.get(attribute) != column for log in logs):
             there = dict.fromkeys(each for log in logs for each in (*log.columns.values(), *log.unused))
             raise ValueError(f"no log has a column {column!r}; there are: {', '.join(map(repr, there))}")
 
 
 def _named_apart(found: Iterable[tuple[Path, TrainingLog]]) -> list[TrainingLog]:
-    """Logs of one name are joined if no number is in two of them, and otherwise told apart by their files."""
+    """Join logs of one name if no number is in two of them, and give them different names otherwise."""
     runs: dict[tuple[str, str], list[tuple[Path, TrainingLog]]] = {}
     for path, log in found:
         runs.setdefault((log.group, log.name), []).append((path, log))
@@ -88,7 +88,7 @@ def _named_apart(found: Iterable[tuple[Path, TrainingLog]]) -> list[TrainingLog]
 
 
 def _completed(logs: list[TrainingLog]) -> list[TrainingLog]:
-    """One log without losses beside one with losses, which share no number, is what that run did not print."""
+    """Join one log without losses to one with losses if they share no number: it has what that run did not print."""
     losses = [log for log in logs if log.has("loss") or log.has("evaluation_loss")]
     others = [log for log in logs if log not in losses]
     if len(losses) != 1 or len(others) != 1:
@@ -99,7 +99,7 @@ def _completed(logs: list[TrainingLog]) -> list[TrainingLog]:
 
 
 def _apart(parts: Sequence[tuple[Path, TrainingLog]]) -> list[str]:
-    """Names that differ: with the folder, with the file, or numbered."""
+    """Return names that differ: with the folder, with the file, or numbered."""
     for way in (
         [f"{path.resolve().parent.name}/{log.name}" for path, log in parts],
         [f"{log.name}/{stem(path)}" for path, log in parts],
@@ -110,7 +110,7 @@ def _apart(parts: Sequence[tuple[Path, TrainingLog]]) -> list[str]:
 
 
 def _joined(name: str, logs: Sequence[TrainingLog]) -> TrainingLog:
-    """One log of several, in the order of the files."""
+    """Join several logs to one, in the order of the files."""
     if len(logs) == 1:
         return replace(logs[0], name=name)
     series = {}

@@ -1,12 +1,13 @@
-"""Which format a file is of, and which files are logs, in folders that hold other files too."""
+"""Find the logs among files and in folders, and the format of each."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from sgdtheory.logs.column_names import ColumnNames
-from sgdtheory.logs.files import cut_remark, first_bytes, head_of
+from sgdtheory.logs.files import cut_remark, first_bytes, head_of, is_pointer
 from sgdtheory.logs.formats.format import AbstractLogFormat
+from sgdtheory.logs.formats.lines import AbstractTextFormat
 from sgdtheory.logs.formats.registry import FORMATS
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
@@ -14,13 +15,14 @@ Paths = str | Path | Sequence[str | Path]
 
 
 def format_of(path: Path, own: Sequence[AbstractLogFormat] = ()) -> AbstractLogFormat:
-    """The first format that recognizes a file or folder, the user's own before those of the registry.
+    """Return the first format that recognizes a file or folder, the user's own before those of the registry.
 
     Raises:
         ValueError: none does, or it is empty, or cannot be read.
     """
     head = head_of(path)
-    for each in (*own, *FORMATS):
+    marked = [each for each in FORMATS if isinstance(each, AbstractTextFormat) and head and each.begins(head)]
+    for each in (*own, *marked, *FORMATS):
         if each.recognizes(path, head):
             return each
     if not path.is_dir() and not first_bytes(path).strip():
@@ -33,7 +35,7 @@ def format_of(path: Path, own: Sequence[AbstractLogFormat] = ()) -> AbstractLogF
 
 
 def run_files(paths: Paths, own: Sequence[AbstractLogFormat] = ()) -> list[Path]:
-    """The logs among files, and those that folders hold, at any depth; a folder that is a log itself is one.
+    """Return the logs among files and in folders, at any depth; a folder may be a log itself.
 
     Args:
         paths: file or folder, or several. A file that is named is a log; of those in a folder the ones that some format
@@ -49,7 +51,7 @@ def run_files(paths: Paths, own: Sequence[AbstractLogFormat] = ()) -> list[Path]
 def logs_of_files(
     paths: Paths, names: ColumnNames, own: Sequence[AbstractLogFormat] = ()
 ) -> Iterator[tuple[Path, TrainingLog]]:
-    """What the files of `run_files` hold, each read once; in a folder, files with the columns named are logs too.
+    """Read the files of `run_files`, each once; in a folder, files with the columns named are logs too.
 
     Raises:
         ValueError: a file of no known format, or damaged, or a folder that holds none.
@@ -66,7 +68,11 @@ def _files(paths: Paths, names: ColumnNames, own: Sequence[AbstractLogFormat]) -
     for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
         inside = [*_files_in(path, names, own)] if path.is_dir() else [(path, None)]
         if not inside:
-            raise ValueError(f"{path} holds no log of a known format")
+            pointer = next((each for each in sorted(path.rglob("*")) if each.is_file() and is_pointer(each)), None)
+            fetch = (
+                f"; {pointer.relative_to(path)} is a Git LFS pointer: git lfs pull fetches the file" if pointer else ""
+            )
+            raise ValueError(f"{path} holds no log of a known format{fetch}")
         yield from inside
 
 
@@ -92,8 +98,8 @@ def _read(path: Path, names: ColumnNames, own: Sequence[AbstractLogFormat]) -> S
         ValueError: no format reads it, or it is damaged.
     """
     try:
+        remark = cut_remark(path)  # refuses what unpacks to too much before rows are read
         logs = format_of(path, own).read(path, names)
-        remark = cut_remark(path)
     except (OSError, EOFError, MemoryError, OverflowError, RecursionError) as error:
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
         raise ValueError(f"cannot read {path}: {reason}") from None
@@ -109,7 +115,7 @@ def _is_log(folder: Path, own: Sequence[AbstractLogFormat]) -> bool:
 
 
 def _logs_in(path: Path, names: ColumnNames, own: Sequence[AbstractLogFormat]) -> Sequence[TrainingLog]:
-    """Those of a file; none where no format reads it, or finds a number in it: a table of anything is no log."""
+    """Return the logs in a file; none where no format finds a number in it: a table of anything is no log."""
     try:
         logs = _read(path, names, own)
     except ValueError:

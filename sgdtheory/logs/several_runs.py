@@ -1,4 +1,4 @@
-"""From logs of several runs to a grid of losses: batch size, samples, learning rate, loss."""
+"""A grid of losses (batch size, samples, learning rate, loss) from logs of several runs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ def loss_grid(
     group: Mapping[str, str] | Callable[[TrainingLog], str] | None = None,
     sequence_length: float | None = None,
 ) -> dict[str, list[Any]]:
-    """Columns for `fit_loss_grid`: the end of every run, and points on the way of those whose rate is constant.
+    """Return columns for `fit_loss_grid`: the end of every run, and points on the way of those whose rate is constant.
 
     The loss is the last evaluation, or the mean of the rows of the last 5% of the steps; nan of a run that diverged.
     A run at a constant learning rate is at each of its steps what a shorter one would be at its end: eight points, even
@@ -62,7 +62,7 @@ class VaryingError(ValueError):
 
 
 def grouped(logs: Sequence[TrainingLog], group: Any) -> list[TrainingLog]:
-    """With their groups."""
+    """Return the logs with their groups."""
     if not logs:
         raise ValueError("logs must hold at least one run, got none")
     if group is None:
@@ -76,14 +76,14 @@ def grouped(logs: Sequence[TrainingLog], group: Any) -> list[TrainingLog]:
 
 
 def of_run(given: Given, name: str) -> float | None:
-    """The number of one run."""
+    """Return the number that was given for one run."""
     if isinstance(given, Mapping):
         return None if given.get(name) is None else float(given[name])
     return given
 
 
 def one_batch_size(log: TrainingLog, given: Given, length: float | None) -> float:
-    """B of a run.
+    """Return the batch size of a run.
 
     Raises:
         ValueError: the log does not say.
@@ -100,12 +100,12 @@ def one_batch_size(log: TrainingLog, given: Given, length: float | None) -> floa
 
 
 def which_loss(logs: Sequence[TrainingLog], loss: str | None) -> str:
-    """Evaluations where every run has them, unless one is asked for."""
+    """Return which loss is read: evaluations where every run has them, unless one is asked for."""
     return loss or ("eval" if all(log.has("evaluation_loss") for log in logs) else "train")
 
 
 def peak_rate(log: TrainingLog, given: float | None) -> float:
-    """The largest learning rate of a run; nan where it is not known."""
+    """Return the largest learning rate of a run; nan where it is not known."""
     if given is not None:
         return positive_number("learning_rate", given)
     if log.has("learning_rate"):
@@ -114,7 +114,7 @@ def peak_rate(log: TrainingLog, given: float | None) -> float:
 
 
 def known_rate(log: TrainingLog, given: Given) -> float:
-    """The largest learning rate of a run, given or logged.
+    """Return the largest learning rate of a run, given or logged.
 
     Raises:
         ValueError: it is not known.
@@ -129,7 +129,7 @@ def known_rate(log: TrainingLog, given: Given) -> float:
 
 
 def points_of(log: TrainingLog, which: str) -> list[tuple[float, float]]:
-    """(step, loss) of the run's end, and on the way where its rate is constant; the loss is nan where it diverged."""
+    """Return (step, loss) at the end, and on the way where the learning rate is constant; nan if a run diverged."""
     steps, losses = losses_of(log, which)
     planned = float(log.settings.get("num_steps", steps[-1]))
     if not np.isfinite(losses[-1]):
@@ -146,7 +146,7 @@ def points_of(log: TrainingLog, which: str) -> list[tuple[float, float]]:
 
 
 def _mean_at_end(steps: np.ndarray, losses: np.ndarray, end: float) -> tuple[float, float]:
-    """(step, mean loss) of the last rows up to a step: the mean of both, so that a falling loss is not moved."""
+    """Return the means of step and of loss over the last rows up to a step."""
     rows = (steps <= end) & (steps > (1 - LAST) * end)
     rows = rows if rows.any() else steps == steps[steps <= end][-1]
     return float(steps[rows].mean()), float(losses[rows].mean())

@@ -10,7 +10,7 @@ from sgdtheory._common.arguments import positive_number
 from sgdtheory._common.sheets import Quantity, Sheet, Table, number
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits import StepsMeasurement
-from sgdtheory.logs.crossing import Crossing, crossing
+from sgdtheory.logs.crossing import Crossing, crossing, spikes
 from sgdtheory.logs.loss_curves import losses_of
 from sgdtheory.logs.several_runs import (
     Given,
@@ -43,6 +43,7 @@ class RunEnd:
         share: the learning rate there, of the largest; nan where it is not logged.
         setup: what else tells its configuration: planned steps, warm-up, weight decay and β where the log has them.
         loss: "train" or "eval", whichever was read.
+        spikes: rows that were left out, far off the rows around them.
     """
 
     name: str
@@ -53,6 +54,7 @@ class RunEnd:
     share: float
     setup: tuple[Any, ...]
     loss: str
+    spikes: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +103,7 @@ def steps_to_target(
     group: Mapping[str, str] | Callable[[TrainingLog], str] | None = None,
     sequence_length: float | None = None,
 ) -> StepsToTarget:
-    """Steps at which runs of different batch sizes reach a loss.
+    """Return the steps at which runs of different batch sizes reach a loss.
 
     Where a loss crosses the target is read off a line through its rows nearby, since the first row below it comes too
     early (`sgdtheory.logs.crossing`). Of the runs at a batch size those of the configuration (learning rate, planned
@@ -143,6 +145,10 @@ def steps_to_target(
             continue
         runs.append(_run_end(log, target, which, batch, of_run(learning_rate, log.name)))
     remarks += _unreached(runs, target)
+    spiked = [(run.name, run.spikes) for run in runs if run.spikes]
+    if spiked:
+        counts = ", ".join(f"{count} of {name}" for name, count in spiked)
+        remarks.append(f"rows are spikes, far off the rows around them, and left out: {counts}")
     noise = _scatter_of_seeds(runs)
     measurements = []
     for name in dict.fromkeys(run.group for run in runs):
@@ -165,11 +171,13 @@ def _words(step: float) -> str:
 
 
 def _run_end(log: TrainingLog, target: float, which: str, batch: float, rate: float | None) -> RunEnd:
-    found = crossing(*losses_of(log, which), target, noisy=which != "eval")
+    steps, losses = losses_of(log, which)
+    spiked = spikes(losses) & (which != "eval")
+    found = crossing(steps[~spiked], losses[~spiked], target, noisy=which != "eval")
     at, rates = log.series("learning_rate")
     share = float(np.interp(found.step, at, rates) / rates.max()) if at.size and np.isfinite(found.step) else np.nan
     setup = tuple(log.settings.get(name) for name in SETUP)
-    return RunEnd(log.name, log.group, batch, peak_rate(log, rate), found, share, setup, which)
+    return RunEnd(log.name, log.group, batch, peak_rate(log, rate), found, share, setup, which, int(spiked.sum()))
 
 
 def _unreached(runs: Sequence[RunEnd], target: float) -> Iterator[str]:
@@ -228,7 +236,7 @@ def _best(configurations: Sequence[Sequence[RunEnd]], noise: float) -> _Best | N
 
 
 def _scatter_of_seeds(runs: Sequence[RunEnd]) -> float:
-    """Standard deviation of log steps between runs of one configuration; nan where too few repeat, or none differs."""
+    """Return the standard deviation of log steps between runs of one configuration; nan where too few repeat."""
     squares = 0.0
     freedom = 0
     for name in {run.group for run in runs}:
@@ -271,7 +279,7 @@ def _too_few(target: float, runs: Sequence[RunEnd], logs: Sequence[TrainingLog],
 
 
 def _ends_of(logs: Sequence[TrainingLog], which: str) -> str:
-    """Between which losses runs end."""
+    """Return the words for the losses between which runs end."""
     ends = [float(points_of(log, which)[-1][1]) for log in logs]
     ends = [each for each in ends if np.isfinite(each)]
     return f"the runs end at {min(ends):.4g} … {max(ends):.4g}" if ends else "all runs diverged"

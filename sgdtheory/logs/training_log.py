@@ -1,4 +1,4 @@
-"""`TrainingLog`: what a log holds of one run, before anything is left out or joined."""
+"""`TrainingLog`: the numbers and settings that a log has of one run, before anything is left out or joined."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,9 +14,10 @@ KINDS = {"train": "loss", "eval": "evaluation_loss"}  # of losses, in users' wor
 
 @dataclass(frozen=True, eq=False)
 class TrainingLog:
-    """What a log holds of one training run, a row for each step at which something was logged.
+    """Log of one training run, a row for each step at which something was logged.
 
-    Numbers that a row does not have are nan: not logged there. A loss that was logged as nan or inf is inf.
+    Numbers that a row does not have are nan: not logged there. A loss that was logged as nan or inf is inf where the
+    run has no finite loss at that step or later, since it had diverged; otherwise it counts as not logged.
 
     Attributes:
         name: of the run.
@@ -29,8 +30,8 @@ class TrainingLog:
         tokens: (K,) seen so far.
         group: of the runs that are to be fitted together.
         settings: of the run, where the log has them, by these names: `batch_size` (of all steps), `weight_decay`,
-            `beta1`, `beta2`, `optimizer`, `warmup` (steps), `num_steps` (planned), `sequence_length`, `micro_batch`,
-            `accumulation`, `world_size`, `num_parameters`, `schedule`.
+            `beta1`, `beta2`, `optimizer`, `warmup` and `warmdown` (steps), `num_steps` (planned), `sequence_length`,
+            `micro_batch`, `accumulation`, `world_size`, `num_parameters`, `schedule`.
         columns: attribute → what the log calls it ("train/loss"), for the preview.
         unused: what else the log has, by its own names.
         remarks: what was not understood, or left out; a sentence each.
@@ -60,10 +61,11 @@ class TrainingLog:
     def from_series(
         cls, name: str, format: str, series: Mapping[str, tuple[ArrayLike, ArrayLike]], **other: Any
     ) -> "TrainingLog":
-        """From what was logged of each column, in the order in which it was: joined by step.
+        """Join what was logged of each column by step, in the order in which it was logged.
 
         Where steps go back, as after a restart from a checkpoint, what was logged later replaces what was logged
-        before at this step and all that follow it, and a remark says so.
+        before at this step and all that follow it. Losses that are nan or inf between finite ones were not logged. Both
+        are said in a remark.
 
         Args:
             name, format: as above.
@@ -76,24 +78,25 @@ class TrainingLog:
         """
         kept, replaced = {}, {}
         for column, (steps, values) in series.items():
-            kept[column], replaced[column] = _latest(*_in_order(_checked_steps(steps, name), values))
-        remark = _replaced_remark(replaced)
+            entries = _in_order(_checked_steps(steps, name), values)
+            kept[column], replaced[column] = _latest(*(_without_twins(*entries) if column in LOSSES else entries))
+        gaps = _drop_gaps(kept, other.get("columns", {}))
         step = np.unique(np.concatenate([np.empty(0), *(steps for steps, _ in kept.values())]))
         arrays = {column: np.full(step.size, np.nan) for column in COLUMNS}
         for column, (steps, values) in kept.items():
             bad = ~np.isfinite(values)
             arrays[column][np.searchsorted(step, steps)] = np.where(bad, np.inf, values) if column in LOSSES else values
-        other["remarks"] = (*other.get("remarks", ()), *remark)
+        other["remarks"] = (*other.get("remarks", ()), *_replaced_remark(replaced), *gaps)
         return cls(name, format, step, **arrays, **other)
 
     def series(self, column: str) -> tuple[np.ndarray, np.ndarray]:
-        """The steps at which a column was logged, and its values."""
+        """Return the steps at which a column was logged, and its values."""
         values = getattr(self, column)
         logged = ~np.isnan(values)
         return self.step[logged], values[logged]
 
     def has(self, column: str) -> bool:
-        """Whether it was logged at all."""
+        """Return whether a column was logged at all."""
         return bool((~np.isnan(getattr(self, column))).any())
 
 
@@ -109,15 +112,49 @@ def _checked_steps(steps: ArrayLike, name: str) -> np.ndarray:
 
 
 def _in_order(steps: np.ndarray, values: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """As logged; a file that has the last step first is turned over, since no run counts backwards."""
+    """Return entries as logged; a file that has the last step first is turned over, since no run counts backwards."""
     values = np.asarray(values, float)
     if steps.size > 1 and (np.diff(steps) <= 0).all() and steps[0] > steps[-1]:
         return steps[::-1], values[::-1]
     return steps, values
 
 
+def _without_twins(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Leave out a loss that is not finite beside a finite one of the same step, which it does not replace."""
+    bad = ~np.isfinite(values)
+    if not bad.any() or steps.size < 2:
+        return steps, values
+    twins = np.diff(steps) == 0
+    beside = np.zeros(steps.size, bool)
+    beside[1:] |= twins & ~bad[:-1]
+    beside[:-1] |= twins & ~bad[1:]
+    return steps[~(bad & beside)], values[~(bad & beside)]
+
+
+def _drop_gaps(kept: dict[str, tuple[np.ndarray, np.ndarray]], columns: Mapping[str, str]) -> list[str]:
+    """Drop losses that are nan or inf before the last finite loss, in place, and return a remark on each column.
+
+    A run that diverged does not come back. Such a loss was not logged, as where a program writes nan for blank, or that
+    of a step that the trainer skipped.
+    """
+    finite = {column: kept[column][0][np.isfinite(kept[column][1])] for column in LOSSES if column in kept}
+    last = max((steps[-1] for steps in finite.values() if steps.size), default=-1)
+    remarks = []
+    for column in finite:
+        steps, values = kept[column]
+        gap = ~np.isfinite(values) & (steps <= last)
+        if gap.any():
+            kept[column] = steps[~gap], values[~gap]
+            rows, are = ("1 row", "is") if gap.sum() == 1 else (f"{gap.sum():,} rows", "are")
+            first, final = steps[gap][[0, -1]]
+            where = f"at step {first:g}" if first == final else f"between steps {first:g} and {final:g}"
+            known = f"{columns.get(column, column)!r} is nan or inf in {rows} {where}"
+            remarks.append(f"{known}, and finite later: {rows} {are} taken as not logged")
+    return remarks
+
+
 def _latest(steps: np.ndarray, values: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], tuple[float, int]]:
-    """What no later entry replaces, and (first step replaced, how many).
+    """Return the entries that no later one replaces, and (first step replaced, how many).
 
     An entry stays if all that were logged after it have larger steps.
     """
@@ -128,7 +165,7 @@ def _latest(steps: np.ndarray, values: np.ndarray) -> tuple[tuple[np.ndarray, np
 
 
 def _replaced_remark(replaced: Mapping[str, tuple[float, int]]) -> list[str]:
-    """What is to be said where steps went back or stood twice, of the column that lost most."""
+    """Return the remark on steps that went back or stand twice, for the column that lost most."""
     if not any(count for _, count in replaced.values()):
         return []
     column = max(replaced, key=lambda each: replaced[each][1])

@@ -56,7 +56,7 @@ class NamedSchedule(Shown):
         quantities = [
             Quantity("learning_rate", "peak γ", self.learning_rate),
             Quantity("risk", "excess risk, y²", self.risk),
-            Quantity("loss", "share above the least", self.loss),
+            Quantity("loss", "relative excess over the least", self.loss),
         ]
         return Sheet(algorithm_text(self.algorithm), [Table(quantities)])
 

@@ -25,7 +25,9 @@ from sgdtheory.optimal.search import AbstractSearch, Knots, Search
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import EquivalentRuns, checked_for_risk, course_risk
 
-BELOW_EDGE = "least among learning rates up to the stability edge; few steps with one beyond it may have less risk"
+BELOW_EDGE = (
+    "best schedule with learning rates up to the stability limit; a run of few steps beyond it may have less risk"
+)
 SHOWN = 0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.97, 0.99  # fractions t/n of a table
 SAME_ON_FEW = 1e-6  # relative, of risks on few knots: of one optimum
 ROUGH = 0.05  # relative: where an equivalent may be so far off, simulations should tell
@@ -266,6 +268,6 @@ def _remark(error: float) -> str:
     """Return the remark on a schedule of an equivalent, whose risk has this stated error."""
     advice = "; simulate it" if error > ROUGH else ""
     return (
-        f"the risk is a deterministic equivalent's, and may be off by {error:.2g} of itself{advice}; that no schedule "
-        "is better is what searches tell, it is not proven"
+        f"the risk is a deterministic equivalent with a stated relative error of {error:.2g}{advice}; the searches "
+        "found no better schedule, but it is not proven to be the best"
     )

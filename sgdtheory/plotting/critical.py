@@ -139,7 +139,7 @@ def critical_growth(
         order = np.argsort(samples)
         ends = samples[order][[0, -1]]
         line = batch_sizes[order][-1] * (ends / ends[-1]) ** exponent
-        label = f"slope $D^{{{exponent:.3g}}}$ (Corollary 8), through the last point"
+        label = f"slope $D^{{{exponent:.3g}}}$ (Corollary 8), anchored at the last point"
         axes.plot(ends, line, color=BLACK, lw=1, label=label)
     axes.set(xlabel="data $D$ (samples)", ylabel="critical batch size $B^*$ (samples)", title=title)
     log_axes(axes)

@@ -239,7 +239,7 @@ def scaled_steps(
     top.plot(grid, 1 + 1 / grid, color=BLACK, lw=1, zorder=1, label="$1 + 1/x$")
     bottom.axhline(0, color=BLACK, lw=1, zorder=1)
     top.set(ylabel="steps to target / $a$", title=title)
-    bottom.set(xlabel="batch size $B$ / $(b/a)$", ylabel="steps off the law (%)")
+    bottom.set(xlabel="batch size $B$ / $(b/a)$", ylabel="deviation from the law (%)")
     log_axes(top)
     log_axes(bottom, "x")
     legend_below(figure, top, 5)

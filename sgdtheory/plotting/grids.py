@@ -64,7 +64,7 @@ def loss_map(
     grid: LossGrid,
     *,
     group: str | None = None,
-    title: str = "Tuned loss over the best batch size's at the same data",
+    title: str = "Tuned loss above that of the best batch size, same data",
     axes: Axes | None = None,
 ) -> Figure:
     """L*(B, D) over the least of all batch sizes at that D, as colours; B* at each target and the largest B within x%.
@@ -156,7 +156,7 @@ def degradation(
     axes.set(
         xlabel="batch size $B$",
         ylabel="loss above the best batch size's (%)",
-        title=f"What a batch size costs at fixed data; bars: {grid.level:.0%}" if title is None else title,
+        title=f"Loss against batch size at fixed data; bars: {grid.level:.0%}" if title is None else title,
     )
     log_axes(axes, "x")
     tick_measured(axes, tuned.batch_sizes)
@@ -194,7 +194,7 @@ def _edge_crosses(axes: Axes, tuned: TunedLosses, samples: np.ndarray) -> None:
     cells = [(tuned.samples[d], tuned.batch_sizes[b]) for b, d in zip(*np.nonzero(at), strict=True)]
     shown = [cell for cell in cells if cell[0] in samples]
     if shown:
-        axes.plot(*np.array(shown).T, "x", color=GRAY, ms=5, label="best rate at an end")
+        axes.plot(*np.array(shown).T, "x", color=GRAY, ms=5, label="best γ at an end of the grid")
 
 
 def _lines(axes: Axes, grid: LossGrid, tuned: TunedLosses, worse: Sequence[Degradation]) -> None:

@@ -67,7 +67,7 @@ def risk_paths(paths: Mapping[str, RiskPath], *, title: str = "", axes: Axes | S
 
 
 def _panels(paths: Mapping[str, RiskPath]) -> list[Axes]:
-    """Those of a new figure."""
+    """Return the panels of a new figure: the risk, γ_t, and B_t where it varies."""
     moving = any(np.ptp(path.batch_size) > 0 for path in paths.values())
     figure, axes = new_figure(2 + moving, 1, width=5.2, height=(3.4 + 1.3 * (1 + moving)) / (2 + moving))
     grid: Any = axes[0, 0].get_gridspec()
@@ -85,7 +85,7 @@ def _risks(axes: Axes, paths: Mapping[str, RiskPath]) -> None:
             thin = True
         axes.plot(samples, returned, label=plain_label(name, LONGEST), **lines)
     if thin:
-        axes.plot([], [], color=GRAY, lw=0.6, label="thin: the iterate")
+        axes.plot([], [], color=GRAY, lw=0.6, label="thin line: last iterate")
     axes.set(ylabel="excess risk (units of $y^2$)")
     log_axes(axes)
     show_at_least(axes, 2.0)

@@ -62,13 +62,13 @@ def run_plan(plan: RunPlan, *, currency: str = "", title: str = "") -> Figure:
         chosen = plan.choice.hours if panel is time else plan.choice.device_hours * price
         panel.plot(plan.choice.batch_size, chosen, color=VERMILLION, label="choice", **STAR)
         _batch_sizes(panel, plan)
-        panel.set_xlabel("batch size $B$ (samples a step)")
+        panel.set_xlabel("batch size $B$ (samples per step)")
         log_axes(panel)
     if plan.deadline is not None:
         time.axhline(plan.deadline, color=VERMILLION, ls=":", lw=1.2, label="deadline")
-    time.set(ylabel="time (hours)", title="How long a run takes")
+    time.set(ylabel="time (hours)", title="Duration of a run")
     unit = "device-hours" if plan.price is None else f"cost ({plain_label(currency)})" if currency else "cost"
-    cost.set(ylabel=unit, title="What it costs")
+    cost.set(ylabel=unit, title="Cost of a run")
     figure.suptitle(title, fontsize=9)
     legend_below(figure, time, columns=3)
     return figure
@@ -108,7 +108,7 @@ def _batch_sizes(axes: Axes, plan: RunPlan) -> None:
     marks = (
         ("B*", plan.critical_batch_size, GREEN, "-.", f"$B^*$, {overhead} more data"),
         ("B_opt", plan.optimal_batch_size, PURPLE, (0, (4, 1, 1, 1)), "$B_{opt}$, the least data"),
-        ("knee", plan.knee, BLUE, "--", "knee: 1% more batch, ½% fewer steps"),
+        ("knee", plan.knee, BLUE, "--", "knee: 1% more batch saves ½% of the steps"),
     )
     for name, value, color, line, label in marks:
         if low <= value <= high:

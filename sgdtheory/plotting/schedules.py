@@ -74,7 +74,7 @@ def _losses(axes: Axes, named: Mapping[str, NamedSchedule]) -> None:
     for place, loss in enumerate(losses):
         axes.text(loss, place, f"  {loss:.3g}", va="center", fontsize=8, bbox={"fc": "white", "ec": "none", "pad": 0.5})
     axes.axvline(1.0, color=BLACK, lw=2)
-    axes.set(xlabel="excess risk / least one of a last iterate", xlim=(0, 1.2 * max(losses)))
+    axes.set(xlabel="excess risk / least risk of a last iterate", xlim=(0, 1.2 * max(losses)))
 
 
 def pareto(found: Pareto, *, title: str | None = None, axes: Axes | None = None) -> Figure:

@@ -1,4 +1,4 @@
-"""How every figure looks: colours, markers, logarithmic ticks, legends off the data, and atomic files."""
+"""Style of every figure: colours, markers, logarithmic ticks, legends off the data, and atomic files."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -61,7 +61,7 @@ class Panel(Axes):
     name = "sgdtheory panel"
 
     def set_title(self, label: str, *args: Any, **settings: Any) -> Any:
-        """As of Matplotlib's Axes."""
+        """Set the title as Matplotlib's Axes does, in the panel's font size."""
         return super().set_title(label, *args, **{"fontsize": 9.5, **settings})
 
 
@@ -318,7 +318,7 @@ def _grow(axes: Axes, share: float) -> None:
 
 
 def _covers(axes: Axes, extent: Bbox) -> bool:
-    """Whether the box (display coordinates) lies on a line, a marker, a bar, a band, or a text of the panel."""
+    """Return whether the box (display coordinates) overlaps a line, marker, bar, band or text of the panel."""
     box = extent.padded(CLEARANCE)
     for line in axes.lines:
         path = line.get_path().transformed(line.get_transform())
@@ -339,7 +339,7 @@ def _covers(axes: Axes, extent: Bbox) -> bool:
 
 
 def _inside(points: Any, box: Bbox) -> bool:
-    """Whether one of the points, (N, 2), lies in the box."""
+    """Return whether one of the points, (N, 2), lies in the box."""
     points = np.asarray(points)
     return len(points) > 0 and bool(box.count_contains(points))
 

@@ -143,7 +143,7 @@ def _slopes(axes: Axes, check: CoordinateCheck, quantity: str, failed: dict[Any,
         slope, low, high = failure[2:5] if failure else estimate
         if not np.isfinite([slope, low, high]).all():
             idle = (quantity, layer) in check.without_effect
-            words, color = ("no effect", GRAY) if idle else ("does not move", VERMILLION)
+            words, color = ("no effect", GRAY) if idle else ("does not change", VERMILLION)
             axes.text(0.05, row, words, color=color, fontsize=7, va="center")
             continue
         color, marker = (VERMILLION, "X") if failure else (BLUE, "o")

@@ -29,7 +29,7 @@ class Risk(Shown, Generic[Values]):
             with weight decay), it bounds the rounding (THEORY.md T25): 1 if no digit is left and the risk is given as a
             bound, inf if the risk is 0, below the range of a float. Of a nonlinear method it is an estimate of the
             equivalent's error, and inf where the error may be as large as the risk (T37). Random settings that were not
-            used to fit it exceeded it in 0.8% of cases, with a 95% interval of 0.1 to 2.9% (docs/optimizers.md). It is
+            used to fit it exceeded it in 0.8% of cases, with a 95% interval of 0.1 to 2.9% (docs/equivalents.md). It is
             about Gaussian rows. Of passes over a finite sample it is what theory was measured to be
             right to (T42), inf where theory does not know a reshuffled risk to within its own size: `simulate` does.
     """
@@ -51,12 +51,12 @@ class Risk(Shown, Generic[Values]):
             Quantity("variance", "variance", self.variance, digits=6),
             Quantity("relative_error", "within", self.relative_error),
         ]
-        table = Table(quantities, legend="within: bound of the relative error of the excess risk")
+        table = Table(quantities, legend="within: bound on the relative error of the excess risk")
         if not np.any(np.asarray(self.relative_error) > 0):
             table = Table(quantities, hidden=["relative_error"])
         remarks = []
         if np.any(np.isinf(self.relative_error) & np.isfinite(self.total)):
-            remarks.append("within ∞: theory does not know the size of this risk; simulate it")
+            remarks.append("within ∞: the theory gives no error bound for this risk; simulate it")
         return Sheet("expected excess risk, units of y²", [table], remarks)
 
 
@@ -102,7 +102,7 @@ def excess_risk(
     of the initial risk, whichever is larger.
 
     Methods that are not linear, such as SignSGD() and Adam(), by deterministic equivalents for many directions (T37,
-    T38, T54; docs/optimizers.md), within a few percent of the expected risk; γ is in units of the weights then.
+    T38, T54; docs/equivalents.md), within a few percent of the expected risk; γ is in units of the weights then.
     SignSGD(basis=…) too, of up to 512 directions in seconds to minutes; of a random basis that is the risk of one
     rotation.
 

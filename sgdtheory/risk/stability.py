@@ -20,8 +20,8 @@ from sgdtheory.risk.solvers.spectrum import (
     root_between,
 )
 from sgdtheory.risk.systems.constant import make_stage
-from sgdtheory.risk.systems.delayed import gains as late_gains
-from sgdtheory.risk.systems.delayed import growth as late_growth
+from sgdtheory.risk.systems.delayed import gains as delayed_gains
+from sgdtheory.risk.systems.delayed import growth as delayed_growth
 from sgdtheory.risk.systems.finite_sample import sample_edge
 from sgdtheory.risk.systems.moments import generators
 from sgdtheory.risk.systems.periodic import period_of
@@ -235,7 +235,7 @@ def _gains(problem: AbstractProblem, method: LinearMethod, rates: np.ndarray) ->
     """Return (T, K) G_i, (T,) whether the mean comes to rest, and modes that resolve what decides about stability."""
     if method.late:
         modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
-        return *late_gains(rates[:, None] * modes.eigenvalue, method), modes
+        return *delayed_gains(rates[:, None] * modes.eigenvalue, method), modes
     modes = edge_modes(problem, method, float(rates[0]))
     matrices = method.matrices(rates, np.zeros(rates.size))
     maps = generators(matrices, np.ones(rates.size), modes.eigenvalue, itself=False)
@@ -261,7 +261,7 @@ def growths_beyond(problem: AbstractProblem, method: LinearMethod, batch: np.nda
     with np.errstate(all="ignore"):
         if method.late:
             modes = problem.modes(EDGE_RESOLVED * problem.largest_eigenvalue)
-            return np.maximum(late_growth(modes, method, rate, batch, endless), 0.0)
+            return np.maximum(delayed_growth(modes, method, rate, batch, endless), 0.0)
         modes = edge_modes(problem, method, float(rate[0]))
         batch = method.workers * batch
         if method.step_dependence == "period":

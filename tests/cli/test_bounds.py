@@ -20,7 +20,7 @@ def test_json_and_table(run):
         assert (row["applies"], row["broken"]) == (value.applies, list(value.reasons))
     assert cells(out, "zou_2021_lower")[3].startswith("≥ ")
     assert cells(out, "bach_moulines_2013")[3] == f"≤ {st.bounds.bach_moulines_2013(problem, **setting).total:.4g}"
-    assert cells(out, "varre_2021")[3:] == ["needs σ² = 0", "—", "order"]
+    assert cells(out, "varre_2021")[3:] == ["needs σ² = 0", "—", "none stated"]
 
 
 def test_an_infinite_problem(run):

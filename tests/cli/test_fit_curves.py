@@ -9,7 +9,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory._common.interval import Interval
-from sgdtheory.cli.fit_curves import FitCurvesCommand
+from sgdtheory.cli.fit_curves import FittedCurveFlags, fitted
 from sgdtheory.curves import CurvesCriticalBatchSize
 from tests.curves.theory_curves import SHAPES, curve
 
@@ -106,7 +106,6 @@ def test_json(run, files):
 def test_the_optimizer_is_handed_on(monkeypatch):
     seen = []
     monkeypatch.setattr("sgdtheory.curves.fit_loss_curves", lambda curves, **options: seen.append(options))
-    for command in (FitCurvesCommand(), FitCurvesCommand(optimizer="adam")):
-        (model,) = command.models()
-        command.fitted(model, lambda text: None)  # noqa: ARG005
+    for flags in (FittedCurveFlags(), FittedCurveFlags(optimizer="adam")):
+        fitted(flags.example_model("100M"), 0.95, lambda text: None)  # noqa: ARG005
     assert [each["optimizer"] for each in seen] == ["sgd", "adam"]

@@ -8,8 +8,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory import cli
-from sgdtheory.cli.following import versions, whole_lines
-from sgdtheory.cli.forecast import ForecastCommand
+from sgdtheory.cli.growing_files import versions, whole_lines
 
 HEADER = "step,learning_rate,loss\n"
 PLAN = "--num-steps", "23920", "--schedule", "cosine final=0.1", "--warmup", "2160", "--weight-decay", "0.1"
@@ -135,9 +134,7 @@ def test_following_prints_a_line_for_each_version_up_to_the_end(log, growing, ca
     rest = lines()[14:]
     half, other = rest[0][:-4], rest[0][-4:]  # its last line is half written at first
     growing(log, [half, other + "".join(rest[1:6]), "".join(rest[6:])])
-    ForecastCommand(
-        log=log, follow=True, num_steps=23_920, schedule="cosine final=0.1", warmup=2160, weight_decay=0.1
-    ).run()
+    cli.main(["forecast", str(log), *PLAN, "--follow"])
     out, err = capsys.readouterr()
     first, second = out.splitlines()
     assert first == f"step {expected().step:,}: {expected().line}"
@@ -150,7 +147,7 @@ def test_following_waits_for_a_log(tmp_path, growing, capsys):
     """That does not exist yet, and then has too few rows: each is said once."""
     path = tmp_path / "soon.csv"
     growing(path, [HEADER, lines()[0], "", "".join(lines()[1:14]), "".join(lines()[14:])])
-    ForecastCommand(log=path, follow=True, num_steps=23_920, warmup=2160, json=True).run()
+    cli.main(["forecast", str(path), *PLAN[:2], "--warmup", "2160", "--follow", "--json"])
     out, err = capsys.readouterr()
     (line,) = out.splitlines()
     assert json.loads(line)["step"] == expected().step

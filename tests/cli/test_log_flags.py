@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.cli.fit_curves import FitCurvesCommand
-from sgdtheory.cli.log_flags import LogFlags
+from sgdtheory.cli.log_flags import CurveFlags
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def log(tmp_path):
 
 def test_every_flag_is_a_keyword():
     """Numbers as numbers, names of columns as texts."""
-    flags = LogFlags(batch_size="512", learning_rate="lr", curve="run", group="model", warmup=3.0, loss="eval")
+    flags = CurveFlags(batch_size="512", learning_rate="lr", curve="run", group="model", warmup=3.0, loss="eval")
     assert flags.log_options == {
         **dict.fromkeys(("step", "tokens", "sequence_length")),
         **{"loss": "eval", "batch_size": 512.0, "learning_rate": "lr", "run": "run", "group": "model", "warmup": 3.0},
@@ -50,8 +49,7 @@ def test_previews_stand_below_each_other(run, log, tmp_path):
 
 
 def test_curves_of_logs(log):
-    command = FitCurvesCommand(logs=(log,), batch_size="64", sequence_length=8.0, warmup=5.0)
-    (curve,) = command.read_curves(command.logs)
+    ((_, curve),) = CurveFlags(batch_size="64", sequence_length=8.0, warmup=5.0).read_runs([log])
     assert curve.step.tolist() == [*range(20, 210, 20)]
     assert curve.tokens[-1] == 200 * 64 * 8
     assert (curve.warmup, curve.assumed) == (5, ())

@@ -124,7 +124,7 @@ def test_no_batch_size_is_larger_than_the_data():
     setting = {"num_samples": 10, "algorithm": algorithm, "curve": False}
     found = st.critical_batch_size(st.PowerLaw(1.5, 2.0), **setting)
     assert found.batch_size <= 10
-    assert "one step with 12 samples reaches the optimal risk as well" in found.remark
+    assert "one step with 12 samples also reaches the optimal risk" in found.remark
     with pytest.raises(ValueError, match="overhead must leave a critical batch size of at most num_samples, got 2,"):
         st.critical_batch_size(st.PowerLaw(1.5, 2.0), **setting, overhead=2.0)
 

@@ -171,7 +171,7 @@ def test_one_step_with_more_samples_is_no_batch_size_but_remarked():
         st.LeastSquares(eigenvalues, signal, noise), num_samples=samples, algorithm=st.Algorithm(average=LAST)
     )
     assert found.batch_size == np.floor(1.2 * samples / 2)
-    assert "one step with 1009.2 samples reaches the optimal risk as well" in found.remark
+    assert "one step with 1009.2 samples also reaches the optimal risk" in found.remark
     assert found.rate_batch_size == samples, "of D samples one step keeps the rate"
 
 

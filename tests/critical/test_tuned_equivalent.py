@@ -97,10 +97,10 @@ def test_arrays_of_data_sizes_and_what_is_said_of_them():
     one = st.LeastSquares([1.0], [1.0], 1.0)
     crossing = st.critical_batch_size(one, num_samples=1e3, algorithm=AVERAGED, curve=False)
     assert crossing.optimal_risk < 1e-13
-    assert "may be anything" in crossing.remark
+    assert "B* lies between" in crossing.remark
     two = st.LeastSquares([1.0, 0.5], [1.0, 1.0], 1.0)
     crossing = st.critical_batch_size(two, num_samples=1e3, algorithm=AVERAGED, curve=False)
-    assert "single steps lead to and fro" in crossing.remark
+    assert "single steps overshoot the optimum" in crossing.remark
 
 
 def test_steps_that_do_not_exist():

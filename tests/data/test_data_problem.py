@@ -133,7 +133,7 @@ def test_files_are_read_a_piece_at_a_time(tmp_path, monkeypatch):
 def test_fewer_rows_than_directions_are_said():
     x, y = power_law_rows(np.random.default_rng(8), 40, 100, 1.5, 2.0)
     found = st.problem_from_data(x, y)
-    assert "20 rows find directions among 100" in found.remark
+    assert "20 rows determine as many of 100 directions" in found.remark
     assert "too few rows for exponents" in found.remark
     assert np.isnan(found.capacity.value)
     assert found.capacity.interval == (-np.inf, np.inf)
@@ -154,7 +154,7 @@ def test_targets_that_are_noise():
     drowned = [each for each in found if each.noise_probability > 1e-3]
     assert len(drowned) >= 22
     assert all(np.isnan(each.source.value) for each in drowned)
-    assert all("do not tell signal from noise" in each.remark for each in drowned)
+    assert all("does not differ significantly from noise" in each.remark for each in drowned)
     before = [each for each in drowned if all(left.sum() > 0 for left in map(pooled_signal, each.left_out))]
     assert len(before) >= 3
     assert all(each.critical_batch_size(50).interval.tolist() == [[1, np.inf]] for each in before[:3])
@@ -201,16 +201,16 @@ def test_squares_that_rest_on_few_rows_are_said(elliptical):
 
     x = random.standard_normal((2000, 6)) * tails(1)
     found = st.problem_from_data(x, x[:, 0] + random.standard_normal(2000))
-    assert "the squares of the features rest on few rows" in found.remark
+    assert "a few rows dominate the mean square of the features" in found.remark
     assert found.capacity.interval == found.source.interval == (-np.inf, np.inf)
     if found.problem.initial_risk > 0:
         assert found.critical_batch_size(100).interval.tolist() == [[1, np.inf]]
     x = random.standard_normal((2000, 6)) * tails(8) * np.arange(1.0, 7) ** -0.75
     found = st.problem_from_data(x, x[:, 0] + random.standard_normal(2000))
-    assert found.remark == "" or "source exponent: noise drowns" in found.remark
+    assert found.remark == "" or "only one direction has signal" in found.remark
     assert found.capacity.interval[0] > 0
     found = st.problem_from_data(x, random.standard_t(1, 2000))
-    assert "the squares of the targets rest on few rows" in found.remark
+    assert "a few rows dominate the mean square of the targets" in found.remark
     assert np.isfinite(found.capacity.value)
     assert np.isnan(found.source.value)
 
@@ -220,7 +220,7 @@ def test_constant_columns_are_named():
     x[:, 2], x[:, 4] = 1.0, 0.0
     found = st.problem_from_data(x, y)
     assert found.constant_columns == (2, 4)
-    assert "2 columns hold one value (2, 4)" in found.remark
+    assert "2 columns are constant (2, 4)" in found.remark
     assert found.problem.eigenvalues[-1] == 0
 
 
@@ -296,12 +296,12 @@ def test_signal_is_told_from_noise_up_to_one_in_a_thousand(small, monkeypatch, p
     monkeypatch.setattr("sgdtheory.data.data_problem.noise_probability", lambda moments, seed: probability)
     found = st.problem_from_data(*small[:2])
     assert found.resolved == np.isfinite(found.source.value) == resolved
-    assert ("do not tell signal from noise" in found.remark) != resolved
+    assert ("does not differ significantly from noise" in found.remark) != resolved
     x = np.random.default_rng(19).standard_normal((480, 5)) * np.arange(1.0, 6) ** -0.75
     alone = st.problem_from_data(x, x[:, 0] + 0.1 * np.sign(x[:, 4]))
     assert np.isnan(alone.source.value)
-    sentence = "too few rows for the source exponent: noise drowns the signal of all but one direction"
-    assert alone.remark == sentence if resolved else alone.remark.startswith("the rows do not tell signal from noise")
+    sentence = "too few rows for the source exponent: only one direction has signal above the noise"
+    assert alone.remark == sentence if resolved else alone.remark.startswith("the signal does not differ significantly")
     assert (sentence in alone.remark) == resolved
 
 
@@ -317,11 +317,11 @@ def test_squares_must_be_known_to_a_quarter(which, mean, percent):
     found = st.problem_from_data(x, y)
     assert found.resolved == (percent is None)
     if percent is None:
-        assert "rest on few rows" not in found.remark
+        assert "a few rows dominate" not in found.remark
         assert np.isfinite(found.capacity.value)
     else:
-        assert f"the squares of the {which} rest on few rows (their mean is known to ±{percent}%)" in found.remark
-        assert found.remark.count("rest on few rows") == 1
+        assert f"a few rows dominate the mean square of the {which} (known to ±{percent}%)" in found.remark
+        assert found.remark.count("a few rows dominate") == 1
         assert np.isfinite(found.capacity.value) == (which == "targets")
         assert np.isnan(found.source.value)
         assert found.source.scatter == 0
@@ -340,12 +340,12 @@ def test_as_few_rows_and_as_many_columns_as_may_be():
 def test_as_many_rows_in_a_half_as_directions_are_enough():
     x, y = power_law_rows(np.random.default_rng(22), 32, 16, 1.5, 2.0)
     assert "find directions among" not in st.problem_from_data(x, y).remark
-    assert "15 rows find directions among 16" in st.problem_from_data(x[:30], y[:30]).remark
+    assert "15 rows determine as many of 16 directions" in st.problem_from_data(x[:30], y[:30]).remark
 
 
 def test_five_columns_of_one_value_are_named_and_no_more(small):
     x, y = (each[:64] for each in small[:2])
-    for count, named in ((5, "5 columns hold one value (0, 1, 2, 3, 4):"), (6, "(0, 1, 2, 3, 4, …):")):
+    for count, named in ((5, "5 columns are constant (0, 1, 2, 3, 4):"), (6, "(0, 1, 2, 3, 4, …):")):
         assert named in st.problem_from_data(np.column_stack([np.ones((64, count)), x]), y).remark
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from docs._hooks import tutorials
 from docs._hooks.run_cells import run
+from sgdtheory.cli.notebooks import NEEDS, notebook
 from tests.docs.blocks import TUTORIALS, _same, disagreement, expected_of
 
 NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -122,14 +123,14 @@ def test_a_build_runs_what_has_changed_alone(tmp_path, monkeypatch):
 
 
 def test_the_notebook_holds_the_page():
-    made = json.loads(tutorials.notebook(PAGE))
+    made = json.loads(notebook(PAGE))
     kinds = [cell["cell_type"] for cell in made["cells"]]
     assert kinds == ["markdown", "code", "markdown", "code", "markdown"]
-    assert made["cells"][0]["source"] == f"# Is it?\n\nWhat is $x^2$ of `$y$`, a guide?\n\n{tutorials.NEEDS}"
+    assert made["cells"][0]["source"] == f"# Is it?\n\nWhat is $x^2$ of `$y$`, a guide?\n\n{NEEDS}"
     assert made["cells"][3]["source"] == "# your answer"
     assert "<details>" in made["cells"][4]["source"]
     assert "example_measurements" in made["cells"][4]["source"]
-    assert "example_measurements" not in tutorials.notebook(PAGE, solutions=False)
+    assert "example_measurements" not in notebook(PAGE, solutions=False)
     assert "without-solutions" in tutorials.downloads("a", PAGE)
 
 
@@ -137,4 +138,4 @@ def test_the_notebook_holds_the_page():
 def test_notebooks_are_valid(page):
     """As Jupyter's own schema has it, where that is installed."""
     nbformat = pytest.importorskip("nbformat")
-    nbformat.validate(json.loads(tutorials.notebook(page.read_text())))
+    nbformat.validate(json.loads(notebook(page.read_text())))

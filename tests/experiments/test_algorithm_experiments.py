@@ -229,8 +229,9 @@ def _late_rows(config, power):
 def test_late_gradients_are_judged_by_the_edge():
     config = delay.SCALES["full"]
     found = {each.claim: each.verdict for each in delay.verdicts_of(config, _late_rows(config, 1.0))}
-    assert found.pop("control: γ* of gradients in time diverges when they are late") == "holds"
-    assert found["B* falls as the edge does"] == found["control: B* is not that of τ = 0 over 1 + τ"] == "holds"
+    assert found.pop("control: γ* of undelayed gradients diverges with a delay") == "holds"
+    assert found["B* falls in proportion to the stability threshold"] == "holds"
+    assert found["control: B* is not that of τ = 0 over 1 + τ"] == "holds"
     check_figure(delay._figure(config, _late_rows(config, 1.0)))
     wrong = {each.claim: each.verdict for each in delay.verdicts_of(config, _late_rows(config, 0.8))}
-    assert wrong["B* falls as the edge does"] == "fails"
+    assert wrong["B* falls in proportion to the stability threshold"] == "fails"

@@ -112,7 +112,7 @@ def test_problems_are_what_their_kind_says(kind):
 def test_settings_in_words():
     domain = Domain(st.bounds.bach_moulines_2013)
     row = domain.rows("d = 1", np.array([[0, 0, 0, 0, 1, 0, 1.0]]), "sample")[0]
-    assert words(row) == "d = 1; σ² = 0, B = 1e4, n = 1, γ at its edge"
+    assert words(row) == "d = 1; σ² = 0, B = 1e4, n = 1, γ at its limit"
     assert [number(value) for value in (40, 1e9, 0.0125, 31234)] == ["40", "1e9", "0.013", "3.1e4"]
 
 

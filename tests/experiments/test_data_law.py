@@ -135,7 +135,7 @@ EXACT = ((3.0, 2.0), (1.5, 1.5), (1.2, 1.8), (2.0, 3.0), (1.2, 2.4), (1.1, 3.0))
 
 @pytest.mark.slow
 def test_the_pipeline_finds_the_exponents_of_exact_risks():
-    """Exact risks of power laws with noise of 3%, four seeds, in the place of a network's; predicted by definition.
+    """Exact risks of power laws with noise of 3%, four seeds, in place of a network's; predicted by definition.
 
     Measured on predicted exponents have slope 1, and not 0; predictions in reverse do not follow. The seed is fixed.
     """

@@ -44,7 +44,7 @@ def test_all_hold_where_all_is_as_said(scale):
     rows = made_up(config, left=quieter_is_worth_more)
     found = judged(config, rows)
     assert {verdict.verdict for verdict in found.values()} == {"holds"}
-    assert found["one number says what passes are worth"].measured == "0.0%"
+    assert found["one number R predicts what epochs are worth"].measured == "0.0%"
     if scale == "full":
         check_figure(epochs._figure(config, rows))
 
@@ -52,12 +52,12 @@ def test_all_hold_where_all_is_as_said(scale):
 @pytest.mark.parametrize(
     ("changed", "claim"),
     [
-        ({"gain": 1.3}, "a new order each pass beats drawing with replacement"),
-        ({"left": lambda pair, noise, size: 2.0 * noise}, "noise decides what four passes are worth"),
-        ({"power": 0.2}, "B* grows faster with passes than with data"),
-        ({"fall": -0.2}, "with many passes γ K is fixed"),
-        ({"stop": 1.0}, "passes overfit at a fixed γ, not at the best one"),
-        ({"left": lambda pair, noise, size: size**0.5 / noise**0.3}, "what all passes are worth against N"),
+        ({"gain": 1.3}, "a new order in each epoch beats drawing with replacement"),
+        ({"left": lambda pair, noise, size: 2.0 * noise}, "label noise lowers what four epochs are worth"),
+        ({"power": 0.2}, "B* grows faster with epochs than with data"),
+        ({"fall": -0.2}, "with many epochs γ K is fixed, like early stopping"),
+        ({"stop": 1.0}, "epochs overfit at a fixed γ, not at the best γ"),
+        ({"left": lambda pair, noise, size: size**0.5 / noise**0.3}, "worth of all epochs as a function of N"),
     ],
 )
 def test_each_claim_can_fail(changed, claim):

@@ -53,9 +53,9 @@ def test_the_figure_has_no_defects():
 @pytest.mark.parametrize(
     ("changed", "claim", "number"),
     [
-        ({"left": lambda noise: 1e3}, "four passes are worth less", 4),
+        ({"left": lambda noise: 1e3}, "four epochs are worth less", 4),
         ({"left": lambda noise: 3 * noise**0.5}, "noise lowers", 2),
-        ({"off": 0.4}, "the theory tells", 8),
+        ({"off": 0.4}, "the theory predicts", 8),
         ({"fall": 1.0}, "the best γ falls", 2),
         ({"fixed": 15.0}, "B* grows faster", 1),
     ],
@@ -70,10 +70,10 @@ def test_wide_intervals_decide_nothing():
     found = judged(made_up(FULL, spread=3.0))
     assert set(found.values()) == {"inconclusive", "holds"}
     assert {claim for claim, name in found.items() if name == "holds"} == {
-        f"the best γ falls with passes: {arm}, σ² = 1" for arm in FULL.arms
+        f"the best γ falls with epochs: {arm}, σ² = 1" for arm in FULL.arms
     }
     unknown = [row._replace(low=np.nan) if row.kind == "critical" else row for row in made_up(FULL)]
-    assert judged(unknown)["B* grows faster with passes than with data: network, σ² = 1"] == "inconclusive"
+    assert judged(unknown)["B* grows faster with epochs than with data: network, σ² = 1"] == "inconclusive"
 
 
 def test_worth_is_found_again():

@@ -191,7 +191,7 @@ def test_corollary8():
 
 
 def test_a_wrong_exponent_fails(monkeypatch):
-    """Negative control: b/(b + a) in the place of 1 − a/b for b > a."""
+    """Negative control: b/(b + a) in place of 1 − a/b for b > a."""
     case = corollary8._solve(0.2, ((2.0, 3.0), np.geomspace(1e2, 1e10, 13)))
     assert corollary8._exponent_verdict(GROWTH, case, case.fit(), 0.0).verdict == "holds"
     monkeypatch.setattr(corollary8.st, "predicted_exponent", lambda a, b: b / (a + b))

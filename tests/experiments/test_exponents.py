@@ -43,7 +43,7 @@ def test_no_verdict_is_false():
 
 
 def test_a_value_on_its_way_is_no_limit():
-    """Negative control: "the value or what it leads to" calls these right, at one n as at the other."""
+    """Negative control: "the value or what it extrapolates to" calls these right, at one n as at the other."""
     passing = settling(geometric(0.9, -0.8, 0.6, 5))  # 0.796 last: the prediction, which it leaves behind
     assert abs(passing.value - 0.8) < TOLERANCE
     assert passing.verdict(0.8, TOLERANCE) == "inconclusive"
@@ -100,7 +100,7 @@ def test_what_does_not_settle_decides_nothing(slopes):
 def test_two_slopes_lead_nowhere():
     found = settling([0.4, 0.39])
     assert found.interval == (-np.inf, np.inf)
-    assert found.leads == "two slopes lead nowhere"
+    assert found.leads == "two slopes cannot be extrapolated"
 
 
 def test_tiny_changes_need_not_shrink():

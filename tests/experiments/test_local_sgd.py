@@ -54,30 +54,30 @@ def answers(rows):
 def test_what_is_as_claimed_holds():
     found = answers(made_up())
     assert {verdict for claim, verdict in found.items() if "teacher" not in claim} == {"holds"}
-    assert found["teacher, control: one worker alone is seen"] == "holds"
+    assert found["teacher, control: one worker alone has a larger loss"] == "holds"
 
 
 def test_what_is_not_fails():
     found = answers(made_up(lost=lambda steps: 1 / steps, gain=1.0, data=lambda steps: 0.5 + steps))
     for pair in CONFIG.exponents:
         name = local_sgd._problem(pair)
-        assert found[f"local steps leave B*: {name}"] == "fails"
-        assert found[f"local steps pay at a cost of one step: {name}"] == "fails"
+        assert found[f"local steps do not change B*: {name}"] == "fails"
+        assert found[f"local steps save time if a synchronisation costs one step: {name}"] == "fails"
     fewer = answers(made_up(data=lambda steps: 1.2 / steps))
-    assert fewer["control: without cost local steps never pay"] == "fails"
+    assert fewer["control: local steps never save time if synchronisation is free"] == "fails"
 
 
 def test_no_useful_batch_is_said():
     rows = made_up(lost=lambda steps: math.nan if steps > 1 else 1.0)
-    assert answers(rows)["local steps leave B*: a = 2, b = 3"] == "fails"
+    assert answers(rows)["local steps do not change B*: a = 2, b = 3"] == "fails"
     rows = made_up(lost=lambda steps: math.nan)
-    assert answers(rows)["local steps leave B*: a = 2, b = 3"] == "inconclusive"
+    assert answers(rows)["local steps do not change B*: a = 2, b = 3"] == "inconclusive"
 
 
 def test_a_wrong_theory_of_features_is_refused():
     """Risks that grow twice as fast with H as told: 1.02 … 1.32 against 1.08 … 1.74."""
     rows = [row._replace(value=2 * row.value - 1) if row.part == "features" else row for row in made_up(features=1.0)]
-    assert answers(rows)["features, the mean: the theory of their spectrum tells the risk of local steps"] == "fails"
+    assert answers(rows)["features, the mean: the theory of their spectrum predicts the risk of local steps"] == "fails"
 
 
 def test_crossing_of_a_known_law():

@@ -91,7 +91,7 @@ def u_shaped(config, wasteful=True):
 def test_small_batches(scale):
     config = small_batches.SCALES[scale]
     found = by_claim(small_batches._verdicts(config, u_shaped(config), 0.0))
-    u_shape = found.pop("the risk of signs and of Adam is U-shaped in B")
+    u_shape = found.pop("the risk of signSGD and of Adam is U-shaped in B")
     assert u_shape == ("inconclusive" if small_batches.SLOW in config.methods else "holds")  # 0.03%, of 0.12% searched
     assert set(found.values()) == {"holds"}
     for figure in small_batches._figures(config, u_shaped(config)).values():
@@ -104,9 +104,9 @@ def test_no_waste_is_no_u_shape():
     found = by_claim(small_batches._verdicts(config, u_shaped(config, wasteful=False), 0.0))
     failing = {claim for claim, verdict in found.items() if verdict == "fails"}
     assert failing == {
-        "the risk of signs and of Adam is U-shaped in B",
+        "the risk of signSGD and of Adam is U-shaped in B",
         "signSGD with B = 1 needs up to π/2 times the data of the best batch size",
-        "steps of signs are a + b/B + c/B² with c = b/2, of Adam with a small c",
+        "steps of signSGD are a + b/B + c/B² with c = b/2, of Adam with a small c",
     }
 
 

@@ -224,7 +224,7 @@ def test_a_worker_that_is_killed_is_replaced_and_says_so(submit, listen, workers
     listen.wait_for_answer(number)  # so that it is this job of which the end of the process is told
     os.kill(processes(workers, "first")[0].pid, signal.SIGKILL)
     end = listen.wait_for_end(number)
-    assert (end.kind, end.content) == ("failed", "the process that computed ended; move a control to try again")
+    assert (end.kind, end.content) == ("failed", "the computing process ended; move a control to try again")
     stopped = submit("x")
     workers.stop("page")
     assert listen.wait_for_end(stopped).kind == "stopped"

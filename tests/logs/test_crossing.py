@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sgdtheory.logs.crossing import crossing
+from sgdtheory.logs.crossing import crossing, spikes
 
 
 def power(steps, at=100.0, exponent=0.5):
@@ -127,3 +127,29 @@ def test_a_flat_or_rising_window_stays_between_its_rows():
     rising = crossing(steps, np.append(np.full(50, 2.1), np.linspace(1.9, 2.05, 50)), 2.0, noisy=True)
     assert 30 < rising.step < 75
     assert rising.error > 0
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.003, 0.02])
+def test_spikes_do_not_move_the_crossing(noise):
+    """One row in 50 at half its loss, and three rows in a row before the target; all other rows stay."""
+    steps = np.arange(1.0, 6000)
+    loss = power(steps, 1000.0) * np.exp(noise * np.random.default_rng(0).standard_normal(steps.size))
+    spiked = loss.copy()
+    spiked[48::50] *= 0.5
+    spiked[800:803] *= 0.6
+    found = spikes(spiked)
+    np.testing.assert_array_equal(found, spiked != loss)
+    kept, expected = (crossing(steps[~found], each[~found], 2.0, noisy=True).step for each in (spiked, loss))
+    assert kept == pytest.approx(expected, rel=1e-12)
+    assert crossing(steps, spiked, 2.0, noisy=True).step < 0.985 * expected  # control
+
+
+@pytest.mark.parametrize("drop", [1.0, 0.7])
+def test_a_run_as_it_is_has_no_spikes(drop):
+    """Steep at the start, with a drop of the learning rate, and up to its last row; nor has one that oscillates."""
+    for count in (3, 15, 40, 400):
+        steps = np.arange(1.0, count + 1)
+        assert not spikes(power(steps, 100.0) * np.where(steps > count / 2, drop, 1)).any()
+    noisy = np.exp(0.05 * np.random.default_rng(1).standard_normal(1000))
+    assert not spikes(noisy).any()
+    assert not spikes(np.where(np.arange(100) % 5, 2.0, 1.0)).any()

@@ -241,3 +241,39 @@ def test_long_lines_take_no_time(filler, tmp_path):
             with contextlib.suppress(ValueError):
                 each.read(path, st.logs.ColumnNames())
             assert time.process_time() - begun < 4, (each.name, beginning)
+
+
+def test_a_label_that_repeats_in_no_room(tmp_path):
+    """5,000 rows of one text of 1 MiB: 5 GiB once they are unpacked, and 20 as an array of texts of one width."""
+    path = tmp_path / "a.parquet"
+    label = pa.DictionaryArray.from_arrays(pa.array(np.zeros(5000, np.int32)), pa.array(["x" * (1 << 20)]))
+    pq.write_table(pa.table({"step": np.arange(5000), "loss": np.ones(5000), "run": label}), path)
+    begun = time.process_time()
+    (log,) = st.logs.read_logs(path)
+    assert time.process_time() - begun < 5
+    assert (log.step.size, log.name) == (5000, "x" * 200)
+
+
+def test_a_small_file_of_short_rows_that_unpack_to_much_is_refused_at_once(tmp_path):
+    rows = tmp_path / "rows.csv.gz"
+    with gzip.open(rows, "wb", compresslevel=1) as file:
+        file.write(b"step,loss\n")
+        for _ in range(80):
+            file.write(b"1,2\n" * (1 << 18))
+    begun = time.process_time()
+    with pytest.raises(ValueError, match=r"rows.csv.gz unpacks to more than 64 MiB"):
+        st.logs.read_logs(rows)
+    assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("write", [writers.write_csv, writers.write_json_lines, write_lines])
+def test_a_line_of_many_spaces_is_blank(write, tmp_path):
+    path = write(tmp_path / "a.log", RUN)
+    text = path.read_text()
+    (whole,) = st.logs.read_logs(path)
+    middle = text.index("\n", len(text) // 2) + 1
+    path.write_text(text[:middle] + " " * 200_000 + "\n" + text[middle:])
+    begun = time.process_time()
+    (found,) = st.logs.read_logs(path)
+    assert time.process_time() - begun < 5
+    np.testing.assert_array_equal(found.loss, whole.loss)

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tests.logs.console_writers import composer, fairseq, litgpt, llm_c, timm
+
 
 class Run(NamedTuple):
     """(K,) steps, losses and rates, evaluations at some of the steps, and the settings."""
@@ -336,6 +338,15 @@ PRINTINGS = {
         rate=".17g",
         has=("batch_size",),
     ),
+    "llm.c": Printing(llm_c, "llm.c", loss=".4f", rate=".6f", has=()),
+    "fairseq": Printing(fairseq, "fairseq", loss="bits", rate="g", has=("batch_size",)),
+    "fairseq, simple": Printing(
+        lambda run: fairseq(run, log_format="simple"), "fairseq", loss="bits", rate="g", has=("batch_size",)
+    ),
+    "composer": Printing(composer, "Composer", loss=".4f"),
+    "composer, epochs": Printing(lambda run: composer(run, epochs=True), "Composer", loss=".4f"),
+    "litgpt": Printing(litgpt, "LitGPT", loss=".3f", evaluation=".4f"),
+    "timm": Printing(timm, "timm", loss="#.4g", evaluation=".4f", rate=".3e", has=()),
     "key values": Printing(key_values, "lines of keys and values", loss=".5f", rate=".6e", has=()),
 }
 
@@ -344,4 +355,6 @@ def printed(values, how):
     """Numbers as they are after printing."""
     words = {"olmo": olmo_float, "olmo_core": olmo_core_float}
     write = words.get(how, lambda value: f"{value:{how}}")
+    if how == "bits":
+        return np.array([float(f"{value / np.log(2):.3f}") * np.log(2) for value in values])
     return np.array([float(write(float(value))) for value in values])

@@ -68,7 +68,7 @@ def test_growth_has_the_predicted_power_through_the_last_point(axes, order, crit
     np.testing.assert_array_equal(points_of(other, "*")[0], np.stack([samples, sizes], axis=1))
     (line,) = (line for line in axes.lines if "Corollary 8" in str(line.get_label()))
     np.testing.assert_allclose(line.get_xydata(), [[1e3, 9.0], [1e6, 90.0]], rtol=1e-12)
-    assert legend_of(axes) == ["$B^*$", "slope $D^{0.333}$ (Corollary 8), through the last point"]
+    assert legend_of(axes) == ["$B^*$", "slope $D^{0.333}$ (Corollary 8), anchored at the last point"]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.get_xlabel() == "data $D$ (samples)"
 

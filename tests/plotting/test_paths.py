@@ -72,7 +72,7 @@ def test_thin_lines_are_named_where_there_are_any(paths):
 def test_panels_of_yours(axes, paths):
     figure = plot.risk_paths({"sgd": paths["sgd"]}, axes=axes)
     assert figure.axes == [axes]
-    assert legend_of(axes) == ["sgd", "thin: the iterate"]
+    assert legend_of(axes) == ["sgd", "thin line: last iterate"]
     assert axes.get_xlabel() == "samples $D$"
     _, grid = plot.new_figure(3, 1)
     plot.risk_paths({"ramp": path_of(RAMP)}, axes=list(grid[:, 0]))

@@ -141,4 +141,4 @@ def test_searches_pass_the_error_on():
     assert "within" in str(best)
     assert (st.optimal_learning_rate(problem.with_samples(12, seed=0), **setting).relative_error == 0).all()
     found = st.critical_batch_size(reshuffled, num_samples=60, curve=False)
-    assert "known to within" in found.remark or "does not know the size" in found.remark
+    assert "stated error" in found.remark

@@ -14,7 +14,7 @@ bach_2024 = PublishedBound(
     name="bach_2024",
     side="upper",
     source="Bach, Learning Theory from First Principles, 2024, section 5.4.3",
-    read="as course notes quote it, with R² in the place of tr H; proved anew with tr H",
+    read="as course notes quote it, with R² in place of tr H; proved here with tr H",
     about="E F(w̄) − F(w*), F half of the mean square error, w̄ the mean of w_0 … w_{n−1}",
     batches="B = 1; by the same proof with R² of batches and σ²/B",
     statement=_statement,

@@ -41,7 +41,7 @@ defossez_bach_2015 = PublishedBound(
     name="defossez_bach_2015",
     side="both",
     source="Défossez & Bach, AISTATS 2015 (arXiv 1412.0156), asymptotic covariance",
-    read="as derived in lecture notes that quote it (Somani); its leading terms derived anew",
+    read="as derived in lecture notes that quote it (Somani); its leading terms derived here",
     about="f(w̄) − f(w*), f half of the mean square error, w̄ the mean of w_0 … w_{n−1}: a limit, n → ∞, no bound",
     batches="B = 1; the same algebra with the fourth moments of a batch",
     statement=_statement,

@@ -25,7 +25,7 @@ dieuleveut_2017 = PublishedBound(
     name="dieuleveut_2017",
     side="upper",
     source="Dieuleveut, Flammarion & Bach, JMLR 18(101) 2017 (arXiv 1602.05419), Theorem 2 with λ = 0",
-    read="from memory; another paper confirms its form",
+    read="not verified against the paper; another paper confirms its form",
     about="E f(w̄) − f(w*), f half of the mean square error, w̄ the mean of w_0 … w_n",
     batches="B = 1",
     statement=_statement,

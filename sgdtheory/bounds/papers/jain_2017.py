@@ -20,7 +20,7 @@ jain_2017 = PublishedBound(
     name="jain_2017",
     side="upper",
     source="Jain, Kakade, Kidambi, Netrapalli, Pillutla & Sidford, FSTTCS 2017 (arXiv 1710.09430), Theorem 1",
-    read="as notes quote it in full, but for the definition of ρ, which is 1 here; proved anew",
+    read="as notes quote it in full, but for the definition of ρ, which is 1 here; proved here",
     about="E L(w̄) − L(w*), L half of the mean square error, w̄ the mean of w_t … w_{T−1}, here the last half",
     batches="B = 1; by the same proof with R² of batches and σ²/B",
     statement=_statement,

@@ -11,7 +11,7 @@ FRACTIONS = np.append(0.0, 0.5 + np.arange(1, HALVINGS) / (2 * HALVINGS))
 
 
 def _statement(asked: Asked) -> Statement:
-    """With all constants 1, s = N/2, `K = N/(2 · 10)`, `k* : λ ≥ 1/(γK)` and `k† : λ ≥ 1/(γ(s + K))`.
+    """Return the bound with all constants 1, s = N/2, `K = N/(2 · 10)`, `k* : λ ≥ 1/(γK)` and `k† : λ ≥ 1/(γ(s + K))`.
 
     `Σ_i min{1/(γλ_iK), 1} (1 − γλ_i)^{2(s+K)} s_i` and
     `[α log(s + K) (Σ_{i≤k†} s_i/λ_i + (s + K)γ Σ_{i>k†} s_i)/((s + K)γ) + σ²]` times
@@ -43,7 +43,7 @@ wu_2022 = PublishedBound(
     name="wu_2022",
     side="upper",
     source="Wu, Zou, Braverman, Gu & Kakade, ICML 2022 (arXiv 2110.06198), upper bound",
-    read="its abstract; the statement from memory, its constant not",
+    read="its abstract; the statement is not verified against the paper, and its constant is not known",
     about="E L(w_N) − L(w*), w_N the last iterate; here with ten halvings of γ in the second half of the run",
     batches="B = 1",
     statement=_statement,

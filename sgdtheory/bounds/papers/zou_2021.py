@@ -18,7 +18,7 @@ def _alpha(asked: Asked) -> Any:
 
 
 class _Effective(NamedTuple):
-    """What both theorems are made of: with `k* = max{k : λ_k ≥ 1/(nγ)}`, heads up to k* and tails beyond.
+    """Terms of both theorems: with `k* = max{k : λ_k ≥ 1/(nγ)}`, heads up to k* and tails beyond.
 
     Attributes:
         bias: `EffBias = Σ_{i≤k*} s_i/λ_i²/(nγ)² + Σ_{i>k*} s_i`.
@@ -70,7 +70,7 @@ zou_2021 = PublishedBound(
     name="zou_2021",
     side="upper",
     source=f"{SOURCE}, Theorem 2.1",
-    read="both parts and their proof as a text quotes them in full; that they are added as 2 … + 2 … from memory",
+    read="both parts and their proof as a text quotes them in full; their sum 2 … + 2 … is not verified against it",
     about="E L(w̄) − L(w*), L half of the mean square error, w̄ the mean of w_0 … w_{n−1}",
     batches="B = 1; by the same proof with α = 2/B and σ²/B, γ < 1/‖H‖ besides",
     statement=_upper,
@@ -79,7 +79,7 @@ zou_2021_lower = PublishedBound(
     name="zou_2021_lower",
     side="lower",
     source=f"{SOURCE}, Theorem 2.2",
-    read="from memory",
+    read="not verified against the paper",
     about="E L(w̄) − L(w*), L half of the mean square error, w̄ the mean of w_0 … w_{n−1}",
     batches="B = 1; here with β = 1/B and σ²/B",
     statement=_lower,
@@ -117,7 +117,7 @@ zou_2021_tail = PublishedBound(
     name="zou_2021_tail",
     side="upper",
     source=f"{SOURCE}, Theorem 5.1",
-    read="from memory",
+    read="not verified against the paper",
     about="E L(w̄) − L(w*), L half of the mean square error, w̄ the mean of the last half of the iterates",
     batches="B = 1; here with α = 2/B and σ²/B, as of Theorem 2.1",
     statement=_tail,

@@ -50,7 +50,7 @@ for axis, (name, algorithm) in zip(axes[0], algorithms.items()):
 
 GROWS = Job("growth", growth, "growth of B*", "growth", (*LAW, "overhead"), turn=5, patient=False)
 AT = "growth", "num_samples"
-SLOPE = "slope of Corollary 8, through the last point"
+SLOPE = "slope of Corollary 8, anchored at the last point"
 PANELS = (
     PanelSpec(
         "growth",

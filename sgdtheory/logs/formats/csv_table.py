@@ -12,7 +12,7 @@ from sgdtheory._common.arguments import is_number
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import open_text, stem
 from sgdtheory.logs.formats.format import AbstractLogFormat
-from sgdtheory.logs.table import TEXTS, logs_of_columns, numbers, understood_columns
+from sgdtheory.logs.table import Table, logs_of_table, numbers, texts
 from sgdtheory.logs.training_log import TrainingLog
 
 SEPARATORS = ",", "\t", ";"
@@ -28,22 +28,20 @@ class CsvTable(AbstractLogFormat):
     programs = ("any program that writes tables", "Lightning's CSVLogger")
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """Two columns or more, whose names are no numbers, and no brace."""
+        """Look for two columns or more, whose names are no numbers, and no brace."""
         header = header_of(head)
         return len(header) > 1 and all(_is_name(cell) for cell in header) and _has_a_number(head)
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
-        """The columns that are asked for or guessed, and no others."""
+        """Read the columns that are asked for or guessed, and no others."""
         header = header_of_file(path)
-        understood, unused = understood_columns(names, header)
-        remarks = _twice(understood.values(), header)
-        cells = columns_of(path, header, [*understood.values()], remarks)
-        values = {
-            attribute: cells[column] if attribute in TEXTS else numbers(cells[column], column, str(path))
-            for attribute, column in understood.items()
-        }
-        others = [name for name in unused if name]
-        return logs_of_columns(stem(path), self.name, understood, values, others, remarks)
+        remarks: list[str] = []
+
+        def read(numeric: Sequence[str], words: Sequence[str]) -> dict[str, np.ndarray]:
+            remarks.extend(_twice([*numeric, *words], header))
+            return columns_of(path, header, numeric, words, remarks)
+
+        return logs_of_table(Table(stem(path), self.name, header, read, remarks), names)
 
 
 class WandbHistory(CsvTable):
@@ -53,17 +51,17 @@ class WandbHistory(CsvTable):
     programs = ("W&B: run.history(), run.scan_history()",)
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """W&B counts its rows in `_step`."""
+        """Look for `_step`, in which W&B counts rows."""
         return super().recognizes(path, head) and "_step" in header_of(head)
 
 
 def separator_of(line: str) -> str:
-    """What separates the cells of a header."""
+    """Return the separator of the cells of a header."""
     return max(SEPARATORS, key=line.count)
 
 
 def header_of(head: str) -> list[str]:
-    """The cells of a file's first line."""
+    """Return the cells of a file's first line."""
     line = next((line for line in head.splitlines() if line.strip()), "")
     if "{" in line:
         return []
@@ -74,33 +72,43 @@ def header_of(head: str) -> list[str]:
 
 
 def header_of_file(path: Path) -> list[str]:
-    """Of a file, however long it is."""
+    """Return the header of a file, however long it is."""
     with open_text(path) as file:
         return header_of(next((line for line in file if line.strip()), ""))
 
 
 def columns_of(
-    path: Path, header: Sequence[str], wanted: Sequence[str], remarks: list[str] | None = None
+    path: Path,
+    header: Sequence[str],
+    numeric: Sequence[str],
+    words: Sequence[str] = (),
+    remarks: list[str] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Column → its cells, as texts; a short row's are empty.
+    """Return column → its cells, as numbers or as texts; a short row's are blank.
 
     Args:
         path: of the file.
         header: its columns.
-        wanted: those of them that are read; of several of one name the first.
+        numeric, words: those of them that are read, as numbers and as texts; of several of one name the first.
         remarks: to which is added how many rows have more cells than the header.
 
     Raises:
-        ValueError: the file is no CSV, or has no row below its header.
+        ValueError: the file is no CSV, or has no row below its header, or a cell is no number.
     """
-    places = {column: list(header).index(column) for column in wanted}
-    pieces: dict[str, list[np.ndarray]] = {column: [] for column in wanted}
-    longer = 0
+    places = {column: list(header).index(column) for column in (*numeric, *words)}
+    pieces: dict[str, list[np.ndarray]] = {column: [] for column in places}
+    known: dict[str, str] = {}
+    longer = read = 0
     for rows in _chunks(path, len(header)):
-        longer += sum(any(row[len(header) :]) for row in rows)
-        for column, place in places.items():
-            pieces[column].append(np.array([row[place] for row in rows], dtype=str))
-    if wanted and not pieces[wanted[0]]:
+        longer += sum(any(row[len(header) :]) for row in rows if len(row) > len(header))
+        for column in numeric:
+            place = places[column]
+            pieces[column].append(numbers([row[place] for row in rows], column, str(path), read + 1))
+        for column in words:
+            place = places[column]
+            pieces[column].append(texts([row[place] for row in rows], known))
+        read += len(rows)
+    if not read:
         raise ValueError(f"{path} has no row below its header; give a file with one row a logged step")
     if longer and remarks is not None:
         rows = "1 row has" if longer == 1 else f"{longer:,} rows have"
@@ -109,7 +117,7 @@ def columns_of(
 
 
 def _twice(used: Iterable[str], header: Sequence[str]) -> list[str]:
-    """A sentence for each column that is read and whose name stands in the header more than once."""
+    """Return a remark on each column that is read and whose name stands in the header more than once."""
     return [
         f"{header.count(name)} columns are called {name!r}: the first is taken"
         for name in dict.fromkeys(used)
@@ -118,13 +126,16 @@ def _twice(used: Iterable[str], header: Sequence[str]) -> list[str]:
 
 
 def _chunks(path: Path, width: int) -> Iterator[list[list[str]]]:
-    """Rows of a file without its header and without empty lines."""
+    """Yield the rows of a file without its header and without empty lines, many at a time."""
     with open_text(path) as file:
         first = next((line for line in file if line.strip()), "")
-        reader: Any = csv.reader(file, delimiter=separator_of(first))
+        filled = (line for line in file if not line.isspace())
+        reader: Any = csv.reader(filled, delimiter=separator_of(first))
         try:
             while rows := list(islice(reader, CHUNK)):
-                yield [row if len(row) >= width else row + [""] * (width - len(row)) for row in rows if row]
+                kept = [row if len(row) >= width else row + [""] * (width - len(row)) for row in rows if row]
+                if kept:
+                    yield kept
         except csv.Error as error:
             raise ValueError(f"cannot read {path}: line {reader.line_num + 1}: {error}; it is no CSV file") from None
         except (OSError, EOFError) as error:
@@ -132,13 +143,14 @@ def _chunks(path: Path, width: int) -> Iterator[list[list[str]]]:
 
 
 def _has_a_number(head: str) -> bool:
-    """Whether a cell below the header is a number, as none is of prose with commas; or nothing is below it yet."""
+    """Return whether a cell below the header is a number, as none of prose with commas is; or there is none yet."""
     first, *rows = [line for line in head.splitlines() if line.strip()][:ROWS]
     cells = [cell.strip().strip('"') for row in rows for cell in row.split(separator_of(first))]
     return not rows or any(is_number(cell) for cell in cells)
 
 
 def _is_name(cell: str) -> bool:
-    """Whether a cell of a header is a name; the first may be empty, as of pandas' index."""
+    """Return whether a cell of a header is a name; the first may be empty, as that of pandas' index is."""
     words = cell.removeprefix("Unnamed: ")  # pandas' name for a column without one
-    return not is_number(cell) and len(words) < LONGEST and ": " not in words  # as in a line of a text log
+    text = ": " in words or words.startswith("[") or "] " in words  # as in a line of a text log
+    return not is_number(cell) and len(words) < LONGEST and not text

@@ -1,4 +1,4 @@
-"""The records of TensorBoard's event files: what a damaged record leaves readable, and a sentence on what is lost.
+"""The records of TensorBoard's event files, also of damaged ones, with a remark on those that are lost.
 
 A record is its length n (8 bytes, little-endian), a checksum of these bytes, n bytes of content and a checksum of them.
 A record whose content is damaged is left out, and the next one follows. Where the length is damaged, the next 12 bytes
@@ -29,7 +29,7 @@ class EventRecords(Iterator[bytes]):
     """
 
     def __init__(self, file: BinaryIO, checksum: Callable[[bytes], int]) -> None:
-        """A file that can be sought, and the masked CRC-32C of some bytes."""
+        """Take a file that can be sought, and a function for the masked CRC-32C of some bytes."""
         self._file, self._checksum = file, checksum
         self._size, self._place, self._tries = file.seek(0, os.SEEK_END), 0, 0
         self.damaged, self.lost, self.cut = 0, 0, False
@@ -54,7 +54,7 @@ class EventRecords(Iterator[bytes]):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What was left out, a sentence each, once all records are read."""
+        """Return remarks on records that were left out, once all are read."""
         found = []
         if self.damaged:
             found.append(f"{self.damaged} damaged record{'s' * (self.damaged > 1)} left out")
@@ -69,7 +69,7 @@ class EventRecords(Iterator[bytes]):
         return self._file.read(size)
 
     def _length(self, head: bytes) -> int | None:
-        """The length that 12 bytes say; None if they begin no record."""
+        """Return the length that 12 bytes say; None if they begin no record."""
         if len(head) < HEAD or struct.pack("<I", self._checksum(head[:8])) != head[8:]:
             return None
         return struct.unpack("<Q", head[:8])[0]
@@ -90,7 +90,7 @@ class EventRecords(Iterator[bytes]):
         self._place = self._size
 
     def _begin(self, piece: bytes) -> int | None:
-        """Where in a piece a record begins."""
+        """Return the place in a piece at which a record begins; None if none does."""
         place = 0
         while (found := LENGTH.search(piece, place)) and self._tries < MOST_TRIES:
             place = found.start()

@@ -1,9 +1,8 @@
-"""What a format of training logs has to say: whether a file is of it, and what the file holds."""
+"""`AbstractLogFormat`: the two methods of a format of training logs."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.training_log import TrainingLog
@@ -12,20 +11,20 @@ from sgdtheory.logs.training_log import TrainingLog
 class AbstractLogFormat(ABC):
     """A format of training logs, your own too: its name, how it is recognized, how it is read.
 
-    A new format is one file beside this one, and one line in the registry. Formats are asked in the order of the
-    registry; the first that recognizes a file reads it.
+    A new format is a table of patterns in `consoles.py`, or a file beside this one and a line in the registry. The
+    first format of the registry that recognizes a file reads it.
 
     Attributes:
         name: what users call it, as "Hugging Face trainer state".
         programs: that write it, for the guide's table.
     """
 
-    name: ClassVar[str]
-    programs: ClassVar[tuple[str, ...]] = ()
+    name: str
+    programs: tuple[str, ...] = ()
 
     @abstractmethod
     def recognizes(self, path: Path, head: str) -> bool:
-        """Whether a file or folder is of this format.
+        """Return whether a file or folder is of this format.
 
         Args:
             path: file, or folder.
@@ -34,7 +33,7 @@ class AbstractLogFormat(ABC):
 
     @abstractmethod
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
-        """The runs that it holds, at least one.
+        """Return the runs in a file or folder, at least one.
 
         A file may hold rates alone, to be joined with one that holds losses: whether a loss is there is not its
         business. Order, restarts and repeated steps are not either: `TrainingLog.from_series` sees to them.

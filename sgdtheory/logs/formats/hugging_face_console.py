@@ -1,6 +1,7 @@
-"""What Hugging Face's Trainer prints: a dictionary a logged step, without its step."""
+"""The console of Hugging Face's Trainer: a dictionary a logged step, without its step."""
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -14,7 +15,6 @@ LOSS, EPOCH, RUNTIME = r"'(?:eval_)?loss': ", "'epoch': ", "'train_runtime': "
 DICTIONARY = (
     rf"\{{(?![^{{}}]*'(?:global_)?step')(?:(?!{LOSS})[^{{}}])*+{LOSS}(?:(?!{EPOCH})[^{{}}])*+{EPOCH}[^{{}}]*+\}}"
 )
-PAIR = re.compile(rf"'([^']+)': '?({NUMBER})'?(?=[,}}])")
 BAR = re.compile(r"^\s*\d+%\|[^|]*\| (\d+)/(\d+) \[")
 HEADER = re.compile(r"(Num Epochs|Total train batch size \([^()]*\)|Total optimization steps) = ([\d,]+)")
 SUMMARY = re.compile(rf"\{{(?:(?!{RUNTIME})[^{{}}])*+{RUNTIME}[^{{}}]*+\}}")
@@ -25,18 +25,20 @@ COLUMNS = {
     "num_input_tokens_seen": "tokens",
     "num_tokens": "tokens",  # TRL
 }
+KEYS = "|".join((*COLUMNS, "epoch", "train_runtime", "train_steps_per_second"))
+PAIR = re.compile(rf"'({KEYS})': '?({NUMBER})'?(?=[,}}])")
 ROUNDED = 0.006  # epochs, by which a printed epoch is off: older versions print two digits
 
 
 class _Row(NamedTuple):
-    """A dictionary: its numbers, and where it stands among the bars."""
+    """A dictionary: its numbers, and its place among the bars."""
 
     pairs: dict[str, float]
     place: int
 
 
 class _Printed(NamedTuple):
-    """What was found: dictionaries, (step, of how many) of each bar, what the header and the summary say."""
+    """Dictionaries of a console, (step, of how many) of each bar, and the numbers of the header and the summary."""
 
     rows: list[_Row]
     bars: list[tuple[int, int]]
@@ -57,7 +59,7 @@ class HuggingFaceConsole(AbstractTextFormat):
     mark = re.compile(DICTIONARY)
 
     def entries(self, lines: Iterator[str]) -> Iterator[Entry]:
-        """Of dictionaries, once all steps are known."""
+        """Yield the entries of all dictionaries, once their steps are known."""
         printed = _printed(lines)
         steps = _steps(printed)
         for row, step in zip(printed.rows, steps, strict=True):
@@ -75,27 +77,27 @@ def _printed(lines: Iterator[str]) -> _Printed:
     said: dict[str, float] = {}
     words = {"Num": "epochs", "Total train": "batch_size", "Total optimization": "num_steps"}
     for line in lines:
-        for found in re.finditer(DICTIONARY, line):
-            rows.append(_Row(_pairs(found[0]), len(bars)))
-        if summary := SUMMARY.search(line):
+        if "{" in line:
+            rows += [_Row(_pairs(found[0]), len(bars)) for found in HuggingFaceConsole.mark.finditer(line)]
+        if RUNTIME in line and (summary := SUMMARY.search(line)):
             pairs = _pairs(summary[0])
             if {"train_runtime", "train_steps_per_second", "epoch"} <= pairs.keys():
                 said.setdefault("num_steps", round(pairs["train_runtime"] * pairs["train_steps_per_second"]))
                 said.setdefault("epochs", pairs["epoch"])
-        if found := BAR.search(line):
+        if "%|" in line and (found := BAR.search(line)):
             bars.append((int(found[1]), int(found[2])))
-        if found := HEADER.search(line):
+        if " = " in line and (found := HEADER.search(line)):
             name = next(name for word, name in words.items() if found[1].startswith(word))
             said[name] = number(found[2]) or 0.0
     return _Printed(rows, bars, said)
 
 
 def _pairs(text: str) -> dict[str, float]:
-    return {found[1]: value for found in PAIR.finditer(text) if (value := number(found[2])) is not None}
+    return {sys.intern(key): value for key, word in PAIR.findall(text) if (value := number(word)) is not None}
 
 
 def _steps(printed: _Printed) -> Sequence[float | None]:
-    """Of each dictionary; None where the log ends before it is told.
+    """Return the step of each dictionary; None where the log ends before the bar that has it.
 
     Raises:
         ValueError: nothing tells them.
@@ -116,7 +118,7 @@ def _steps(printed: _Printed) -> Sequence[float | None]:
 
 
 def _of_epochs(printed: _Printed) -> Sequence[float]:
-    """Whole steps; of rows as far apart as their number says multiples of that, since epochs are rounded."""
+    """Return whole steps of rounded epochs: multiples of one distance, where rows are that far apart."""
     epochs = np.array([row.pairs["epoch"] for row in printed.rows])
     of_epoch = printed.said["num_steps"] / printed.said["epochs"]
     trained = np.array(["loss" in row.pairs for row in printed.rows])

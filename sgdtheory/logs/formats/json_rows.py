@@ -1,17 +1,23 @@
 """JSON, one object a logged step: a line each, or all in one array."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sgdtheory._common.files import json_data
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import HEAD, head_of, open_text, stem, whole_text
 from sgdtheory.logs.formats.format import AbstractLogFormat
-from sgdtheory.logs.table import TEXTS, logs_of_columns, numbers, understood_columns
+from sgdtheory.logs.table import Table, logs_of_table, numbers, texts
 from sgdtheory.logs.training_log import TrainingLog
 
+CHUNK = 1 << 14  # rows that are Python objects at once
+SPACE = re.compile(r"[\s,]*")
 DEEPEST = 32  # objects in objects: names of metrics have two or three levels
 
 
@@ -25,26 +31,38 @@ class JsonRows(AbstractLogFormat):
     programs = ("W&B: rows of run.scan_history()", "any program that writes JSON lines")
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """The first line is an object, or longer than what is seen of it, or an array of objects begins."""
+        """Look for a first line that is an object, or longer than what is seen of it, or for an array of objects."""
         start = head.lstrip()
         if len(head) >= HEAD // 2 and start[:1] == "{" and "\n" not in start:
             return True
         return _is_object(start.partition("\n")[0]) or (start[:1] == "[" and start[1:].lstrip()[:1] == "{")
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
-        """The keys that are asked for or guessed."""
-        rows = [*_rows(path)]
-        present = [*dict.fromkeys(key for row in rows for key, value in row.items() if _is_cell(value))]
-        understood, unused = understood_columns(names, present)
-        values = {}
-        for attribute, key in understood.items():
-            cells = ["" if (value := row.get(key)) is None else str(value) for row in rows]
-            values[attribute] = numbers(cells, key, str(path)) if attribute not in TEXTS else cells
-        return logs_of_columns(stem(path), self.name, understood, values, unused)
+        """Read the keys that are asked for or guessed: the rows are parsed twice, so that no others are kept."""
+        present: dict[str, None] = {}
+        kinds: set[tuple[str, ...]] = set()  # of rows, by their keys
+        for row in _rows(path):
+            if (keys := tuple(row)) not in kinds:
+                kinds.add(keys)
+                present |= dict.fromkeys(key for key, value in row.items() if _is_cell(value))
+
+        def read(numeric: Sequence[str], words: Sequence[str]) -> dict[str, np.ndarray]:
+            pieces: dict[str, list[np.ndarray]] = {key: [] for key in (*numeric, *words)}
+            known: dict[str, str] = {}
+            rows, first = _rows(path), 1
+            while chunk := [*islice(rows, CHUNK)]:
+                for key in numeric:
+                    pieces[key].append(numbers([row.get(key) for row in chunk], key, str(path), first))
+                for key in words:
+                    pieces[key].append(texts([row.get(key) for row in chunk], known))
+                first += len(chunk)
+            return {key: np.concatenate(parts) for key, parts in pieces.items()}
+
+        return logs_of_table(Table(stem(path), self.name, [*present], read), names)
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects, flat.
+    """Yield the objects, flat.
 
     Raises:
         ValueError: a line is no JSON; a last line that was cut off, as of a run under way, is left out.
@@ -53,33 +71,46 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         yield from map(_flat, _array(whole_text(path), path))
         return
     with open_text(path) as file:
-        first = file.readline()
-        while first and not first.strip():
-            first = file.readline()
-        number = 1
-        while first:
-            following = file.readline()
-            try:
-                if first.strip():
-                    yield _flat(json_data(first))
-            except json.JSONDecodeError:
-                if following:
-                    raise ValueError(f"{path}, line {number}: not a JSON object: {first.strip()[:60]!r}") from None
-            first = following
-            number += 1
+        unread = None
+        for number, line in enumerate(file, 1):
+            if unread is not None:
+                raise ValueError(f"{path}, line {unread[0]}: not a JSON object: {unread[1].strip()[:60]!r}")
+            if line.strip():
+                try:
+                    yield _flat(json_data(line))
+                except json.JSONDecodeError:
+                    unread = number, line
 
 
-def _array(text: str, path: Path) -> list[Any]:
+def _array(text: str, path: Path) -> Iterator[Any]:
+    """Yield the elements of an array one by one: all at once take ten times the room of their text.
+
+    Raises:
+        ValueError: the text is no array, or ends within it.
+    """
+    decoder = json.JSONDecoder()
+    place = text.index("[") + 1
     try:
-        return json_data(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"cannot read {path}: line {error.lineno}: {error.msg}; it is no whole JSON array") from None
+        while text[(place := SPACE.match(text, place).end())] != "]":  # pyright: ignore[reportOptionalMemberAccess]
+            value, place = decoder.raw_decode(text, place)
+            yield value
+    except IndexError:
+        reason = "it ends within the array"
+    except RecursionError:
+        reason = "nested too deeply"
+    except ValueError as error:
+        reason = str(error)
+    else:
+        return
+    raise ValueError(f"cannot read {path}: {reason}; it is no whole JSON array")
 
 
 def _flat(row: Any, before: str = "", deepest: int = DEEPEST) -> dict[str, Any]:
-    """Keys of inner objects behind those of the outer, with a slash; what lies deeper is left out."""
+    """Return an object with the keys of inner objects behind those of the outer ones and a slash, down to a depth."""
     if not isinstance(row, dict) or not deepest:
         return {}
+    if not before and dict not in map(type, row.values()):
+        return row
     found = {}
     for key, value in row.items():
         if isinstance(value, dict):

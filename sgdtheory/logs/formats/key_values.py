@@ -1,18 +1,22 @@
 """Lines of any other program, with a step and a loss: the last resort."""
 
 import re
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+import numpy as np
 
 from sgdtheory.logs.column_names import GUESSES, ColumnNames
 from sgdtheory.logs.files import open_text, stem
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.formats.lines import NUMBER, RankedLines, number
+from sgdtheory.logs.table import Table, logs_of_table
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
 FEWEST = 3  # lines that make a log
 EPOCH = "epoch"
+SIGN = re.compile("[:=]")
 
 
 class KeyValues(AbstractLogFormat):
@@ -26,76 +30,66 @@ class KeyValues(AbstractLogFormat):
     programs = ("your own loop",)
 
     def recognizes(self, path: Path, head: str) -> bool:  # noqa: ARG002  (nothing but the text counts)
-        """By three lines that have a step and a loss."""
-        words = ColumnNames()
-        understood = (_columns(words, pairs) for line in head.splitlines() if (pairs := _pairs(line, _keys(words))))
-        rows = ({"step"} < set(each) and {"loss", "evaluation_loss"} & set(each) for each in understood)
-        return sum(map(bool, rows)) >= FEWEST
+        """Look for three lines that have a step and a loss; or a learning rate, both with a colon or an equals sign."""
+        words, keys = ColumnNames(), _keys(ColumnNames())
+        count = 0
+        for line in head.splitlines():
+            understood = _columns(words, _pairs(line, keys))
+            signed = _columns(words, dict.fromkeys(found[1] for found in keys.finditer(line) if SIGN.search(found[0])))
+            losses = {"loss", "evaluation_loss"} & understood.keys()
+            count += "step" in understood if losses else {"step", "learning_rate"} <= signed.keys()
+        return count >= FEWEST
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
-        """The run."""
+        """Read the run; of several ranks that log a key the first one counts."""
+        cells: dict[str, array[float]] = {}
+        ranks: dict[str, str] = {}
+        count = 0
         with open_text(path) as file:
             source = RankedLines(file)
-            rows = list(_rows(source, _keys(names)))
-        present = list(dict.fromkeys(key for row in rows for key in row.pairs))
-        understood = names.understand([key for key in present if key != EPOCH])
-        step = understood.get("step")
-        series: dict[str, tuple[list[float], list[float]]] = {}
-        ranks: dict[str, str] = {}
-        _check_epochs(path, rows, step)
-        for row in rows:
-            for column in COLUMNS:
-                key = understood.get(column, "")
-                if step in row.pairs and key in row.pairs and ranks.setdefault(column, row.rank) == row.rank:
-                    steps, values = series.setdefault(column, ([], []))
-                    steps.append(row.pairs[step])
-                    values.append(row.pairs[key])
-        if not series:
+            keys = _keys(names)
+            for line in source:
+                if not (pairs := _pairs(line, keys)):
+                    continue
+                for key, value in pairs.items():
+                    if (own := cells.get(key)) is None:
+                        own, ranks[key] = cells.setdefault(key, array("d")), source.rank
+                    if ranks[key] == source.rank:
+                        if len(own) < count:
+                            own.extend([np.nan] * (count - len(own)))
+                        own.append(value if value - value == 0.0 else np.inf)
+                count += 1
+        for own in cells.values():
+            own.extend([np.nan] * (count - len(own)))
+        understood = names.understand([*cells])
+        if not {"step"} < set(understood):
             raise ValueError(f"{path} has no line with a step and a loss; name them, step= and loss= (--step, --loss)")
-        columns = {column: key for column, key in understood.items() if column in (*series, "step")}
-        return [TrainingLog.from_series(stem(path), self.name, series, columns=columns, remarks=source.remarks)]
 
+        def read(numeric: Sequence[str], words: Sequence[str]) -> dict[str, np.ndarray]:  # noqa: ARG001
+            return {key: np.array(cells[key]) for key in numeric}
 
-class _Row(NamedTuple):
-    """Of a line: which rank wrote it, and key → number."""
-
-    rank: str
-    pairs: dict[str, float]
-
-
-def _rows(lines: RankedLines, keys: re.Pattern[str]) -> Iterator[_Row]:
-    for line in lines:
-        if pairs := _pairs(line, keys):
-            yield _Row(lines.rank, pairs)
+        return logs_of_table(Table(stem(path), self.name, [*cells], read, source.remarks), names)
 
 
 def _keys(names: ColumnNames) -> re.Pattern[str]:
-    """Every key that may be meant, longest first, and the number after it."""
+    """Return a pattern of every key that may be meant, the longest first, and the number after it."""
     guesses = [each for column in ("step", *COLUMNS) for each in GUESSES[column] if not each.startswith("_")]
     words = [re.escape(each).replace("_", "[ _-]") for each in guesses]
-    words += [EPOCH, *map(re.escape, names.given.values())]
-    longest = "|".join(sorted(set(words), key=len, reverse=True))
-    return re.compile(rf"(?<![\w/])({longest})['\"]?(?:\s*+[:=]|\s)\s*+\[?\s*+({NUMBER})(?![\w.])", re.IGNORECASE)
+    given = [value for name, value in names.given.items() if name != "step"]
+    given += [column for column, _ in ColumnNames.terms(names.step or "") if column]
+    words += [EPOCH, *map(re.escape, given)]
+    first: dict[str, list[str]] = {}  # by first letter, so that most places of a line are passed over at once
+    for word in sorted(set(words), key=len, reverse=True):
+        first.setdefault(word.lstrip("\\")[:1].lower(), []).append(word)
+    longest = "|".join(f"(?={re.escape(letter)})(?:{'|'.join(own)})" for letter, own in first.items())
+    letters = "".join(map(re.escape, first))
+    value = rf"['\"]?(?:\s*+[:=]|\s)\s*+\[?\s*+({NUMBER})(?![\w.])"
+    return re.compile(rf"(?<![\w/])(?=[{letters}])({longest}){value}", re.IGNORECASE)
 
 
 def _pairs(line: str, keys: re.Pattern[str]) -> dict[str, float]:
-    return {found[1]: value for found in keys.finditer(line) if (value := number(found[2])) is not None}
+    return {key: value for key, text in keys.findall(line) if (value := number(text)) is not None}
 
 
-def _columns(names: ColumnNames, pairs: dict[str, float]) -> dict[str, str]:
+def _columns(names: ColumnNames, pairs: Collection[str]) -> dict[str, str]:
     return names.understand([key for key in pairs if key != EPOCH])
-
-
-def _check_epochs(path: Path, rows: list[_Row], step: str | None) -> None:
-    """Refuse steps that begin again with every epoch: they would be taken for restarts."""
-    last: dict[str, tuple[float, float]] = {}
-    for row in rows:
-        epoch = next((row.pairs[key] for key in row.pairs if key.lower() == EPOCH), None)
-        if epoch is None or step not in row.pairs:
-            continue
-        before = last.get(row.rank)
-        if before is not None and epoch > before[0] and row.pairs[step] <= before[1]:
-            raise ValueError(
-                f"{path}: {step} begins again with epoch {epoch:g}; name a count that runs on, step= (--step)"
-            )
-        last[row.rank] = epoch, row.pairs[step]

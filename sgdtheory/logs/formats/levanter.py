@@ -45,7 +45,7 @@ class Levanter(AbstractTextFormat):
     mark = re.compile(f"{TRACKED.pattern}|{BAR.pattern}|{TERMINAL.pattern}")
 
     def entries(self, lines: Iterator[str]) -> Iterator[Entry]:
-        """Of the tracker, else of the bar."""
+        """Yield the entries of the tracker, or of the bar where no tracker logs."""
         tracked = False
         bar: list[Entry] = []
         for line in lines:
@@ -60,7 +60,7 @@ class Levanter(AbstractTextFormat):
             yield from bar
 
     def finish(self, settings: dict[str, Any], columns: dict[str, str]) -> Sequence[str]:  # noqa: ARG002
-        """Of the bar."""
+        """Return the remark on numbers of the bar; there are no settings to compute."""
         if columns.get("loss") == "loss of the bar":
             return ("steps and losses are the progress bar's, of three digits: log with the tracker json_logger",)
         return ()

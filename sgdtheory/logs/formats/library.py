@@ -5,7 +5,7 @@ from typing import Any
 
 
 def needed(module: str, subject: str) -> Any:
-    """A module, imported now.
+    """Import a module now.
 
     Raises:
         ValueError: it is not installed.

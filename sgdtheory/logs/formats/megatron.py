@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sgdtheory.logs.formats.lines import AbstractTextFormat, Entry, numbers_of_cells, setting
+from sgdtheory.logs.formats.lines import AbstractTextFormat, Entry, numbers_of_cells, setting, warm_up_in_steps
 
 STEP = re.compile(r"\biteration +(\d+)/ *(\d+) \|(.*)")
 VALIDATION = re.compile(
@@ -77,14 +77,8 @@ class Megatron(AbstractTextFormat):
                 yield entry
 
     def finish(self, settings: dict[str, Any], columns: dict[str, str]) -> Sequence[str]:  # noqa: ARG002
-        """None; a warm-up in samples, or in shares of the decay, becomes steps."""
-        samples = settings.pop("warmup_samples", 0)
-        share = settings.pop("warmup_fraction", 0)
-        decay = settings.pop("decay_steps", settings.get("num_steps", 0))
-        if samples and settings.get("batch_size"):
-            settings["warmup"] = samples / settings["batch_size"]
-        elif share:
-            settings["warmup"] = share * decay
+        """Compute the warm-up in steps; there are no remarks."""
+        warm_up_in_steps(settings)
         return ()
 
 
@@ -98,8 +92,13 @@ def _row(step: float, values: dict[str, float], loss: str, length: Any) -> Itera
     for name, called in (("learning_rate", "learning rate"), ("batch_size", "global batch size")):
         if called in values:
             yield Entry(name, values[called], step, called)
-    if length and "consumed samples" in values:
-        yield Entry("tokens", values["consumed samples"] * length, step, "consumed samples × seq_length")
+    samples, tokens = values.get("consumed samples", 0), values.get("consumed tokens")
+    if tokens is not None:  # of Megatron-DeepSpeed, whose sequences may be shorter at first
+        yield Entry("tokens", tokens, step, "consumed tokens")
+        if not length and samples:
+            yield Entry("sequence_length", tokens / samples)
+    elif length and samples:
+        yield Entry("tokens", samples * length, step, "consumed samples × seq_length")
 
 
 def _loss_name(values: dict[str, float]) -> str:

@@ -16,7 +16,7 @@ WORDS = {"NEWTRUE": True, "NEWFALSE": False}
 
 
 def pickled_numbers(path: Path, keys: Collection[str]) -> dict[str, float | str]:
-    """Key → number, or member of an enumeration, that follows the key, as in the dictionary of an object's attributes.
+    """Return key → the number, or member of an enumeration, that follows it, as in an object's attributes.
 
     Args:
         path: file that `torch.save` or `pickle.dump` wrote.
@@ -56,7 +56,7 @@ def pickled_numbers(path: Path, keys: Collection[str]) -> dict[str, float | str]
 
 
 def _pickle(path: Path) -> bytes:
-    """The beginning of the pickle itself: torch.save puts it into a zip archive."""
+    """Return the beginning of the pickle itself: torch.save puts it into a zip archive."""
     if not zipfile.is_zipfile(path):
         with path.open("rb") as file:
             return file.read(MOST)

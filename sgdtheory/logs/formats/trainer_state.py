@@ -8,10 +8,10 @@ from typing import Any
 
 from sgdtheory._common.files import json_data
 from sgdtheory.logs.column_names import ColumnNames
-from sgdtheory.logs.files import stem, whole_text
+from sgdtheory.logs.files import is_pointer, stem, whole_text
 from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.formats.pickled_numbers import pickled_numbers
-from sgdtheory.logs.table import numbers, understood_columns
+from sgdtheory.logs.table import numbers
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
 FILE = "trainer_state.json"
@@ -42,17 +42,19 @@ class TrainerState(AbstractLogFormat):
     programs = ("Hugging Face Trainer, TRL, Axolotl, LLaMA-Factory",)
 
     def recognizes(self, path: Path, head: str) -> bool:
-        """An object with a history of logs, or a folder with such a file."""
+        """Look for an object with a history of logs, or a folder with such a file."""
         if path.is_dir():
             return _file_in(path) is not None
         return head.lstrip().startswith("{") and '"log_history"' in head
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
-        """The one run that it holds: rows of training and of evaluation, without the summary at the end."""
+        """Return the one run: rows of training and of evaluation, without the summary at the end."""
         file = _file_in(path) or path
         state = _state(file)
         rows = [row for row in state["log_history"] if "step" in row and SUMMARY not in row]
-        understood, unused = understood_columns(names, [*dict.fromkeys(key for row in rows for key in row)])
+        present = [*dict.fromkeys(key for row in rows for key in row)]
+        understood = names.understand(present)
+        unused = [key for key in present if key not in understood.values()]
         series = {
             attribute: _logged(rows, key, str(file)) for attribute, key in understood.items() if attribute in COLUMNS
         }
@@ -64,12 +66,17 @@ class TrainerState(AbstractLogFormat):
                 settings=_settings(file.parent, state),
                 columns={attribute: key for attribute, key in understood.items() if attribute in ("step", *COLUMNS)},
                 unused=tuple(unused),
+                remarks=tuple(
+                    f"{each.name} is a Git LFS pointer, not the file itself: git lfs pull fetches the settings in it"
+                    for each in _argument_files(file.parent)
+                    if is_pointer(each)
+                ),
             )
         ]
 
 
 def _file_in(folder: Path) -> Path | None:
-    """The state in a folder; of several checkpoints that of the last step."""
+    """Return the state in a folder; of several checkpoints that of the last step."""
     if not folder.is_dir():
         return None
     if (folder / FILE).is_file():
@@ -97,13 +104,13 @@ def _state(file: Path) -> dict[str, Any]:
 
 
 def _logged(rows: Iterable[Mapping[str, Any]], key: str, place: str) -> tuple[Any, Any]:
-    """Steps and values of the rows that have a key; nan and inf stand for themselves."""
+    """Return steps and values of the rows that have a key."""
     own = [row for row in rows if row.get(key) is not None]
     return [row["step"] for row in own], numbers([str(row[key]) for row in own], key, place)
 
 
 def _run_name(file: Path) -> str:
-    """Of the output folder; of a file by itself its own name."""
+    """Return the name of the output folder; a file by itself goes by its own name."""
     folder = file.resolve().parent
     if folder.match(CHECKPOINTS):
         return folder.parent.name
@@ -111,9 +118,8 @@ def _run_name(file: Path) -> str:
 
 
 def _settings(folder: Path, state: Mapping[str, Any]) -> dict[str, Any]:
-    """What state, arguments and checkpoint say of the run."""
-    places = [folder, folder.parent] if folder.match(CHECKPOINTS) else [folder]
-    said = _arguments(places)
+    """Return the settings of a run from its state, its arguments and its checkpoint."""
+    said = _arguments(folder)
     found = {setting: said[key] for key, setting in ARGUMENTS.items() if _is_setting(key, said.get(key))}
     for key, setting in ("train_batch_size", "micro_batch"), ("max_steps", "num_steps"):
         if state.get(key) and _is_setting(key, state[key]):
@@ -129,20 +135,22 @@ def _settings(folder: Path, state: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _arguments(folders: Iterable[Path]) -> dict[str, Any]:
-    """Of `training_args.json`, or else the numbers in `training_args.bin`."""
-    for folder in folders:
-        plain = folder / "training_args.json"
-        if plain.is_file():
-            return _settings_in(plain)
-        saved = folder / "training_args.bin"
-        if saved.is_file():
-            return pickled_numbers(saved, ARGUMENTS)
+def _argument_files(folder: Path) -> list[Path]:
+    """Return the file with the training arguments of a state, as a list of one or none."""
+    places = [folder, folder.parent] if folder.match(CHECKPOINTS) else [folder]
+    files = [place / name for place in places for name in ("training_args.json", "training_args.bin")]
+    return [file for file in files if file.is_file()][:1]
+
+
+def _arguments(folder: Path) -> dict[str, Any]:
+    """Return the settings of `training_args.json`, or else the numbers in `training_args.bin`."""
+    for file in _argument_files(folder):
+        return _settings_in(file) if file.suffix == ".json" else pickled_numbers(file, ARGUMENTS)
     return {}
 
 
 def _settings_in(file: Path) -> dict[str, Any]:
-    """Of a file of JSON; none of one that is something else."""
+    """Return the settings of a JSON file; none of a file that is something else."""
     try:
         said = json_data(whole_text(file))
     except (OSError, ValueError):
@@ -151,7 +159,7 @@ def _settings_in(file: Path) -> dict[str, Any]:
 
 
 def _is_setting(key: str, value: Any) -> bool:
-    """Whether a value is a number as a training run has them; the optimizer is a word."""
+    """Return whether a value is a number as a training run has them; the optimizer is a word."""
     if ARGUMENTS.get(key) == "optimizer":
         return isinstance(value, str)
     return isinstance(value, int | float) and abs(value) < LARGEST and math.isfinite(value)

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import stem
 from sgdtheory.logs.formats.csv_table import columns_of, header_of, header_of_file
 from sgdtheory.logs.formats.format import AbstractLogFormat
-from sgdtheory.logs.table import logs_of_columns, numbers, understood_columns
+from sgdtheory.logs.table import Table, logs_of_table
 from sgdtheory.logs.training_log import TrainingLog
 
 BETWEEN = " - "
@@ -31,7 +33,7 @@ class WandbChart(AbstractLogFormat):
         return len(header) > 1 and header[0] == "Step" and all(BETWEEN in name for name in header[1:])
 
     def read(self, path: Path, names: ColumnNames) -> Sequence[TrainingLog]:
-        """A log for each run."""
+        """Return a log for each run."""
         header = header_of_file(path)
         axis = header[0]
         metrics: dict[str, dict[str, str]] = {}
@@ -39,23 +41,29 @@ class WandbChart(AbstractLogFormat):
             if BETWEEN in column and not column.endswith(ENDS):
                 run, _, metric = column.rpartition(BETWEEN)
                 metrics.setdefault(run, {})[metric] = column
+        counts = bool(names.counters([axis]))
+        wanted = {column for own in metrics.values() for column in _wanted(names, own)}
+        cells = columns_of(
+            path, header, [column for column in header if column in wanted or (counts and column == axis)]
+        )
         found: list[TrainingLog] = []
         for run, own in metrics.items():
-            found += self._run(path, names, header, axis, run, own)
+
+            def read(numeric: Sequence[str], words: Sequence[str], own: dict[str, str] = own) -> dict[str, np.ndarray]:  # noqa: ARG001
+                return {column: cells[own.get(column, column)] for column in numeric}
+
+            present = [column for column in own if not counts or column not in names.counters([*own])]
+            if not counts and not names.counters(present):
+                raise ValueError(
+                    f"{path}: its rows go by {axis!r}; if that counts steps, name it, step= (--step), and if not, "
+                    "export the chart with Step on its axis"
+                )
+            present = [axis, *present] if counts else present
+            found += logs_of_table(Table(run or stem(path), self.name, present, read, calls=(axis,)), names)
         return found
 
-    def _run(
-        self, path: Path, names: ColumnNames, header: list[str], axis: str, run: str, own: dict[str, str]
-    ) -> list[TrainingLog]:
-        understood, unused = understood_columns(names, [*own])
-        if "step" in names.understand([axis]):
-            understood["step"] = axis  # rather than run - _step, which counts calls of log()
-        elif "step" not in understood:
-            raise ValueError(
-                f"{path}: its rows go by {axis!r}; if that counts steps, name it, step= (--step), and if not, "
-                "export the chart with Step on its axis"
-            )
-        places = {attribute: own.get(column, column) for attribute, column in understood.items()}
-        cells = columns_of(path, header, [*places.values()])
-        values = {attribute: numbers(cells[column], column, str(path)) for attribute, column in places.items()}
-        return logs_of_columns(run or stem(path), self.name, understood, values, unused)
+
+def _wanted(names: ColumnNames, own: dict[str, str]) -> list[str]:
+    """Return the columns of a run that `logs_of_table` may read: those of its metrics that are understood."""
+    understood = [*names.understand([*own]).values(), *names.counters([*own]), *names.epoch([*own])]
+    return [own[column] for column in understood if column in own]

@@ -9,7 +9,7 @@ A Gaussian in the place of another law of u_i does not matter while gradients ar
 share of the batch's signal s_i = B r_i/(T_i + B r_i) is small. Where it is not, the pull is wrong by up to κ s_i/6, κ
 the excess kurtosis of u_i. Few steps make κ = −2 at most, in proportion to the grain of r_i, the variance of one step
 over that of all; steps that are not linear make κ grow like s_i B r_i/T_i. The factors in the fields' `closure` are
-fitted to simulations of 1,100 random settings (docs/optimizers.md).
+fitted to simulations of 1,100 random settings (docs/equivalents.md).
 """
 
 from typing import NamedTuple

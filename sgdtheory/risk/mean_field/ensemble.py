@@ -46,18 +46,18 @@ class Ensemble:
     noise: float
 
 
-def ensemble(problem: AbstractProblem, travel: float, slope: float) -> Ensemble:
+def ensemble(problem: AbstractProblem, rate_sum: float, slope: float) -> Ensemble:
     """Return the ensemble of the directions that move.
 
     Args:
         problem: a problem with finitely many directions, or a PowerLaw.
-        travel: Σ γ_t, the longest way of a coordinate.
+        rate_sum: Σ γ_t, the largest distance that a coordinate can cover.
         slope: bound of E sign(g)/u at the start.
 
     Raises:
         ValueError: the problem has infinitely many directions and is no power law.
     """
-    kept = _kept(problem, travel * slope)
+    kept = _kept(problem, rate_sum * slope)
     if kept is None:
         eigenvalue, signal = problem.directions()
         multiplicity = np.ones(eigenvalue.size)

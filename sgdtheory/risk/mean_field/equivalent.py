@@ -112,8 +112,8 @@ def _runs(problem: AbstractProblem, courses: Sequence[Course], tail: float) -> l
         return [coupled_run(problem, each, plateaus, field) for each in courses]
     factors = tuple(each.rate / course.rate for each in courses)
     steps = np.unique(np.floor(np.linspace(0, course.num_steps - 1, int(min(course.num_steps, RATE_SAMPLES)))))
-    travel = float(course.rates(steps).mean() * course.num_steps)
-    modes = ensemble(problem, max(factors) * travel, steepest(problem, course.batches(steps).max()))
+    rate_sum = float(course.rates(steps).mean() * course.num_steps)
+    modes = ensemble(problem, max(factors) * rate_sum, steepest(problem, course.batches(steps).max()))
     return [MeanField(modes, field, course, plateaus, factors, tail)]
 
 

@@ -51,7 +51,7 @@ class EquivalentRuns:
         method: a method that has a field.
         batch: B of all steps.
         num_steps: n.
-        travel: largest Σ γ_t; directions that it does not move are left out.
+        rate_sum: largest Σ γ_t; directions whose weights it does not change are left out.
     """
 
     @staticmethod
@@ -61,12 +61,12 @@ class EquivalentRuns:
         return isinstance(field, Field) and field.in_loss_alone
 
     def __init__(
-        self, problem: AbstractProblem, method: NonlinearMethod, batch: float, num_steps: int, travel: float
+        self, problem: AbstractProblem, method: NonlinearMethod, batch: float, num_steps: int, rate_sum: float
     ) -> None:
         field = field_of(method)
         assert isinstance(field, Field), "who searches has asked for it"
         self.field = field
-        self.ensemble = ensemble(problem, travel, steepest(problem, batch))
+        self.ensemble = ensemble(problem, rate_sum, steepest(problem, batch))
         self.num_steps = num_steps
         self.number = np.arange(float(num_steps))
         self.batch = np.full(num_steps, float(batch))

@@ -107,10 +107,10 @@ def panel_maps(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averag
         eigenvalue = np.broadcast_to(modes.eigenvalue, (nodes.shape[0], modes.eigenvalue.size))
         one = np.ones_like(eigenvalue)
         result = ReducedModes(responses(nodes, steps, eigenvalue, run), None, one, one)
-    return _passage(nodes, steps, modes, run, result)
+    return _panel_map(nodes, steps, modes, run, result)
 
 
-def _passage(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averaging, result: ReducedModes) -> PanelMap:
+def _panel_map(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averaging, result: ReducedModes) -> PanelMap:
     answers, node_weights, falloff, inverse_falloff = result
     order = nodes.shape[1] - 1
     q = answers.own.shape[2]
