@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 from scipy import stats
+from scipy.optimize import minimize_scalar
 
 import sgdtheory as st
 from experiments._lib.processes import map_on_cores
-from experiments._lib.results import Result, Verdict, VerdictName
+from experiments._lib.results import Result, Verdict
 from experiments._lib.rows import columns_of, rows_of
 from sgdtheory.plotting.style import GRAY, categories, legend_below, log_axes, new_figure
 
@@ -26,8 +27,10 @@ WARMUP = 300  # Steps in which the learning rate of all these runs rises.
 WEIGHT_DECAY = 0.1
 LATEST = 3  # Rows whose mean is the last loss: single rows scatter by about 0.3%.
 POWER_ROWS = 9  # Rows that the three numbers of the power law need.
+ONE_GROUP = 0.075  # The law's error over the fall of log loss, likeliest on the 27 curves of `forecasts`.
+MOST_DOUBT = 1.0  # Largest error of the law over the fall that is considered.
 DRAWS = 10_000  # Resampled sets of families; the ends of an interval are then known to about 0.002.
-WITH, WITHOUT, SCATTER = "the band", "without the law's error", "scatter alone"
+OTHERS, OLD, SCATTER = "theory's error from other families", "theory's error from 27 other runs", "scatter alone"
 LAST, POWER = "last loss", "power of Σγ"
 
 
@@ -54,9 +57,8 @@ UNITS = {
     "last": "mean loss of the last three rows that are known",
     "now": "loss at the cut, smoothed by the law",
     "forecast": "loss at the last row",
-    "deviation": "standard deviation of the logarithm of the forecast, the law's error and the scatter in it",
+    "deviation": "standard deviation of the logarithm of the forecast, of numbers and scatter, without the law's error",
     "scatter": "part of the deviation that is scatter of the rows",
-    "too_early": "1 where the forecast says that it is too early",
     "power": "loss at the last row by a power of Σγ, fitted to the rows that are known; nan: too few rows",
 }
 
@@ -74,7 +76,6 @@ class Row(NamedTuple):
     forecast: float
     deviation: float
     scatter: float
-    too_early: float
     power: float
 
     @property
@@ -82,15 +83,10 @@ class Row(NamedTuple):
         """Return the logarithm of the measured over the forecast loss."""
         return float(np.log(self.measured / self.forecast))
 
-    def half_width(self, kind: str) -> float:
-        """Return the half width of a band in log loss: the whole band, without the law's error, or scatter alone."""
-        law = st.curves.PUBLIC.doubt * np.log(self.now / self.forecast)
-        variance = {
-            WITH: self.deviation**2,
-            WITHOUT: max(self.deviation**2 - law**2, self.scatter**2),
-            SCATTER: self.scatter**2,
-        }
-        return QUANTILE * float(np.sqrt(variance[kind]))
+    @property
+    def fall(self) -> float:
+        """Return the fall of log loss that is forecast."""
+        return float(np.log(self.now / self.forecast))
 
 
 def run(config: Config) -> Result:
@@ -143,6 +139,7 @@ def _forecast(item: tuple[int, float]) -> Row:
         weight_decay=WEIGHT_DECAY,
         optimizer="adam",
         level=LEVEL,
+        experience=st.curves.PUBLIC._replace(doubt=0.0),
     )
     low, high = found.band
     power = np.nan
@@ -160,7 +157,6 @@ def _forecast(item: tuple[int, float]) -> Row:
         found.loss,
         float(np.log(high / low)) / (2 * QUANTILE),
         found.scatter,
-        float(bool(found.too_early)),
         power,
     )
 
@@ -168,9 +164,37 @@ def _forecast(item: tuple[int, float]) -> Row:
 # ------------------------------------------------------------------ bands
 
 
-def inside(rows: list[Row], kind: str = WITH) -> np.ndarray:
+def likeliest_doubt(rows: list[Row]) -> float:
+    """Return the likeliest error of the law over the fall.
+
+    Errors are taken as normal with variance deviation² + (doubt · fall)².
+    """
+    error, deviation, fall = np.array([(row.error, row.deviation, row.fall) for row in rows]).T
+
+    def surprise(doubt: float) -> float:
+        variance = deviation**2 + (doubt * fall) ** 2
+        return float((np.log(variance) + error**2 / variance).sum())
+
+    found: Any = minimize_scalar(surprise, bounds=(0.0, MOST_DOUBT), method="bounded")
+    return float(found.x)
+
+
+def half_widths(rows: list[Row], kind: str = OTHERS) -> np.ndarray:
+    """Return half widths of bands in log loss, (K,).
+
+    The law's error of `OTHERS` is the likeliest one on all other families, so that no band knows of its own run.
+    """
+    if kind == SCATTER:
+        return QUANTILE * np.array([row.scatter for row in rows])
+    doubts = dict.fromkeys({row.family for row in rows}, ONE_GROUP)
+    if kind == OTHERS:
+        doubts = {name: likeliest_doubt([row for row in rows if row.family != name]) for name in doubts}
+    return QUANTILE * np.array([np.hypot(row.deviation, doubts[row.family] * row.fall) for row in rows])
+
+
+def inside(rows: list[Row], kind: str = OTHERS) -> np.ndarray:
     """Return whether each band holds what was measured, (K,)."""
-    return np.array([abs(row.error) <= row.half_width(kind) for row in rows])
+    return np.abs([row.error for row in rows]) <= half_widths(rows, kind)
 
 
 def share_of_families(rows: list[Row], held: np.ndarray) -> tuple[float, float, float]:
@@ -194,31 +218,44 @@ def simple_half_width(rows: list[Row], way: str, share: float) -> float:
     return float(np.nanquantile(np.abs(simple_errors(rows, way)), share))
 
 
-def at_cut(rows: list[Row], cut: float) -> list[Row]:
-    """Return the forecasts from one cut."""
-    return [row for row in rows if row.cut == cut]
-
-
 # ------------------------------------------------------------------ verdicts
 
 
 def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict, ...]:
     families = len({row.family for row in rows})
     counted = f"95% interval from {families} families of runs drawn with replacement, since runs of a family share rows"
-    clear = [row for row in rows if not row.too_early]
-    found = {kind: share_of_families(rows, inside(rows, kind)) for kind in (WITH, WITHOUT, SCATTER)}
-    cuts = ", ".join(f"{inside(at_cut(rows, cut)).mean():.3f} at {cut:.0%}" for cut in config.cuts)
+    held = {kind: inside(rows, kind) for kind in (OTHERS, OLD, SCATTER)}
+    found = {kind: share_of_families(rows, each) for kind, each in held.items()}
+    of = {kind: _by_cut(config, rows, 100 * held[kind], np.mean, "{:.0f}%") for kind in (OTHERS, OLD)}
     return (
-        _coverage("a forecast's 95% band holds on runs of another group", f"{cuts}; {counted}", found[WITH], seconds),
         _coverage(
-            "the band holds where the forecast does not say that it is too early",
-            f"{len(clear)} of {len(rows)} forecasts; {counted}",
-            share_of_families(clear, inside(clear)) if clear else (np.nan, 0.0, 1.0),
+            "95% bands contain the final losses of another group's runs",
+            f"{of[OTHERS]}; the theory's error, relative to the predicted fall, is the most likely on the other families: over all of "
+            f"them {likeliest_doubt(rows):.3f}; {counted}",
+            found[OTHERS],
+            seconds,
         ),
-        _control("the band needs the law's own error", found[WITHOUT], counted),
-        _control("a band of the scatter alone does not hold", found[SCATTER], counted),
+        _coverage(
+            "the theory's error on one group's runs is enough for another's",
+            f"{of[OLD]}; the theory's error is {ONE_GROUP}, the most likely on the 27 curves of the experiment forecasts; "
+            f"{counted}",
+            found[OLD],
+        ),
+        Verdict(
+            "bands from the scatter alone are too narrow",
+            f"control: the same forecasts, with numbers and law taken as known; {counted}",
+            f"< {LEVEL:.2f}",
+            f"{found[SCATTER][0]:.3f}",
+            found[SCATTER][1:],
+            "holds" if found[SCATTER][2] < LEVEL else "inconclusive",
+        ),
         _useful(config, rows),
     )
+
+
+def _by_cut(config: Config, rows: list[Row], values: np.ndarray, middle: Any, form: str) -> str:
+    cuts = np.array([row.cut for row in rows])
+    return ", ".join(f"{form.format(middle(values[cuts == cut]))} at {cut:.0%}" for cut in config.cuts)
 
 
 def _coverage(claim: str, text: str, found: tuple[float, float, float], seconds: float = 0.0) -> Verdict:
@@ -228,27 +265,15 @@ def _coverage(claim: str, text: str, found: tuple[float, float, float], seconds:
     )
 
 
-def _control(claim: str, found: tuple[float, float, float], counted: str) -> Verdict:
-    share, low, high = found
-    name: VerdictName = "holds" if high < LEVEL else "inconclusive"
-    return Verdict(
-        claim,
-        f"control: share of the same cases that the narrower band holds; {counted}",
-        f"< {LEVEL:.2f}",
-        f"{share:.3f}",
-        (low, high),
-        name,
-    )
-
-
 def _useful(config: Config, rows: list[Row]) -> Verdict:
     """Compare widths with those of simple forecasts whose bands hold as often."""
     ratios = []
+    widths, held = half_widths(rows), inside(rows)
     for cut in config.cuts:
-        mine = at_cut(rows, cut)
-        ours = float(np.median([row.half_width(WITH) for row in mine]))
-        share = float(inside(mine).mean())
-        ratios.append(ours / min(simple_half_width(mine, way, share) for way in (LAST, POWER)))
+        mine = [number for number, row in enumerate(rows) if row.cut == cut]
+        these = [rows[number] for number in mine]
+        best = min(simple_half_width(these, way, float(held[mine].mean())) for way in (LAST, POWER))
+        ratios.append(float(np.median(widths[mine])) / best)
     text = ", ".join(f"{ratio:.2f} at {cut:.0%}" for cut, ratio in zip(config.cuts, ratios, strict=True))
     below = [ratio < 1 for ratio in ratios]
     return Verdict(
@@ -269,27 +294,30 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     """Draw coverage and width against the share of a run that is known."""
     figure, axes = new_figure(1, 2, width=4.2, height=3.4)
     left, right = axes[0]
-    styles = dict(zip((WITH, WITHOUT, SCATTER, LAST, POWER), categories(5), strict=True))
-    percent = 100 * np.array(config.cuts)
-    parts = [at_cut(rows, cut) for cut in config.cuts]
-    for kind in (WITH, WITHOUT, SCATTER):
-        left.plot(percent, [100 * inside(part, kind).mean() for part in parts], label=kind, **styles[kind])
-    left.axhline(100 * LEVEL, color=GRAY, lw=0.8)
-    left.set(title="95% bands that hold", ylabel="hold (%)", ylim=(0, 104), xlabel="share of the run known (%)")
-    ours = [100 * np.median([row.half_width(WITH) for row in part]) for part in parts]
-    right.plot(percent, ours, **styles[WITH])
-    for way in (LAST, POWER):
-        widths = [100 * simple_half_width(part, way, float(inside(part).mean())) for part in parts]
-        right.plot(percent, widths, **styles[way])
-        left.plot([], [], label=way, **styles[way])
+    styles = dict(zip((OTHERS, OLD, SCATTER, LAST, POWER), categories(5), strict=True))
     dashed: dict[str, Any] = {"color": GRAY, "ls": "--"}
-    right.plot(percent, [100 * np.median([abs(row.error) for row in part]) for part in parts], **dashed)
+    percent = 100 * np.array(config.cuts)
+    cuts = np.array([row.cut for row in rows])
+    held = inside(rows)
+
+    def at_cuts(values: np.ndarray, middle: Any = np.median) -> list[float]:
+        return [100 * float(middle(values[cuts == cut])) for cut in config.cuts]
+
+    for kind in (OTHERS, OLD, SCATTER):
+        left.plot(percent, at_cuts(inside(rows, kind), np.mean), label=kind, **styles[kind])
+    left.axhline(100 * LEVEL, color=GRAY, lw=0.8)
+    left.set(title="bands that contain the final loss", ylabel="bands (%)", ylim=(0, 104), xlabel="share of the run known (%)")
+    for kind in (OTHERS, OLD):
+        right.plot(percent, at_cuts(half_widths(rows, kind)), **styles[kind])
+    for way in (LAST, POWER):
+        parts = [([row for row in rows if row.cut == cut], held[cuts == cut].mean()) for cut in config.cuts]
+        right.plot(percent, [100 * simple_half_width(part, way, float(share)) for part, share in parts], **styles[way])
+        left.plot([], [], label=way, **styles[way])
+    right.plot(percent, at_cuts(np.abs([row.error for row in rows])), **dashed)
     left.plot([], [], label="error of the forecast, median", **dashed)
-    right.set(
-        title="half width of bands that hold as often", ylabel="% of the loss", xlabel="share of the run known (%)"
-    )
+    right.set(title="half width of such bands", ylabel="% of the loss", xlabel="share of the run known (%)")
     log_axes(right, "y")
     legend_below(figure, left, columns=3)
-    held, runs = int(inside(rows).sum()), len({row.run for row in rows})
-    figure.suptitle(f"{held} of {len(rows)} forecasts hold the final loss, of {runs} runs of another group")
+    runs = len({row.run for row in rows})
+    figure.suptitle(f"{held.sum()} of {len(rows)} 95% bands contain the final loss of {runs} runs of another group")
     return figure

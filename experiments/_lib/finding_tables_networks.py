@@ -295,6 +295,30 @@ def forecasts() -> str:
     return table(("known of the run", *own, *simple), lines)
 
 
+def forecasts_unseen() -> str:
+    """Bands that contain the final loss of another group's runs, and their widths, by how much of a run is known."""
+    from experiments import forecasts_unseen as experiment
+
+    found = recorded("forecasts_unseen")
+    rows = rows_of(experiment.Row, found.rows)
+    kinds = experiment.OTHERS, experiment.OLD
+    held = {kind: experiment.inside(rows, kind) for kind in kinds}
+    widths = {kind: experiment.half_widths(rows, kind) for kind in kinds}
+    lines = []
+    for cut in found.config(experiment.Config).cuts:
+        mine = np.array([row.cut == cut for row in rows])
+        these = [row for row in rows if row.cut == cut]
+        share = float(held[experiment.OTHERS][mine].mean())
+        simple = [experiment.simple_half_width(these, way, share) for way in (experiment.POWER, experiment.LAST)]
+        medians = [float(np.median(widths[kind][mine])) for kind in kinds]
+        error = float(np.median(np.abs([row.error for row in these])))
+        shares = [f"{held[kind][mine].mean():.0%}" for kind in kinds]
+        lines.append((f"{cut:.0%}", *shares, *(f"{each:.1%}" for each in (*medians, error, *simple))))
+    own = ("bands that contain the loss", "with the theory's error from 27 other runs", "half width, median", "the same")
+    simple = ("error, median", "a power of Σγ: half width", "last loss: half width")
+    return table(("known of the run", *own, *simple), lines)
+
+
 def curves_batch_size() -> str:
     """Steps and B* at other batch sizes, predicted from curves at one."""
     steps = claims("curves_batch_size", ("steps at other batch sizes",))
@@ -336,6 +360,6 @@ MADE: dict[str, Callable[[], str]] = {
         *(width_invariance, width_invariance_gpu, width_standard, data_scaling, ablations),
         *(optimizers_networks, smallest_batches, epochs_networks),
         *(branching, sign_features, trained_features, data_law_exponents, data_law, real_features),
-        *(mlperf, loss_curves, forecasts, curves_batch_size),
+        *(mlperf, loss_curves, forecasts, forecasts_unseen, curves_batch_size),
     )
 }

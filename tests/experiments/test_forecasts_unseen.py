@@ -6,6 +6,7 @@ import gzip
 import numpy as np
 import pytest
 
+import sgdtheory as st
 from experiments import forecasts_unseen
 from experiments._lib.redraw import FOLDER, Recorded
 from experiments._lib.rows import rows_of
@@ -19,7 +20,7 @@ def recorded():
 
 
 def made(family, error, deviation=0.01, now=3.3, scatter=0.001):
-    return Row(0, family, "cos", 0.5, 3 * np.exp(error), 3.3, now, 3.0, deviation, scatter, 0, 3.1)
+    return Row(0, family, "cos", 0.5, 3 * np.exp(error), 3.3, now, 3.0, deviation, scatter, 3.1)
 
 
 def test_the_data_are_228_whole_runs():
@@ -49,19 +50,27 @@ def test_a_run_that_continues_another_has_its_rows():
 
 
 def test_a_band_holds_what_lies_within_its_half_width():
-    rows = [made("a", 0.0195), made("a", -0.0197), made("b", 0.0190)]
-    assert inside(rows).tolist() == [True, False, True]
-    # The law's error is 0.0753 ln(3.3/3) = 0.0072 of the deviation 0.01; what is left is 0.0070, 1.96 times 0.0136.
-    assert inside([made("a", 0.0130), made("a", 0.0150)], forecasts_unseen.WITHOUT).tolist() == [True, False]
+    """The law's error of 27 other runs is 0.075 ln(3.3/3) = 0.00715: with 0.01 the deviation is 0.01229."""
+    rows = [made("a", 0.0240), made("a", -0.0242), made("b", 0.0001)]
+    assert inside(rows, forecasts_unseen.OLD).tolist() == [True, False, True]
     assert inside([made("a", 0.0019), made("a", 0.0021)], forecasts_unseen.SCATTER).tolist() == [True, False]
+
+
+def test_no_band_knows_of_its_own_family():
+    """The likeliest error of family b is 0.3 and 0.4 of the fall: it is that of the bands of family a."""
+    fall = np.log(1.1)
+    rows = [made("a", 5.0, 1e-9), made("b", 0.3 * fall, 1e-9), made("b", -0.4 * fall, 1e-9)]
+    expected = 1.959964 * fall * np.sqrt((0.3**2 + 0.4**2) / 2)
+    assert forecasts_unseen.half_widths(rows)[0] == pytest.approx(expected, rel=1e-3)
+    assert inside(rows).tolist() == [False, True, True]
 
 
 def test_families_are_resampled_whole():
     """Two families, one that always holds and one that never does: a quarter of the draws have only either of them."""
     rows = [made("a", 0.0)] * 4 + [made("b", 1.0)] * 4
-    assert share_of_families(rows, inside(rows)) == (0.5, 0.0, 1.0)
+    assert share_of_families(rows, inside(rows, forecasts_unseen.OLD)) == (0.5, 0.0, 1.0)
     alone = [made(str(k), float(k % 20 == 0)) for k in range(200)]
-    share, low, high = share_of_families(alone, inside(alone))
+    share, low, high = share_of_families(alone, inside(alone, forecasts_unseen.OLD))
     assert share == 0.95
     assert low == pytest.approx(0.95 - 1.96 * np.sqrt(0.95 * 0.05 / 200), abs=0.006)
     assert high == pytest.approx(0.95 + 1.96 * np.sqrt(0.95 * 0.05 / 200), abs=0.006)
@@ -69,6 +78,10 @@ def test_families_are_resampled_whole():
 
 def test_the_recorded_table_has_every_run_at_every_cut(recorded):
     assert len(recorded) == len({(row.run, row.cut) for row in recorded}) == 3 * 228
+
+
+def test_the_doubt_of_the_package_is_the_likeliest_on_these_runs(recorded):
+    assert pytest.approx(forecasts_unseen.likeliest_doubt(recorded), abs=0.005) == st.curves.PUBLIC.doubt
 
 
 @pytest.mark.slow
