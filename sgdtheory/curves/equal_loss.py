@@ -223,7 +223,8 @@ def _result(
 ) -> EqualLoss:
     """Return the profile's least place and ends, counted from vanishing and from the smallest batch sizes."""
     fine = np.linspace(grid.log_size[0], grid.log_size[-1], REFINED * (GRID - 1) + 1)
-    refined = np.asarray(CubicSpline(grid.log_size, deviance)(fine))
+    # Beside a steep rise the cubic undershoots, and the interval would shrink to a point: no more than 1 is believed.
+    refined = np.maximum(np.asarray(CubicSpline(grid.log_size, deviance)(fine)), deviance.min() - 1)
     inside = refined <= refined.min() + stats.chi2.ppf(level, 1)
     best = np.unravel_index(refined.argmin(), refined.shape)
     exponent = grid.exponent[best[1]]
