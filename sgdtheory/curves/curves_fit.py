@@ -1,9 +1,7 @@
 """Results of a fit to loss curves: the theory's numbers, predictions, the critical batch size and schedules."""
 
-import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,30 +13,29 @@ from sgdtheory._common.sheets import Sheet
 from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import Linear, Shape
 from sgdtheory.curves.best_rates import best_rates
-from sgdtheory.curves.critical_size import CriticalSize
-from sgdtheory.curves.extremes import Tangent, extremes
+from sgdtheory.curves.equal_loss import EqualLoss, compare_at_equal_loss
 from sgdtheory.curves.fit_sheet import CurvesCriticalBatchSize, sheet_of_fit
 from sgdtheory.curves.forecast import Forecast, forecast_loss, run_last
-from sgdtheory.curves.given_rates import checked_shape, rates_of
-from sgdtheory.curves.law_fit import LossPrediction, band, confidence_set
+from sgdtheory.curves.law_fit import LossPrediction, band
 from sgdtheory.curves.laws.theory import Panelled, TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, in_batches, losses
 from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
+from sgdtheory.curves.loss_table import AbstractLossTable, loss_tables
 from sgdtheory.curves.panels import Optimizer, at_rows, panels_of
-from sgdtheory.curves.profile import AbstractConfidenceSet
 from sgdtheory.curves.robust_fit import Observed, RobustFit
-from sgdtheory.curves.size_remarks import ENOUGH, at_least, below_table
+from sgdtheory.curves.run_learning_rates import checked_shape, rates_of
+from sgdtheory.curves.size_remarks import ENOUGH, at_least, below_table, why_open
 from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsTable
 from sgdtheory.problems import PowerLaw
 
 PARTS = 1e6  # of a batch of unknown size: a sample of the theory
 POINTS = 200  # of a predicted curve
 MOST_BATCH = 8.0  # of a table of steps, over B*
+LEAST_BATCH = 64.0  # A table of steps by comparison begins at B* over this; it then needs D samples within 1%.
+ROWS = 28  # of such a table, three in a factor of two
 FEWEST_STEPS = 100  # of a run whose learning rates are sought
 STABLE = 1.99  # of γλ_1; from 2 on SGD diverges
-NO_SLOPE = 1e-9  # what rounding makes of a derivative that is 0
-COARSE = 0.02  # of a coordinate, for derivatives of what is interpolated
 
 
 class BestSchedule(NamedTuple):
@@ -105,7 +102,7 @@ class CurvesFit(Shown):
 
     @property
     def model(self) -> LossModel:
-        """The numbers found, Q = 1."""
+        """The fitted loss model, Q = 1."""
         return self._model(self.fitted.coordinates)
 
     def _model(self, coordinates: np.ndarray) -> LossModel:
@@ -134,7 +131,7 @@ class CurvesFit(Shown):
         batch_size: float | None = None,
         level: float | None = None,
     ) -> LossPrediction:
-        """The loss along a run with another schedule, length or batch size.
+        """Predict the loss along a run with another schedule, length or batch size.
 
         Args:
             learning_rate: (n,) of all steps, or the peak of `schedule`.
@@ -157,7 +154,7 @@ class CurvesFit(Shown):
         return self._band(curve, level)
 
     def predict_curve(self, curve: LossCurve, level: float | None = None) -> LossPrediction:
-        """The loss at the rows of a curve, from its learning rates and batch sizes alone."""
+        """Predict the loss at the rows of a curve from its learning rates and batch sizes."""
         if (curve.batch_size is None) == self.knows_batch_size:
             raise ValueError(
                 f"curve must {'' if self.knows_batch_size else 'not '}have batch sizes, as those that were fitted"
@@ -209,10 +206,14 @@ class CurvesFit(Shown):
         overhead: float = 0.2,
         progress: Callable[[str], None] | None = None,
     ) -> CurvesCriticalBatchSize:
-        """B* of the fitted theory: the largest batch size that needs (1 + ω) D samples for the least loss of D.
+        """Return B*: the largest batch size that needs at most (1 + ω) D samples for the least loss of D samples.
 
-        Learning rates are tuned at each batch size, up to `max_learning_rate`. A larger batch size pays by a larger
-        learning rate: B* grows with the largest that is allowed, about in proportion.
+        The least loss is that of the best batch size, which may be far below those of the curves, and learning rates
+        are the best ones up to `max_learning_rate`. Runs at three or more batch sizes are compared at equal loss, at
+        the best learning rate of each batch size; the interval allows for learning rates that were not tried, for a
+        number of samples that is not quite linear in the batch size, and for a B* that changes along the run. With
+        fewer batch sizes B* is that of the fitted theory, which assumes how noise falls with the batch size, and its
+        interval is 0 to inf.
 
         Args:
             num_samples: D, in the unit of the batch sizes; in batches of the curves where these are not known.
@@ -225,47 +226,50 @@ class CurvesFit(Shown):
             CurvesCriticalBatchSize.
         """
         samples = np.atleast_1d(positive_array("num_samples", num_samples))
-        top = self._top(max_learning_rate)
-        shape = checked_shape(schedule)
+        top, shape = self._top(max_learning_rate), checked_shape(schedule)
         extra = positive_number("overhead", overhead)
-
-        within = confidence_set(self.fitted, self.data, self.level)
-        sizes = [self._critical_size(each, shape, top, extra) for each in samples.tolist()]
         show = progress or (lambda text: None)
-        show(f"B* of {samples.size} data size{'s' * (samples.size > 1)}")
-        tables = [each.table(self.fitted.coordinates) for each in sizes]
-        pairs = [table.critical_batch_size(each, extra) for table, each in zip(tables, samples.tolist(), strict=True)]
-        size, risk = np.array(pairs).T
-        bounded = size > samples / FEWEST_STEPS_OF_TABLE * (1 - 1e-6)  # the derivatives there are 0
-        interval = np.tile([0.0, np.inf], (samples.size, 1))
-        for k in range(samples.size) if self.fitted.told.any() else ():
-            if bounded[k]:
-                interval[k, 0] = self._least_batch(within, sizes[k])
+        sizes, least, compared = [], [], []
+        for number, each in enumerate(samples.tolist(), 1):
+            show(f"B* of data size {number} of {samples.size}")
+            comparison = self._compared(each, max_learning_rate, extra)
+            compared.append(comparison)
+            if comparison is None:
+                size, risk = self._table(each, shape, top).critical_batch_size(each, extra)
+                found, loss = (size, 0.0, np.inf), risk + self.irreducible_loss.value
             else:
-                tangent = partial(sizes[k].tangent, table=tables[k])
-                tangent = _counted(tangent, show, f"interval of B*, data size {k + 1} of {samples.size}")
-                ends = np.array(extremes(within, tangent)) - tangent(self.fitted.coordinates).value
-                interval[k] = size[k] * np.exp(ends)  # relative: a table interpolates, these ends do not
-        loss = risk + self.irreducible_loss.value
-        convention = extra, self.level, self.knows_batch_size
-        return CurvesCriticalBatchSize(samples, size, interval, loss, top, at_least(samples[bounded]), *convention)
+                found, loss = (comparison.batch_size, *comparison.interval), comparison.loss
+            sizes.append(found)
+            least.append(loss)
+        size, low, high = np.array(sizes).T
+        # The theory's value is the largest batch size that is looked at: its derivatives would be 0 there.
+        unlooked = np.array([each is None for each in compared]) & (size > samples / FEWEST_STEPS_OF_TABLE * (1 - 1e-6))
+        return CurvesCriticalBatchSize(
+            samples,
+            size,
+            np.stack([low, high], axis=1),
+            np.array(least),
+            top,
+            at_least(samples[unlooked]),
+            extra,
+            self.level,
+            self.knows_batch_size,
+            tuple(compared),
+            why_open(self.curves, compared[0], top),
+        )
 
-    def _least_batch(self, within: AbstractConfidenceSet, size: CriticalSize) -> float:
-        """The low end of a B* beyond the largest batch size that is looked at.
-
-        B* of those numbers on the edge of their confidence set at which this batch size is farthest from enough; 0
-        where it needs D and no more, so that no derivative tells how far that is.
-        """
-
-        def excess(point: np.ndarray) -> float:
-            return size.table(point).excess_at_largest(size.samples, size.overhead)
-
-        point = self.fitted.coordinates
-        slopes = np.array([excess(point + COARSE * each) for each in np.eye(point.size)]) - excess(point)
-        if np.abs(slopes).max() < NO_SLOPE:
-            return 0.0
-        edge = np.clip(within.ends(slopes[None] / COARSE).points[0], *self.fitted.law.bounds)
-        return size.table(edge).critical_batch_size(size.samples, size.overhead)[0]
+    def _compared(self, samples: float, largest: float | None, overhead: float) -> EqualLoss | None:
+        """Return B* by comparing runs at equal loss; None where they have fewer than three batch sizes."""
+        limit = np.inf if largest is None else positive_number("max_learning_rate", largest)
+        found = compare_at_equal_loss(self.curves, samples, overhead, self.level, max_learning_rate=limit)
+        if found is None or largest is None or limit <= self.max_learning_rate * (1 + 1e-9):
+            return found
+        # B* grows with the largest learning rate, and no run has one that is larger.
+        return replace(
+            found,
+            interval=(found.interval[0], np.inf),
+            from_smallest_interval=(found.from_smallest_interval[0], np.inf),
+        )
 
     def _top(self, largest: float | None) -> float:
         """The largest learning rate that is allowed and stable; Adam's step shrinks as the risk grows: no edge."""
@@ -276,10 +280,10 @@ class CurvesFit(Shown):
         stable = STABLE / self.step_size.value * self.max_learning_rate
         return min(positive_number("max_learning_rate", largest), stable)
 
-    def _critical_size(self, samples: float, schedule: Shape, top: float, overhead: float) -> CriticalSize:
-        law = self.fitted.law
-        assert isinstance(law, TheoryLaw)
-        return CriticalSize(law, self._optimizer, schedule, samples, self._batch_for(None) or 1.0, top, overhead)
+    def _table(self, samples: float, shape: Shape, top: float, point: np.ndarray | None = None) -> AbstractLossTable:
+        """Return the theory's risks of all runs at coordinates (P,), by default those found."""
+        model = self.model if point is None else self._model(point)
+        return loss_tables(model, self._optimizer, shape, samples, self._batch_for(None) or 1.0, top)[0]
 
     def steps_law(
         self,
@@ -290,7 +294,7 @@ class CurvesFit(Shown):
         overhead: float = 0.2,
         critical: FittedCriticalBatchSize | None = None,
     ) -> StepsTable:
-        """The theory's steps to the least loss of D samples, for a plan.
+        """Return the steps to the least loss of D samples at several batch sizes, for a plan.
 
         Its B* and the interval are those of `critical_batch_size`, and no batch size takes fewer than D samples. The
         steps do not scatter: how far they are known follows from how far B* is.
@@ -312,8 +316,11 @@ class CurvesFit(Shown):
             convention = Convention(None, overhead)
             critical = FittedCriticalBatchSize(float(found.batch_size[0]), low, high, convention, self.level)
         size = critical.batch_size
-        how = samples, shape, self._top(max_learning_rate), overhead
-        table = self._critical_size(*how).table(self.fitted.coordinates)
+        comparison = self._compared(samples, max_learning_rate, overhead)
+        if comparison is not None:  # The steps that the runs have shown, not those of a theory.
+            every = critical.batch_size * np.geomspace(1 / LEAST_BATCH, MOST_BATCH, ROWS)
+            return StepsTable(every, samples * comparison.samples(every) / every, critical=critical)
+        table = self._table(samples, shape, self._top(max_learning_rate))
         risk = table.optimal_risk(samples)
         every = samples / np.exp(table.log_steps)[::-1]
         every = np.unique(np.append(every[every <= MOST_BATCH * size], size))
@@ -331,7 +338,7 @@ class CurvesFit(Shown):
     def best_schedule(
         self, num_samples: float, *, batch_size: float | None = None, max_learning_rate: float | None = None
     ) -> BestSchedule:
-        """The learning rates that leave the least expected loss after D samples, at one batch size.
+        """Return the learning rates that leave the least expected loss after D samples at one batch size.
 
         Args:
             num_samples: D, in the unit of the batch sizes; in batches of the curves where these are not known.
@@ -355,7 +362,7 @@ class CurvesFit(Shown):
         return BestSchedule(steps, np.exp(np.interp(steps / n, knots, np.log(rates))), loss)
 
     def plot(self, *, others: Sequence[LossCurve] = (), title: str = "") -> Any:
-        """The curves with the fit, others with their prediction, and what is left; a matplotlib Figure."""
+        """Draw the curves with the fit, other curves with their prediction, and the residuals; a matplotlib Figure."""
         from sgdtheory.curves.figure import curves_figure
 
         every = [*self.curves, *others]
@@ -367,17 +374,6 @@ class CurvesFit(Shown):
     def sheet(self, others: Sequence[LossCurve] = ()) -> Sheet:
         """Return its numbers with their intervals, and how far off it is on each curve; others were held out of it."""
         return sheet_of_fit(self, others)
-
-
-def _counted(tangent: Callable[..., Tangent], progress: Callable[[str], None], text: str) -> Callable[..., Tangent]:
-    """Return the function, which counts its evaluations for progress."""
-    count = itertools.count(1)
-
-    def counted(*arguments: Any) -> Tangent:
-        progress(f"{text}, evaluation {next(count)}")
-        return tangent(*arguments)
-
-    return counted
 
 
 def _dense(last: float) -> np.ndarray:

@@ -24,11 +24,12 @@ class CurvesReport(Shown):
     held_out: tuple[LossCurve, ...] = ()
 
     def sheet(self) -> Sheet:
-        """Return the numbers of the fit, a row for each curve, and B*; the group stands before title and remarks."""
+        """Return B*, the numbers of the fit and a row for each curve; the group stands before title and remarks."""
         group = self.fit.curves[0].group if self.fit.curves else ""
         before = f"{group}: " if group else ""
         fitted, critical = self.fit.sheet(self.held_out), self.critical.sheet()
         sizes = [replace(table, title=critical.title) for table in critical.tables]
+        numbers = [replace(table, title=table.title or fitted.title) for table in fitted.tables]
         remarks = [before + remark for remark in (*fitted.remarks, *critical.remarks) if remark]
         settings = {"group": group, **fitted.settings, **critical.settings}
-        return Sheet(before + fitted.title, [*fitted.tables, *sizes], remarks, settings)
+        return Sheet(before + self.critical.answer, [*numbers, *sizes], remarks, settings)

@@ -8,6 +8,7 @@ import numpy as np
 
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
+from sgdtheory.curves.equal_loss import EqualLoss
 from sgdtheory.curves.loss_curve import LossCurve, curve_remarks
 
 LABELS = {  # of the numbers of the theory
@@ -23,18 +24,20 @@ LABELS = {  # of the numbers of the theory
 
 @dataclass(frozen=True, eq=False)
 class CurvesCriticalBatchSize(Shown):
-    """B* of fitted curves at K data sizes; arrays (K,).
+    """Critical batch size B* of loss curves at K data sizes; arrays (K,).
 
     Attributes:
         num_samples: D.
         batch_size: B*, not rounded, in the unit of the batch size of the curves, or in batches of theirs.
-        interval: (K, 2) of it, 0 and inf where the curves do not determine an end; up to inf where B* is D/8 or more.
-        loss: R_opt(D) + L0, the least loss with D samples.
+        interval: (K, 2) of it, 0 and inf where the curves do not determine an end.
+        loss: the least loss with D samples: by comparison, or R_opt(D) + L0 of the fitted theory.
         max_learning_rate: the largest that was allowed, of SGD below the stability threshold γλ_1 = 2.
         remark: where B* is a lower bound: runs of fewer than eight steps are not looked at; empty if nowhere.
         overhead: ω that defines B*.
         level: of the interval.
         knows_batch_size: whether the curves have batch sizes; otherwise D and B* count in batches of theirs.
+        compared: of each D, B* by comparing runs at equal loss; None where B* is that of the fitted theory.
+        open_because: why an end of the first interval is open; empty if it is closed.
     """
 
     num_samples: np.ndarray
@@ -46,6 +49,21 @@ class CurvesCriticalBatchSize(Shown):
     overhead: float = 0.2
     level: float = 0.95
     knows_batch_size: bool = True
+    compared: tuple[EqualLoss | None, ...] = ()
+    open_because: str = ""
+
+    @property
+    def answer(self) -> str:
+        """Return B* at the first data size in one line, or why it is not known."""
+        size, (low, high) = float(self.batch_size[0]), self.interval[0].tolist()
+        where = f"at D = {self.num_samples[0]:.6g}"
+        because = f": {self.open_because}" if self.open_because else ""
+        if low == 0 and not np.isfinite(high):
+            return f"B* is not determined {where}{because}"
+        if low == 0 or not np.isfinite(high):
+            bound = f"at most {high:.4g}" if low == 0 else f"at least {low:.4g}"
+            return f"B* is {bound} ({self.level:.0%}) {where}{because}"
+        return f"B* = {size:.4g} ({low:.4g} … {high:.4g}) {where}"
 
     def sheet(self) -> Sheet:
         """Return B* at each data size, with its interval and the least loss."""
@@ -54,14 +72,38 @@ class CurvesCriticalBatchSize(Shown):
         quantities = [
             Quantity("num_samples", "D", self.num_samples, digits=6),
             Quantity("", f"B*, γ ≤ {top}", self.batch_size, self.interval),
-            Quantity("least_loss", "least loss", self.loss, digits=5),
         ]
-        legend = f"The learning rate decays to 0 from a peak that is tuned up to {top}. B* grows with this limit."
-        table = Table(quantities, interval=f"{self.level:.0%}", legend=legend)
+        compared = [each for each in self.compared if each is not None]
+        if compared:
+            counted = np.array([each.from_smallest for each in compared])
+            ends = np.array([each.from_smallest_interval for each in compared])
+            quantities.append(Quantity("from_smallest", f"B*, from B = {compared[0].smallest:g}", counted, ends))
+        quantities.append(Quantity("least_loss", "least loss", self.loss, digits=5))
+        table = Table(quantities, interval=f"{self.level:.0%}", legend=self._legend(compared, top))
         found = {"critical_batch_size": self.batch_size, "interval": self.interval}
-        settings = found | {"max_learning_rate": self.max_learning_rate}
+        settings = found | {"max_learning_rate": self.max_learning_rate, "open_because": self.open_because}
         title = f"critical batch size at {100 * self.overhead:.3g}% overhead{unit}"
-        return Sheet(title, [table], [self.remark], settings)
+        return Sheet(title, [table], [self.remark, self._untuned(compared)], settings)
+
+    def _legend(self, compared: Sequence[EqualLoss], top: str) -> str:
+        """Return the definition of the B* of the table."""
+        if not compared:
+            return (
+                "The value is that of the fitted theory: the learning rate decays to 0 from a peak that is tuned up "
+                f"to {top}. B* grows with this limit."
+            )
+        sizes = ", ".join(f"{size:g}" for size in compared[0].compared)
+        return (
+            f"B* is the largest batch size that needs at most {self.overhead:.0%} more samples than vanishing batch "
+            f"sizes for the same loss, at the best learning rate of these runs, up to {top}; from runs at batch sizes "
+            f"{sizes}. Counted from B = {compared[0].smallest:g} it is what `sgdtheory fit` means by B*."
+        )
+
+    def _untuned(self, compared: Sequence[EqualLoss]) -> str:
+        """Return the remark on learning rates that were not tuned."""
+        if not compared or compared[0].tuned:
+            return ""
+        return "not every batch size has several learning rates: the interval of B* allows for rates that are not best"
 
 
 def sheet_of_fit(fit: Any, others: Sequence[LossCurve]) -> Sheet:

@@ -52,22 +52,6 @@ class AbstractLossTable(ABC):
         best = int(np.clip(along.argmin(), 1, along.size - 2))
         return float(np.exp(_lowest(*along[best - 1 : best + 2])))
 
-    def optimal_run(self, samples: float) -> tuple[float, float, float]:
-        """n, γ and B of the run with that risk, to the nearest n of the table."""
-        steps = float(np.exp(self.log_steps[int(self._along(samples).argmin())]))
-        return steps, self.best_rate(steps, samples / steps), samples / steps
-
-    def best_rate(self, steps: float, batch: float) -> float:
-        """The γ at which that parabola is least."""
-        every = self.log_risks(np.array([batch]))[0]
-        after = int(np.clip(np.searchsorted(self.log_steps, np.log(steps)), 1, self.log_steps.size - 1))
-        low, high = self.log_steps[after - 1 : after + 1]
-        share = np.clip((np.log(steps) - low) / (high - low), 0.0, 1.0)
-        along = every[:, after - 1] if share == 0 else (1 - share) * every[:, after - 1] + share * every[:, after]
-        best = int(np.clip(along.argmin(), 1, along.size - 2))
-        apart = self.log_rate[1] - self.log_rate[0]
-        return float(np.exp(self.log_rate[best] + apart * _place(*along[best - 1 : best + 2])))
-
     def _along(self, samples: float) -> np.ndarray:
         """(N,) log of the least risk of D samples in n steps."""
         return np.log(np.diagonal(self.risk(samples / np.exp(self.log_steps))))
@@ -111,10 +95,6 @@ class AbstractLossTable(ABC):
         """The largest batch size that is looked at, D over the fewest steps."""
         return float(samples / np.exp(self.log_steps[0]))
 
-    def excess_at_largest(self, samples: float, overhead: float) -> float:
-        """log of what the largest batch size needs over what it may need, `(1 + ω) D`: ≤ 0 where B* is that or more."""
-        return self._excess(self.largest_batch(samples), self.optimal_risk(samples), samples, overhead)
-
     def _excess(self, batch: float, target: float, samples: float, overhead: float) -> float:
         """log of `B f_D(B)` over `(1 + ω) D`."""
         return float(np.log(batch * self.steps_to(target * (1 + 1e-9), batch) / samples) - np.log1p(overhead))
@@ -122,7 +102,7 @@ class AbstractLossTable(ABC):
 
 @dataclass(frozen=True, eq=False)
 class LossTable(AbstractLossTable):
-    """Of SGD: `R(n, B, γ) = bias(γ, n) + variance(γ, n)/B`.
+    """Risks of SGD, `R(n, B, γ) = bias(γ, n) + variance(γ, n)/B`.
 
     Attributes:
         bias: (G, N), in units of the loss.
@@ -133,13 +113,13 @@ class LossTable(AbstractLossTable):
     variance: np.ndarray
 
     def log_risks(self, batch: np.ndarray) -> np.ndarray:
-        """Of the sum."""
+        """Return the log of bias plus variance over B."""
         return np.log(self.bias + self.variance / batch[:, None, None])
 
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveLossTable(AbstractLossTable):
-    """Of Adam, whose steps depend on the batch size and on the risk: cubic in log B between batch sizes.
+    """Risks of Adam, whose steps depend on the batch size and on the risk; between batch sizes cubic in log B.
 
     Attributes:
         log_batch: (A,) log B.
@@ -150,7 +130,7 @@ class AdaptiveLossTable(AbstractLossTable):
     log_risk: np.ndarray
 
     def log_risks(self, batch: np.ndarray) -> np.ndarray:
-        """By the spline."""
+        """Return the values of the spline."""
         return self._spline(np.log(batch))
 
     @cached_property
@@ -159,7 +139,7 @@ class AdaptiveLossTable(AbstractLossTable):
 
 
 def _lowest(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The least of the parabola through three values evenly apart; of the values where the middle one is not least."""
+    """Return the minimum of the parabola through three equidistant values, or the least of them if it has none."""
     bend = low - 2 * middle + high
     inside = (bend > 0) & (middle <= np.minimum(low, high)) & np.isfinite(bend)
     with np.errstate(invalid="ignore"):
@@ -167,23 +147,15 @@ def _lowest(low: np.ndarray, middle: np.ndarray, high: np.ndarray) -> np.ndarray
     return np.where(inside, least, np.minimum(np.minimum(low, high), middle))
 
 
-def _place(low: float, middle: float, high: float) -> float:
-    """Where that is least, from −1 to 1."""
-    if low < middle or high < middle:
-        return -1.0 if low < high else 1.0
-    bend = low - 2 * middle + high
-    return float((low - high) / (2 * bend)) if 0 < bend < np.inf else 0.0
-
-
 def most_steps(samples: float, batch: float) -> float:
-    """Of a table."""
+    """Return the largest number of steps in a table."""
     return max(BATCHES_BELOW * samples / batch, 10 * FEWEST_STEPS)
 
 
 def loss_tables(
     model: LossModel, optimizer: Optimizer, shape: Shape, samples: float, batch: float, top: float
 ) -> list[AbstractLossTable]:
-    """Of each candidate.
+    """Return the table of each candidate.
 
     Args:
         model: Q candidates.
@@ -205,20 +177,6 @@ def loss_tables(
     log_batch = np.linspace(fewest, most, int(np.ceil((most - fewest) / BATCHES_APART)) + 1)
     risks = [_adaptive_risks(runs, model, optimizer, float(each)) for each in np.exp(log_batch)]
     return [AdaptiveLossTable(log_steps, log_rate, log_batch, each) for each in np.log(risks).swapaxes(0, 1)]
-
-
-def log_risks_of_runs(
-    model: LossModel, optimizer: Optimizer, shape: Shape, steps: float, rates: np.ndarray, batch: float
-) -> np.ndarray:
-    """(Q, G) of runs of n steps at learning rates (G,) and one batch size, as tables have them."""
-    share, factor, change = _in_panels(shape)
-    known = optimizer.adaptive and not np.isnan(optimizer.batch)  # of SGD what a step multiplies is left out
-    model = _without_floor(model)
-    model = model if known else in_batches(model, batch, optimizer)
-    size = rates.size, share.size
-    parts = steps * share, rates[:, None] * factor, change, batch if known else np.nan
-    every, rate, rise, batches = (np.broadcast_to(each, size) for each in parts)
-    return np.log(losses(model, Panels(every, rate, rise, batches, ()), optimizer)[:, :, -1])
 
 
 def _without_floor(model: LossModel) -> LossModel:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.curves.row_covariance import RowCovariance, largest_eigenvalue
-from sgdtheory.curves.valley import Held, Rows, Valley, least, repeated, standing
+from sgdtheory.curves.valley import Held, Rows, Valley, least, repeated
 
 UNRESOLVED = float(np.log(20.0))  # from what was found to an end, in logs, from which on that end is not known
 ROUNDS = 12  # of the search for ends
@@ -23,47 +23,29 @@ ATTAINED = 1e-6  # off a value that is held
 
 
 class Ends(NamedTuple):
-    """Of T linear functions of the coordinates: (T, P) points where they end, (T,) whether the rows set that end."""
+    """Ends of T linear functions of the coordinates: (T, P) points, and (T,) whether the rows determine that end."""
 
     points: np.ndarray
     known: np.ndarray
 
 
 class AbstractConfidenceSet(ABC):
-    """Coordinates that fit about as well as the best: where functions of them are at their largest.
+    """Coordinates that fit about as well as the best, with the points where linear functions of them end.
 
     Attributes:
         best: (P,) the coordinates found.
-        quantile: of Student's t, of the edge.
     """
 
     best: np.ndarray
-    quantile: float
 
     @abstractmethod
     def ends(self, normal: np.ndarray, limit: float = UNRESOLVED) -> Ends:
-        """Where T functions `normal · θ`, (T, P), end; not known from `limit` away from the best on."""
-
-    @abstractmethod
-    def reach(self, normal: np.ndarray) -> float:
-        """How far `normal · θ`, (P,), goes from the best where losses are linear in the coordinates."""
-
-    @abstractmethod
-    def fitted_rows(self) -> Rows:
-        """Rows whose squares grow from the best on."""
-
-    @abstractmethod
-    def row_variance(self, point: np.ndarray, normal: np.ndarray) -> float:
-        """κ: how much the squares grow to where `normal · θ` is one standard error off."""
-
-    @abstractmethod
-    def depth(self, point: np.ndarray, normal: np.ndarray) -> float:
-        """How far out a point is that fits best among all with its `normal · θ`: 1 on the edge."""
+        """Return where T functions `normal · θ`, (T, P), end; an end is not known from `limit` away from the best."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinearSet(AbstractConfidenceSet):
-    """Where losses are linear in the coordinates: `θ = θ̂ + t V g/√(gᵀVg)`.
+    """Confidence set of losses that are linear in the coordinates: `θ = θ̂ + t V g/√(gᵀVg)`.
 
     Attributes:
         best: (P,) θ̂.
@@ -76,38 +58,16 @@ class LinearSet(AbstractConfidenceSet):
     quantile: float
 
     def ends(self, normal: np.ndarray, limit: float = UNRESOLVED) -> Ends:
-        """By the formula."""
+        """Return the ends by the formula."""
         pull = normal @ self.covariance
         error = np.sqrt(np.maximum((normal * pull).sum(-1), 0.0))
         points = self.best + self.quantile * pull / np.where(error > 0, error, 1.0)[:, None]
         return Ends(points, self.quantile * error < limit)
 
-    def reach(self, normal: np.ndarray) -> float:
-        """By the formula."""
-        return self.quantile * float(np.sqrt(max(normal @ self.covariance @ normal, 0.0)))
-
-    def fitted_rows(self) -> Rows:
-        """Distances in standard errors; what does not vary stays."""
-        size, axes = np.linalg.eigh(self.covariance)
-        errors = np.sqrt(np.maximum(size, FLAT * size.max(initial=SMALLEST)))
-        whitened = (axes / errors).T
-        everywhere = np.full(self.best.size, np.inf)
-        return Rows(lambda points: points @ whitened.T, whitened @ self.best, -everywhere, everywhere, SMALLEST)
-
-    def row_variance(self, point: np.ndarray, normal: np.ndarray) -> float:  # noqa: ARG002
-        """1 of distances in standard errors."""
-        return 1.0
-
-    def depth(self, point: np.ndarray, normal: np.ndarray) -> float:
-        """Whatever the direction."""
-        off = point - self.best
-        square = off @ np.linalg.pinv(self.covariance, hermitian=True) @ off
-        return float(np.sqrt(max(square, 0.0))) / self.quantile
-
 
 @dataclass(frozen=True, eq=False)
 class ProfileSet(AbstractConfidenceSet):
-    """By profile likelihood (THEORY.md T34).
+    """Confidence set by profile likelihood (THEORY.md T34).
 
         w(c) = [S(c) − S] / κ,   S(c) = min over g·θ = c of Σ r²,   κ = gᵀ B JᵀCJ B g / gᵀ B g,   B = (JᵀJ)⁻¹
 
@@ -156,27 +116,6 @@ class ProfileSet(AbstractConfidenceSet):
         found = repeated(attempt, begin, ROUNDS)
         return Ends(found.points, found.known)
 
-    def reach(self, normal: np.ndarray) -> float:
-        """Of the linear law."""
-        return self.linear.reach(normal)
-
-    @property
-    def quantile(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Of the linear law."""
-        return self.linear.quantile
-
-    def fitted_rows(self) -> Rows:
-        """Those of the fit."""
-        return self.rows
-
-    def row_variance(self, point: np.ndarray, normal: np.ndarray) -> float:
-        """κ."""
-        return float(self._row_variance(standing(self.rows, point[None]), normal[None])[0])
-
-    def depth(self, point: np.ndarray, normal: np.ndarray) -> float:
-        """√w over the quantile."""
-        return float(self._depth(standing(self.rows, point[None]), normal[None])[0]) / self.linear.quantile
-
     def depth_at(self, normal: np.ndarray, value: np.ndarray) -> np.ndarray:
         """(T,) √w over the quantile where `normal · θ` has a value: at most 1 inside the set."""
         middle = normal @ self.best
@@ -207,10 +146,11 @@ class ProfileSet(AbstractConfidenceSet):
 
 
 class _Search(NamedTuple):
-    """Of T ends: (T,) distances to try, the farthest inside and nearest outside with √w over the quantile there.
+    """State of the search for T ends.
 
-    And (T, P) points to start from and points tried last; (T,) whether the last try was inside, whether done, and
-    whether the rows set the end.
+    It has (T,) distances to try, the farthest inside and nearest outside with √w over the quantile there, (T, P) points
+    to start from and points tried last; (T,) whether the last try was inside, whether done, and whether the rows
+    determine the end.
     """
 
     reach: np.ndarray
@@ -226,7 +166,7 @@ class _Search(NamedTuple):
 
     @classmethod
     def begin(cls, reach: np.ndarray, best: np.ndarray) -> "_Search":
-        """At the best."""
+        """Return the state of a search that begins at the best coordinates."""
         none = np.zeros_like(reach)
         every = np.repeat(best[None], reach.size, 0)
         never = np.full_like(reach, np.inf)
@@ -234,7 +174,7 @@ class _Search(NamedTuple):
         return cls(reach, none, none.copy(), never, never.copy(), every, every.copy(), ~false, false, ~false)
 
     def tried(self, points: np.ndarray, depth: np.ndarray, stopped: np.ndarray, limit: float) -> "_Search":
-        """With what was found at `reach`; stopped: no farther, or coordinates are at their ends."""
+        """Return the state after a try at `reach`; `stopped` marks ends that go no farther."""
         is_in = depth < 1
         rise = np.where(depth > self.inside_depth, depth - self.inside_depth, SMALLEST)
         rise = np.maximum(rise / np.maximum(self.reach - self.inside, SMALLEST), SMALLEST)

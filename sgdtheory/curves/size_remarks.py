@@ -1,7 +1,11 @@
-"""Sentences on batch sizes of a fitted theory that were not looked at."""
+"""Sentences on what limits a critical batch size from loss curves."""
+
+from collections.abc import Sequence
 
 import numpy as np
 
+from sgdtheory.curves.equal_loss import UNKNOWN_FROM, EqualLoss
+from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_table import FEWEST_STEPS
 
 ENOUGH = 1e-3  # more than D that the smallest batch size of a table of steps needs
@@ -36,3 +40,29 @@ def below_table(first: float, shares: np.ndarray, adaptive: bool, knows_batch_si
             f"at batch sizes far below {first:.4g} SGD needs more data, as noise grows with the loss: this is left out"
         )
     return ""
+
+
+def why_open(curves: Sequence[LossCurve], compared: EqualLoss | None, top: float) -> str:
+    """Return why an end of the interval of B* is open; empty if none is.
+
+    Args:
+        curves: that were fitted.
+        compared: B* by comparing runs at equal loss; None where there are too few batch sizes.
+        top: largest learning rate that was allowed.
+    """
+    if curves[0].batch_size is None:
+        return "the batch sizes of these curves are not known"
+    if compared is None:
+        sizes = {float(curve.batch_size[0]) for curve in curves if np.ptp(curve.batch_size) == 0}
+        if len(sizes) == 1:
+            return f"all runs used one batch size, {min(sizes):g}"
+        return "it takes runs at three constant batch sizes or more"
+    if compared.at_end:
+        sizes = ", ".join(f"{size:g}" for size in compared.at_end)
+        return f"at batch size {sizes} the loss still falls towards the smallest or largest learning rate tried"
+    low, high = compared.interval
+    if low > 0 and np.isfinite(high):
+        return ""
+    if top > max(float(curve.learning_rate.max()) for curve in curves) * (1 + 1e-9):
+        return f"no run has a learning rate of {top:.3g}, with which B* is larger"
+    return f"these runs leave an end more than a factor of {UNKNOWN_FROM:g} away"

@@ -6,7 +6,6 @@ from scipy import optimize
 
 import sgdtheory as st
 from sgdtheory.curves.correlated_residuals import correlation
-from sgdtheory.curves.extremes import Tangent, extremes
 from sgdtheory.curves.law_fit import confidence_set
 from sgdtheory.curves.profile import LinearSet, ProfileSet
 from sgdtheory.curves.robust_fit import fit, observed
@@ -108,62 +107,6 @@ def test_ends_that_the_rows_do_not_set_are_open(curved):
     assert narrow.ends(np.array([[0.0, -1]])).known.tolist() == [False]
     assert within.ends(np.array([[1.0, 0]]), limit=0.01).known.tolist() == [False]
     assert within.ends(np.array([[1.0, 0]])).known.tolist() == [True]
-
-
-def ends_of(within, function):
-    """By differences."""
-    return extremes(within, lambda point, _: Tangent.by_differences(point, function, 1e-6))
-
-
-def test_extremes_of_a_function_over_an_ellipsoid():
-    """By ten thousand points of its surface; a function with a bend, for which its first gradient is not enough."""
-    best = np.zeros(3)
-    covariance = spread(SLOPES)
-    root = np.linalg.cholesky(covariance)
-    around = RANDOM.standard_normal((10_000, 3))
-    surface = QUANTILE * (around / np.linalg.norm(around, axis=1, keepdims=True)) @ root.T
-
-    def function(points):
-        return 1 + points @ [1.0, -0.5, 0.2] + 3 * np.exp(20 * points[:, 1])
-
-    low, high = ends_of(LinearSet(best, covariance, QUANTILE), function)
-    values = function(surface)
-    first = LinearSet(best, covariance, QUANTILE).ends(np.array([[1.0, 59.5, 0.2]])).points
-    assert low == pytest.approx(values.min(), abs=0.01 * np.ptp(values))
-    assert high == pytest.approx(values.max(), abs=0.01 * np.ptp(values))
-    assert function(first)[0] <= high + 1e-4 * np.ptp(values)
-
-    def turning(points):
-        return points[:, 0] + 60 * points[:, 1] ** 2
-
-    values = turning(surface)
-    ends = ends_of(LinearSet(best, covariance, QUANTILE), turning)
-    once = turning(LinearSet(best, covariance, QUANTILE).ends(np.array([[-1.0, 0, 0], [1, 0, 0]])).points)
-    assert ends == pytest.approx((values.min(), values.max()), abs=0.01 * np.ptp(values))
-    assert once != pytest.approx((values.min(), values.max()), abs=0.015 * np.ptp(values))
-    wide = ends_of(LinearSet(best, 1e6 * covariance, QUANTILE), lambda points: points[:, 0])
-    assert wide == (-np.inf, np.inf)
-
-
-def test_extremes_of_a_function_over_a_bent_valley(curved):
-    """By a scan of the function's own profile: at each value the best of all points that have it."""
-    within, target = curved
-
-    def function(points):
-        return points[:, 0] + 0.4 * points[:, 1] ** 2
-
-    def out(value):
-        """Over the end: depth of the best point that has the value, less 1."""
-        point = lambda v: np.array([value - 0.4 * v**2, v])  # noqa: E731
-        gap = lambda v: ((target - bent(point(v)[None])[0]) ** 2).sum()  # noqa: E731
-        least = min((optimize.minimize_scalar(gap, bounds=(v - 0.5, v + 0.5), method="bounded", options={"xatol": 1e-9})
-                     for v in np.linspace(-2, 3, 11)), key=lambda each: each.fun)  # fmt: skip
-        return within.depth(point(least.x), np.array([1.0, 0.8 * least.x])) - 1
-
-    begin = function(within.best[None])[0]
-    scanned = [optimize.brentq(out, begin, far, xtol=1e-3) for far in (-1.4, 2.0)]
-    low, high = ends_of(within, function)
-    assert [low, high] == pytest.approx(scanned, abs=0.03)
 
 
 @pytest.mark.slow

@@ -82,25 +82,6 @@ def test_a_plan_from_curves_says_what_the_curves_say(fitted, monkeypatch):
 
 
 @pytest.mark.slow
-def test_steps_are_as_uncertain_as_by_derivatives(fitted):
-    """The curve moved by the interval of B* against the delta method at fixed D, from B* on: within a quarter."""
-    samples = 32 * 6000.0
-    law = fitted.steps_law(samples)
-    batch = np.array([1.0, 2.0, 4.0]) * law.critical.batch_size
-
-    def needed(point):
-        table = fitted._critical_size(samples, st.Linear(), fitted.max_learning_rate, 0.2).table(point)
-        risk = table.optimal_risk(samples)
-        return np.log([table.steps_to(risk * (1 + 1e-9), float(each)) for each in batch])
-
-    point = fitted.fitted.coordinates
-    slopes = np.array([needed(point + 0.02 * each) - needed(point) for each in np.eye(point.size)]) / 0.02
-    error = fitted.fitted.quantile(0.95) * np.sqrt(np.einsum("pk,pq,qk->k", slopes, fitted.fitted.covariance, slopes))
-    low, high = law.steps_interval(batch)
-    np.testing.assert_allclose(np.log(high / low) / 2, error, rtol=0.25)
-
-
-@pytest.mark.slow
 def test_best_schedule_as_the_exact_one(fitted):
     """Within 1% of the exact optimum's risk where its rates are allowed; never above a named schedule."""
     problem = st.PowerLaw(1.6, 1.9, noise_variance=4.0)

@@ -1,4 +1,4 @@
-"""Learning rates of a run that is asked for: a number and a shape, or one for each step."""
+"""Learning rates of a run to predict, given as a peak and a shape or as one number for each step."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -8,12 +8,12 @@ from sgdtheory.algorithms import Algorithm, Constant, LastIterate, Shape, checke
 
 
 def checked_shape(schedule: Shape) -> Shape:
-    """A shape, if it is one."""
+    """Return the shape, or raise if it is not one."""
     return checked_algorithm(Algorithm(schedule=schedule, average=LastIterate())).schedule
 
 
 def rates_of(learning_rate: ArrayLike, num_steps: int | None, schedule: Shape | None) -> np.ndarray:
-    """(n,) learning rates of all steps.
+    """Return the (n,) learning rates of all steps.
 
     Raises:
         ValueError: a number without how many steps, rates below 0, or both rates and a shape.
