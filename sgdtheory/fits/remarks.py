@@ -1,4 +1,4 @@
-"""What makes the critical batch size of a law worth less than its interval says."""
+"""Remarks on reasons to trust the critical batch size of a law less than its interval suggests."""
 
 from collections.abc import Iterator
 
