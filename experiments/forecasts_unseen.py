@@ -230,15 +230,15 @@ def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict,
     return (
         _coverage(
             "95% bands contain the final losses of another group's runs",
-            f"{of[OTHERS]}; the theory's error, relative to the predicted fall, is the most likely on the other families: over all of "
-            f"them {likeliest_doubt(rows):.3f}; {counted}",
+            f"{of[OTHERS]}; the theory's error, relative to the predicted fall, is the most likely on the other "
+            f"families: over all of them {likeliest_doubt(rows):.3f}; {counted}",
             found[OTHERS],
             seconds,
         ),
         _coverage(
             "the theory's error on one group's runs is enough for another's",
-            f"{of[OLD]}; the theory's error is {ONE_GROUP}, the most likely on the 27 curves of the experiment forecasts; "
-            f"{counted}",
+            f"{of[OLD]}; the theory's error is {ONE_GROUP}, the most likely on the 27 curves of the experiment "
+            f"forecasts; {counted}",
             found[OLD],
         ),
         Verdict(
@@ -306,7 +306,12 @@ def _figure(config: Config, rows: list[Row]) -> Figure:
     for kind in (OTHERS, OLD, SCATTER):
         left.plot(percent, at_cuts(inside(rows, kind), np.mean), label=kind, **styles[kind])
     left.axhline(100 * LEVEL, color=GRAY, lw=0.8)
-    left.set(title="bands that contain the final loss", ylabel="bands (%)", ylim=(0, 104), xlabel="share of the run known (%)")
+    left.set(
+        title="bands that contain the final loss",
+        ylabel="bands (%)",
+        ylim=(0, 104),
+        xlabel="share of the run known (%)",
+    )
     for kind in (OTHERS, OLD):
         right.plot(percent, at_cuts(half_widths(rows, kind)), **styles[kind])
     for way in (LAST, POWER):

@@ -314,7 +314,12 @@ def forecasts_unseen() -> str:
         error = float(np.median(np.abs([row.error for row in these])))
         shares = [f"{held[kind][mine].mean():.0%}" for kind in kinds]
         lines.append((f"{cut:.0%}", *shares, *(f"{each:.1%}" for each in (*medians, error, *simple))))
-    own = ("bands that contain the loss", "with the theory's error from 27 other runs", "half width, median", "the same")
+    own = (
+        "bands that contain the loss",
+        "with the theory's error from 27 other runs",
+        "half width, median",
+        "the same",
+    )
     simple = ("error, median", "a power of Σγ: half width", "last loss: half width")
     return table(("known of the run", *own, *simple), lines)
 

@@ -1,4 +1,4 @@
-"""What to change when the batch size changes, and batch ramps as trainers write them."""
+"""Advice on settings when the batch size changes, and batch ramps as trainers write them."""
 
 from sgdtheory._common.door import open_door
 

@@ -187,6 +187,11 @@ def _unknown(current: TrainingSetup, new: float, optimizer: str, known: Evidence
             f"what small batches cost {optimizer}: theory has signs of single gradients alone (sign with beta1 = 0), "
             "which need 57% more data at B = 1 and 13% at 4"
         )
+    if family == "adam":
+        found.append(
+            f"ε: arXiv 2205.10287 scales it like B^−½, here by {(new / current.batch_size) ** -0.5:.3g}, as the noise "
+            "in √v falls; it matters where √v is not far above ε"
+        )
     if family != "sgd" and known.exponent is None:
         found.append("whether your task follows theory's √B: try three learning rates at the new batch size")
     return found

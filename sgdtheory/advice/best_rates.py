@@ -1,4 +1,4 @@
-"""How the best learning rate moves with the batch size in theory, at a fixed number of samples.
+"""Change of the best learning rate with the batch size in theory, at a fixed number of samples.
 
 `data/best_rates.json`, made by `python -m benchmarks.advice --curves`, has γ*(B) of `st.optimal_learning_rate` on six
 problems, below, between and above the boundaries of Corollary 8, for SGD (exact), signs and Adam (deterministic

@@ -1,4 +1,4 @@
-"""What measurements say of the change: B*, and the exponent of the best learning rate."""
+"""Evidence for the change from measurements: B*, and the exponent of the best learning rate."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ class StatedSize(NamedTuple):
 
     @property
     def text(self) -> str:
-        """With its interval and what it is counted from."""
+        """B* with its interval and its reference, for a sentence."""
         value, low, high = self.size
         ends = "" if np.isnan(low) else f" ({low:.4g} … {high:.4g})"
         counted = "the smallest batches" if self.reference is None else f"batch size {self.reference:g}"
@@ -37,7 +37,7 @@ class StatedSize(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What is known beyond theory.
+    """Measured quantities that the advice uses beside theory.
 
     Attributes:
         critical: B* by the definition in theory, 20% more data than vanishing batches need; None: not known. What is
@@ -56,7 +56,7 @@ class Evidence(NamedTuple):
 
 
 def evidence(current: TrainingSetup, fit: Fit | None, level: float) -> Evidence:
-    """From a fit, or the B* that the setup has.
+    """Collect the evidence from a fit, or from the B* of the setup.
 
     Raises:
         ValueError: a fit of another kind, both a fit and a B*, or curves without the number of steps.

@@ -52,7 +52,7 @@ class TrainingSetup:
 
     @classmethod
     def of(cls, current: "TrainingSetup | Mapping[str, Any]") -> "TrainingSetup":
-        """From a mapping with these names.
+        """Make the setup from a mapping with these names.
 
         Raises:
             ValueError: a name that is none, or without batch_size and learning_rate.

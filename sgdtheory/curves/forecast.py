@@ -103,8 +103,8 @@ def forecast_loss(
         numbers  gᵀ Σ g,   scatter  s²,   law  (0.28 · predicted fall of log loss)²
 
     Σ the numbers' covariance given rows and other runs, g the forecast's slopes by them; the last is how far the law
-    was off on 228 runs of another group cut at 30 … 70% (experiment `forecasts_unseen`). Rows are averaged in cells of log step,
-    and those in which the learning rate rises at first are left out.
+    was off on 228 runs of another group cut at 30 … 70% (experiment `forecasts_unseen`). Rows are
+    averaged in cells of log step, and those in which the learning rate rises at first are left out.
 
     Args:
         curves: the run; or several, the run last, with others of the same model that tell more.

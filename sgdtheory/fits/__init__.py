@@ -1,4 +1,4 @@
-"""From measurements: the steps law, the critical batch size with an interval, and what it depends on."""
+"""Fits to measurements: the steps law, the critical batch size with an interval, and what it depends on."""
 
 from sgdtheory._common.door import open_door
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 
 from sgdtheory._common.sheets import Quantity, Sheet, Table, number
 from sgdtheory._common.shown import Shown
@@ -24,6 +25,12 @@ class Scatter(NamedTuple):
 
     variance: float
     freedom: float
+
+    def quantile(self, level: float) -> float:
+        """Return the quantile of F with one degree of freedom above, of χ² if the variance is known."""
+        if np.isinf(self.freedom):
+            return float(special.chdtri(1, 1 - level))
+        return float(special.fdtri(1, self.freedom, level))
 
 
 class AbstractStepsLaw(Shown, ABC):
@@ -116,7 +123,8 @@ class AbstractStepsLaw(Shown, ABC):
     def scatter(self) -> Scatter:
         """Variance of the weighted residuals: by themselves, or 1 where standard errors and misfit say it.
 
-        The misfit was estimated from the residuals, so that m − p degrees of freedom stand behind the 1 too.
+        Standard errors that leave no misfit are known. A misfit was estimated from the residuals, so that m − p degrees
+        of freedom stand behind the 1 too.
 
         Raises:
             ValueError: as many parameters as measurements.
@@ -126,8 +134,9 @@ class AbstractStepsLaw(Shown, ABC):
                 f"an interval needs more batch sizes than parameters, got {self.steps.size} batch sizes for "
                 f"{self.num_parameters} parameters"
             )
-        variance = float((self.residuals**2).sum() / self.freedom) if self.standard_errors is None else 1.0
-        return Scatter(variance, self.freedom)
+        if self.standard_errors is None:
+            return Scatter(float((self.residuals**2).sum() / self.freedom), self.freedom)
+        return Scatter(1.0, self.freedom if self.misfit else float("inf"))
 
     def sheet(self) -> Sheet:
         """Return the law's numbers, and B* with its 95% interval; the overhead counts from the smallest batch size."""

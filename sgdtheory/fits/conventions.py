@@ -118,7 +118,7 @@ def sensitivity(
     overheads: ArrayLike = (0.1, 0.2, 0.5, 1.0),
     level: float = 0.95,
 ) -> list[SensitivityRow]:
-    """How B* and its exponent depend on the two conventions in its definition.
+    """Tabulate how B* and its exponent depend on the two conventions in its definition.
 
     >>> import sgdtheory as st
     >>> models = st.example_measurements()

@@ -49,7 +49,7 @@ class FittedCriticalBatchSize(NamedTuple):
         return self.low, self.high
 
     def answers(self, convention: Convention, batch_sizes: ArrayLike) -> bool:
-        """Whether this is B* of that convention; `batch_sizes` are those of the steps."""
+        """Tell whether this is B* of that convention; `batch_sizes` are those of the steps."""
         references = (each.reference_among(batch_sizes) for each in (self.convention, convention))
         return self.convention.overhead == convention.overhead and len(set(references)) == 1
 
@@ -66,7 +66,7 @@ class FittedCriticalBatchSize(NamedTuple):
 
     @property
     def cells(self) -> tuple[float | str | None, ...]:
-        """Of the COLUMNS of a file; no reference stands for the smallest batch size of the steps."""
+        """Cells of the COLUMNS of a file; no reference stands for the smallest batch size of the steps."""
         return (
             *self[:3],
             self.convention.reference,

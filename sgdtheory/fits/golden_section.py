@@ -9,7 +9,7 @@ GOLDEN = (np.sqrt(5) - 1) / 2
 
 
 def golden_section(function: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Where functions are least between `low` and `high`.
+    """Return the points at which functions are least between `low` and `high`.
 
     >>> import numpy as np
     >>> from sgdtheory.fits.golden_section import golden_section

@@ -33,7 +33,7 @@ class LackOfFit(NamedTuple):
 
     @classmethod
     def of(cls, chi_square: float, freedom: int) -> "LackOfFit":
-        """With the p-value of χ² with so many degrees of freedom."""
+        """Make the test with the p-value of χ² with so many degrees of freedom."""
         return cls(chi_square, freedom, float(special.chdtrc(freedom, chi_square)) if freedom else float("nan"))
 
 

@@ -30,7 +30,7 @@ class HasThroughput(Protocol):
         ...
 
     def outside(self, batch_size: ArrayLike) -> np.ndarray:
-        """Whether m lies beyond what was measured."""
+        """Tell whether m lies beyond what was measured."""
         ...
 
 
@@ -60,7 +60,7 @@ class Machine:
     most: int | None
 
     def layouts(self, batch_sizes: np.ndarray) -> list[Layout]:
-        """Of the batch sizes (k,), one Layout for each number of devices."""
+        """List for the batch sizes (k,) one Layout for each number of devices."""
         return [self._layout(batch_sizes, count) for count in self._counts]
 
     def _layout(self, batch: np.ndarray, count: int | None) -> Layout:

@@ -90,7 +90,7 @@ class MeasuredThroughput:
         return np.interp(np.log(positive_array("devices", devices)), np.log(self.devices), self.seconds)
 
     def outside(self, batch_size: ArrayLike) -> np.ndarray:
-        """Whether so many samples at once lie beyond those that were measured."""
+        """Tell whether so many samples at once lie beyond those that were measured."""
         return self.micro_batches.outside(batch_size)
 
     def largest_micro_batch(self, memory: float) -> int:

@@ -112,13 +112,13 @@ class Profile:
         return False
 
     def _crossing(self, centre: float, bound: float, alpha: float) -> float:
-        """Where the set ends between `centre` and `bound`, at fixed α."""
+        """Return where the set ends between `centre` and `bound`, at fixed α."""
         if self._room(bound, alpha) >= 0:
             return bound
         return root(lambda ratio: self._room(ratio, alpha), centre, bound)
 
     def _walk(self, step: float) -> float:
-        """Where the set ends in log α, in the direction of `step`."""
+        """Return where the set ends in log α, in the direction of `step`."""
 
         def room(log_alpha: float) -> float:
             alpha = float(np.exp(log_alpha))

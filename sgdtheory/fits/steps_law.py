@@ -3,23 +3,39 @@
 Confidence intervals are profile-likelihood intervals with an F quantile (`profile_likelihood` says why).
 """
 
-from dataclasses import dataclass
-from typing import Literal, overload
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize, special
+from scipy import special
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1
 from sgdtheory.fits.abstract_law import AbstractStepsLaw, weights_of
 from sgdtheory.fits.conventions import Convention, one_convention
 from sgdtheory.fits.known_noise import misfit_and_chi_square
-from sgdtheory.fits.profile_likelihood import EXACT_FIT, Profile, Quantity, best_ratio, mean_of, root, safe_exp
+from sgdtheory.fits.power_steps import fit_numbers, largest_root, smallest_root
+from sgdtheory.fits.profile_likelihood import EXACT_FIT, Profile, Quantity, safe_exp
 from sgdtheory.fits.u_shaped_law import MIN_POINTS as MIN_POINTS_WITH_OPTIMUM
 from sgdtheory.fits.u_shaped_law import UShapedLaw, fit_u_shaped_law
 
 MIN_POINTS = 3
-INVISIBLE = 18.0  # a term e^−18 times the other, at every batch size measured, counts as absent
+INVISIBLE = 18.0  # A term that is e^−18 times the other, at every batch size measured, counts as absent.
+# Intervals admit another exponent from this p-value of α = 1 on: python -m benchmarks.measured_intervals.
+REJECTED = 0.05
+
+
+class ShapeTest(NamedTuple):
+    """F test that the exponent is the one of the law, against an exponent that is fitted.
+
+    Attributes:
+        p_value: probability of so large an improvement if the exponent is right; 1 if there is none.
+        law: the law with the fitted exponent.
+    """
+
+    p_value: float
+    law: "StepsLaw"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +114,7 @@ class StepsLaw(AbstractStepsLaw):
         overhead = convention.overhead
         if self.a == 0:  # data needed grows like B^(1−α) for ever
             return reference * safe_exp(np.log1p(overhead) / (1 - self.alpha)) if self.alpha < 1 else float("inf")
-        return _critical(np.log(self.b / self.a) if self.b else -np.inf, self.alpha, reference, overhead)
+        return largest_root(np.log(self.b / self.a) if self.b else -np.inf, self.alpha, reference, overhead)
 
     def smallest_batch_size(
         self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
@@ -115,7 +131,7 @@ class StepsLaw(AbstractStepsLaw):
         overhead = convention.overhead
         if self.a == 0:
             return reference * safe_exp(-np.log1p(overhead) / (self.alpha - 1))
-        return _smallest(np.log(self.b / self.a), self.alpha, reference, overhead)
+        return smallest_root(np.log(self.b / self.a), self.alpha, reference, overhead)
 
     def interval(
         self,
@@ -130,7 +146,8 @@ class StepsLaw(AbstractStepsLaw):
 
         With one batch size more than parameters its width is mostly chance, as that of a power law through three
         points (`PowerFit.interval`). Standard errors and the misfit beyond them, where they are known, take the place
-        of the residuals.
+        of the residuals. Where residuals reject the exponent of the law at 5% (`shape_test`), the interval includes
+        that of the law with a fitted exponent.
 
         Args:
             quantity: "critical_batch_size", "a", "b", "alpha" or "b/a".
@@ -147,7 +164,7 @@ class StepsLaw(AbstractStepsLaw):
         reference = convention.reference_among(self.batch_sizes)
         overhead = convention.overhead
         quantities: dict[str, Quantity] = {
-            "critical_batch_size": lambda _, ratio, alpha: np.log(_critical(ratio, alpha, reference, overhead)),
+            "critical_batch_size": lambda _, ratio, alpha: np.log(largest_root(ratio, alpha, reference, overhead)),
             "a": lambda log_a, ratio, alpha: log_a,
             "b": lambda log_a, ratio, alpha: log_a + ratio,
             "alpha": lambda log_a, ratio, alpha: np.log(alpha),
@@ -158,6 +175,10 @@ class StepsLaw(AbstractStepsLaw):
         if quantity == "alpha" and not self.alpha_fitted:
             return self.alpha, self.alpha
         low, high = self._range(quantities[quantity], level)
+        shape = self.shape_test
+        if shape is not None and shape.p_value < REJECTED:
+            other = shape.law.interval(quantity, level, convention=convention)
+            low, high = min(low, other[0]), max(high, other[1])
         if quantity == "critical_batch_size":
             estimate = self.critical_batch_size(convention=convention)
         elif quantity == "b/a":
@@ -191,12 +212,39 @@ class StepsLaw(AbstractStepsLaw):
         steps = self.predict(batch)
         return np.minimum(ends[0].reshape(batch.shape), steps), np.maximum(ends[1].reshape(batch.shape), steps)
 
+    @cached_property
+    def shape_test(self) -> ShapeTest | None:
+        """F test of the law's exponent by the residuals; None if the exponent was fitted, or nothing tests it.
+
+        At least four batch sizes are needed, and steps that scatter. With standard errors `lack_of_fit` tests the law.
+
+        >>> import sgdtheory as st
+        >>> batch_sizes = [32, 64, 128, 256, 512, 1024]
+        >>> steps = [1000 + 144500 / size**0.8 * factor for size, factor in zip(batch_sizes, [1, 1.01, 1, 0.99, 1, 1])]
+        >>> test = st.fit_steps_law(batch_sizes, steps).shape_test
+        >>> round(test.p_value, 3), round(test.law.alpha, 1)
+        (0.0, 0.8)
+        """
+        freedom = self.freedom - 1
+        if self.alpha_fitted or self.standard_errors is not None:
+            return None
+        if freedom < 1 or np.unique(self.batch_sizes).size < MIN_POINTS + 1:
+            return None
+        log_batch = np.log(self.batch_sizes)
+        log_a, log_ratio, alpha, least = fit_numbers(log_batch, np.log(self.steps), self.weights, None)
+        gain = float((self.weights * self.residuals**2).sum()) - least
+        if least <= EXACT_FIT * self.weights.sum():
+            return None
+        a, b = np.exp(log_a), np.exp(log_a + log_ratio)
+        law = replace(self, a=float(a), b=float(b), alpha=alpha, alpha_fitted=True)
+        return ShapeTest(float(special.fdtrc(1, freedom, max(gain, 0.0) / least * freedom)), law)
+
     def _range(self, quantity: Quantity, level: float) -> tuple[float, float]:
         """exp of the least and the largest `quantity` over the confidence set."""
-        freedom = self.scatter.freedom  # refuses as many parameters as measurements
-        quantile = special.fdtri(1, freedom, share_between_0_and_1("level", level))
+        scatter = self.scatter  # refuses as many parameters as measurements
+        quantile = scatter.quantile(share_between_0_and_1("level", level))
         known = self.standard_errors is not None
-        width = (0.0, float(quantile) + EXACT_FIT) if known else (quantile / freedom, EXACT_FIT)
+        width = (0.0, quantile + EXACT_FIT) if known else (quantile / scatter.freedom, EXACT_FIT)
         measured = np.log(self.batch_sizes), np.log(self.steps), self.weights
         profile = Profile(*measured, self.alpha, self.alpha_fitted, *width)
         return profile.extreme(quantity, -1), profile.extreme(quantity, 1)
@@ -290,10 +338,10 @@ def fit_steps_law(
     log_steps = np.log(steps)
 
     def least(weights: np.ndarray) -> float:
-        return _fit(log_batch, log_steps, weights, fixed)[-1]
+        return fit_numbers(log_batch, log_steps, weights, fixed)[-1]
 
     square, chi_square = misfit_and_chi_square(least, errors, steps.size - (2 if fixed else 3))
-    log_a, log_ratio, exponent, _ = _fit(log_batch, log_steps, weights_of(errors, square, steps), fixed)
+    log_a, log_ratio, exponent, _ = fit_numbers(log_batch, log_steps, weights_of(errors, square, steps), fixed)
     a = np.exp(log_a)
     b = np.exp(log_a + log_ratio)
     if log_ratio - exponent * log_batch.max() > INVISIBLE:
@@ -337,56 +385,3 @@ def _relative_errors(standard_errors: ArrayLike | None, steps: np.ndarray) -> np
             f"standard_errors must be one number or as many as steps, got shapes {errors.shape} and {steps.shape}"
         )
     return np.broadcast_to(errors, steps.shape)
-
-
-def _fit(
-    log_batch: np.ndarray, log_steps: np.ndarray, weights: np.ndarray, alpha: float | None
-) -> tuple[float, float, float, float]:
-    """(log a, log b/a, α, RSS) of least squares, at fixed α or with it."""
-    if alpha is None:
-        log_ratio, alpha = _fit_with_alpha(log_batch, log_steps, weights)
-    else:
-        log_ratio = best_ratio(log_batch, log_steps, weights, alpha)
-    gap = log_steps - np.logaddexp(0.0, log_ratio - alpha * log_batch)
-    (log_a,) = mean_of(gap, weights)
-    return float(log_a), log_ratio, alpha, float((weights * (gap - log_a) ** 2).sum())
-
-
-def _fit_with_alpha(log_batch: np.ndarray, log_steps: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
-    """(log(b/a), α) of least squares, from the best of a range of α."""
-    root_weights = np.sqrt(weights)
-
-    def gap(parameters: np.ndarray) -> np.ndarray:
-        log_ratio, log_alpha = parameters
-        rest = log_steps - np.logaddexp(0.0, log_ratio - np.exp(log_alpha) * log_batch)
-        return root_weights * (rest - mean_of(rest, weights))
-
-    starts = [(best_ratio(log_batch, log_steps, weights, alpha), np.log(alpha)) for alpha in np.geomspace(0.2, 5, 15)]
-    start = min(starts, key=lambda point: (gap(np.array(point)) ** 2).sum())
-    fit = optimize.least_squares(gap, start, xtol=1e-15, ftol=1e-15, gtol=1e-15, x_scale="jac")
-    return float(fit.x[0]), float(np.exp(fit.x[1]))
-
-
-def _critical(log_ratio: float, alpha: float, reference: float, overhead: float) -> float:
-    """Largest root B of `(1 + ρ/B^α) B = (1 + ω)(1 + ρ/B_ref^α) B_ref` with ρ = b/a = e^log_ratio."""
-    if alpha == 1.0:
-        return overhead * float(np.exp(log_ratio)) + (1 + overhead) * reference
-    log_reference = np.log(reference)
-    target = np.log1p(overhead) + _log_data(log_reference, log_ratio, alpha)
-    # the data needed have one minimum at most, so beyond the reference they cross the target once
-    return safe_exp(
-        root(lambda log_batch: _log_data(log_batch, log_ratio, alpha) - target, log_reference, target + 1.0)
-    )
-
-
-def _smallest(log_ratio: float, alpha: float, reference: float, overhead: float) -> float:
-    """Smallest root of the same, for α > 1."""
-    log_reference = np.log(reference)
-    target = np.log1p(overhead) + _log_data(log_reference, log_ratio, alpha)
-    least = (log_ratio - target) / (alpha - 1) - 1.0  # below the root of `ρ B^{1−α}` alone there is too much of it
-    return safe_exp(root(lambda log_batch: _log_data(log_batch, log_ratio, alpha) - target, least, log_reference))
-
-
-def _log_data(log_batch: float, log_ratio: float, alpha: float) -> float:
-    """log of B + ρ B^{1−α}."""
-    return float(log_batch + np.logaddexp(0.0, log_ratio - alpha * log_batch))

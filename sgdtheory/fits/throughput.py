@@ -58,7 +58,7 @@ class Throughput:
         return np.zeros(np.shape(devices))
 
     def outside(self, batch_size: ArrayLike) -> np.ndarray:
-        """Whether `batch_size` lies beyond the table."""
+        """Tell whether `batch_size` lies beyond the table."""
         batch = np.asarray(batch_size, float)
         return (batch < self.batch_sizes[0]) | (batch > self.batch_sizes[-1])
 
@@ -70,7 +70,7 @@ class ConstantThroughput:
     samples_per_second: float
 
     def at(self, batch_size: ArrayLike) -> np.ndarray:
-        """That number, in the shape of `batch_size`."""
+        """Return that number, in the shape of `batch_size`."""
         return np.full(np.shape(batch_size), self.samples_per_second)
 
     def update_seconds(self, devices: ArrayLike) -> np.ndarray:

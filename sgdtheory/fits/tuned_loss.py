@@ -71,7 +71,7 @@ class TunedLosses:
 
     @property
     def untuned(self) -> bool:
-        """Whether no batch size was run at several learning rates."""
+        """Tell whether no batch size was run at several learning rates."""
         return not np.isin(self.state, (TUNED, BELOW, ABOVE, CLIFF)).any()
 
     def usable(self, edges: bool) -> np.ndarray:

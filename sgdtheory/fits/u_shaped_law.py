@@ -131,7 +131,8 @@ class UShapedLaw(AbstractStepsLaw):
         Raises:
             ValueError: no scatter is given, and there are as many parameters as points.
         """
-        scatter = self.scatter if scatter is None else scatter
+        # A bound at 0 makes χ² of known errors raise up to 9% false alarms at 5% (T43): F has fewer.
+        scatter = Scatter(self.scatter.variance, self.freedom) if scatter is None else scatter
         log_steps = np.log(self.steps)
         terms = terms_at(self.batch_sizes)
         without = _least(log_steps, terms[:, :2], self.weights)[1]
@@ -197,11 +198,11 @@ class UShapedLaw(AbstractStepsLaw):
 
     def _set(self, level: float, scatter: Scatter | None) -> ConfidenceSet:
         level = share_between_0_and_1("level", level)
-        variance, freedom = self.scatter if scatter is None else scatter
-        quantile = special.fdtri(1, freedom, level) if np.isfinite(freedom) else special.chdtri(1, 1 - level)
+        scatter = self.scatter if scatter is None else scatter
+        reach = scatter.quantile(level) * scatter.variance
         least = float((self.weights * self.residuals**2).sum())
         theta = np.array([self.a, self.b, self.c])
-        return ConfidenceSet(self.batch_sizes, np.log(self.steps), self.weights, theta, least + quantile * variance)
+        return ConfidenceSet(self.batch_sizes, np.log(self.steps), self.weights, theta, least + reach)
 
 
 def fit_u_shaped_law(batch_sizes: np.ndarray, steps: np.ndarray, errors: np.ndarray | None) -> UShapedLaw:

@@ -79,7 +79,7 @@ class ConfidenceSet:
         return self._ends(self._least_with(along), float(np.exp(log_steps)), log_steps - WIDEST, log_steps + WIDEST)
 
     def _least_with(self, along: np.ndarray) -> Least:
-        """Of laws with h·(a, b, c) = q."""
+        """Return the least sum of squares of laws with h·(a, b, c) = q."""
 
         def least(log_values: np.ndarray) -> np.ndarray:
             values = np.exp(log_values)[:, None]
@@ -91,7 +91,7 @@ class ConfidenceSet:
         return least
 
     def _least_with_optimum(self, log_values: np.ndarray) -> np.ndarray:
-        """Of laws with B_opt = q: a (1 + q²/B²) + b/B."""
+        """Return the least sum of squares of laws with B_opt = q: a (1 + q²/B²) + b/B."""
         inverse = 1 / self.batch_sizes
         first = 1 + (np.exp(log_values)[:, None] * inverse) ** 2
         terms = np.stack([first, np.broadcast_to(inverse, first.shape)], -1)

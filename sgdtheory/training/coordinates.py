@@ -112,8 +112,9 @@ class CoordinateCheck(Shown):
         The means over steps decide. A single step fails if its interval is wholly outside: a wrong exponent of the
         output shows only in the first steps, before networks have learned the same at any learning rate. The output
         before training fails unless the lower end of its interval is at most tolerance − ½; its slope is noisy, as a
-        single output is one draw per seed. A quantity that overflows fails with a slope of nan. A quantity that has
-        no effect (`without_effect`) has no slope, and fails only if nothing else moves either.
+        single output is one draw per seed. An output that starts at exactly 0 at all widths passes. A quantity that
+        overflows fails with a slope of nan. A quantity that has no effect (`without_effect`) has no slope, and fails
+        only if nothing else moves either.
         """
         failures = []
         idle = self.without_effect
@@ -124,6 +125,8 @@ class CoordinateCheck(Shown):
                 if quantity == "size" and layer in self.ends:
                     inside = low <= self.tolerance - 0.5
                     certain = not inside
+                if quantity == "size" and layer in self.ends and not self.size[self.layers.index(layer)].any():
+                    continue  # an output of exactly 0 is the limit of µP, and its slope is undefined
                 if not inside and (quantity, layer) not in idle:
                     failures.append(Failure(quantity, layer, float(slope), float(low), float(high), bool(certain)))
         return failures + self._of_one_step({failure[:2] for failure in failures})

@@ -38,7 +38,7 @@ def test_json(run, log, norms):
     assert (found["rows"], found["left_out"], found["drift"]) == (97, 3, expected.drift)
     assert found["path"]["steps"] == expected.path(3).steps.tolist()
     assert found["path"]["high"] == expected.path(3, 0.9).high.tolist()
-    assert found["notes"] == ["3 rows have no norm of one kind: left out"]
+    assert found["notes"] == ["3 rows have a norm that is missing or not finite: left out"]
 
 
 def test_table(run, log, norms):

@@ -228,6 +228,42 @@ def test_exact_norms_give_back_what_they_are_made_of():
     assert found.remark == ""
 
 
+def test_steps_that_overflowed_are_left_out():
+    """Mixed precision logs inf or nan at the steps that it skips: the other rows answer."""
+    small, large = norms(POWER, np.random.default_rng(9))
+    clean = fit(small, large)
+    rows = np.arange(small.size + 4)
+    with_inf = [np.concatenate([each, np.full(4, bad)]) for each, bad in ((small, np.inf), (large, np.nan))]
+    found = fit(*with_inf, steps=rows)
+    assert found.left_out == 4
+    assert found.interval() == clean.interval()
+    assert "4 rows have a norm that is missing or not finite: left out" in found.sheet().remarks
+
+
+def test_one_column_given_twice_says_nothing_of_the_noise():
+    """No interval of width 0, and no warning of NumPy (which fails a test)."""
+    small, large = norms(POWER, np.random.default_rng(9))
+    found = fit(large, large)
+    assert found.interval() == (0.0, np.inf)
+    assert "100 of 100 rows have the same norm at both batch sizes" in found.remark
+    assert str(found.sheet())
+    large[3] = small[3]
+    assert "1 of 100 rows" in fit(small, large).remark
+
+
+@pytest.mark.parametrize(("tails", "share"), [(2.2, 0.9), (None, 0.0)])
+def test_heavy_tails_are_named(tails, share):
+    """Noise of Student's t(2.2), whose tr Σ comes out at half of its value; and normal noise, without a remark."""
+    draw = np.random.default_rng(12)
+    said = []
+    for _ in range(20):
+        noise = draw.standard_normal((500, 8, 20)) if tails is None else draw.standard_t(tails, (500, 8, 20))
+        micro = 1 + noise
+        said.append("heavy tails" in fit((micro**2).sum(2).mean(1), (micro.mean(1) ** 2).sum(1)).remark)
+    assert np.mean(said) >= share
+    assert share or not any(said)
+
+
 def test_remarks():
     small, large = norms(POWER, np.random.default_rng(9))
     assert fit(small, large).remark == ""
@@ -246,8 +282,8 @@ def test_remarks():
         ({"small_batch": [1.0, 2.0]}, r"small_batch must be one number or one a row, got shape \(2,\) for 10 rows"),
         ({"large_batch": -8}, "large_batch must be positive"),
         ({"small_norms": -np.ones(10)}, "small_norms must be positive and finite, got -1.0"),
-        ({"large_norms": np.full(10, np.inf)}, "large_norms must be positive and finite, got inf"),
-        ({"large_norms": np.full(10, np.nan)}, "must have 8 rows with both, got 0"),
+        ({"large_norms": np.full(10, np.inf)}, "must have 8 rows with both, got 0 of 10: the others are nan or inf"),
+        ({"large_norms": np.full(10, np.nan)}, "must have 8 rows with both, got 0 of 10"),
         ({"steps": [1.0]}, "steps must be one number or one a row"),
     ],
 )

@@ -160,7 +160,7 @@ def test_weights_are_of_standard_errors_and_the_scatter_beyond_them(size, alpha)
         chi_square = least(errors**-2.0)
         assert law.lack_of_fit == pytest.approx((chi_square, freedom, stats.chi2.sf(chi_square, freedom)), rel=1e-6)
         assert law.misfit == 0 if size > 0.1 else best == pytest.approx(freedom, rel=1e-6)
-        limit = best + stats.f.ppf(0.9, 1, freedom)
+        limit = best + (stats.f.ppf(0.9, 1, freedom) if law.misfit else stats.chi2.ppf(0.9, 1))
     if alpha:
         low, high = law.interval("b/a", 0.9)
         assert low < law.b / law.a < high

@@ -145,3 +145,16 @@ def test_what_has_no_effect_does_not_fail_if_something_has():
     assert not made([[1, 2], [0, 0]]).passes  # a slope of 1 of the other
     assert not made([[0, 0], [0, 0]]).passes  # nothing moves: nothing is known
     assert not made([[1, 1], [np.nan, np.nan]]).passes
+
+
+def test_an_output_that_starts_at_0_passes():
+    """The size of the output before training has no slope, while a hidden layer that is 0 fails."""
+    layers = (*MLP.network.ends, "hidden")
+    size = np.ones((2, 2, 3))
+    size[0] = 0.0
+    flat = np.ones((2, 2, 1, 3)) * np.array([0.9, 1.0, 1.1])
+    widths, steps = np.array([8, 16]), np.array([1])
+    check = CoordinateCheck(MLP, widths, steps, layers, size, flat, flat, 0.3, 0.95)
+    assert check.failures() == []
+    swapped = CoordinateCheck(MLP, widths, steps, layers, size[::-1], flat, flat, 0.3, 0.95)
+    assert {(failure.quantity, failure.layer) for failure in swapped.failures()} >= {("size", "hidden")}
