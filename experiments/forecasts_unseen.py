@@ -282,7 +282,7 @@ def _useful(config: Config, rows: list[Row]) -> Verdict:
         f"takes to hold as many of these runs: {text}",
         "< 1 at every cut",
         f"{max(ratios):.2f}",
-        (min(ratios), max(ratios)),
+        (round(min(ratios), 2), round(max(ratios), 2)),
         "holds" if all(below) else "inconclusive" if any(below) else "fails",
     )
 

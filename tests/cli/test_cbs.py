@@ -66,7 +66,7 @@ def test_one_data_size_of_infinitely_many_directions_has_no_slopes(run):
         (["--dim", 5], ["Corollary 8 is about infinitely many directions and label noise"]),
         (
             ["--noise-variance", 0],
-            ["without label noise the critical batch size is limited by", "Corollary 8 is about"],
+            ["without label noise only the stability limit bounds the critical batch size", "Corollary 8 is about"],
         ),
     ],
 )

@@ -40,7 +40,7 @@ def test_a_fall_is_told_from_the_largest_before_to_the_least(shares, told):
     tuned = SimpleNamespace(algorithm=st.Algorithm(), problem=problem, workers=1, edge=edge)
     text = _falling(tuned, [each[k] for k in (3, 0, 4, 2, 1)])
     assert text.startswith("B* falls from 50 at D = 1000 to 20 at D = 100000")
-    assert ("rises from 0.25 to 0.50 of the stability edge" in text) == told
+    assert ("rises from 0.25 to 0.50 of the stability limit" in text) == told
     assert told or text.endswith("100000")
 
 
