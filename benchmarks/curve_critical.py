@@ -1,4 +1,4 @@
-"""How often 95% intervals of B* hold that of other laws than the theory's: `python -m benchmarks.curve_critical`."""
+"""Coverage of 95% intervals of B* on laws other than the theory's: `python -m benchmarks.curve_critical`."""
 
 from tests.curves.critical_coverage import main
 

@@ -1,4 +1,4 @@
-"""How far deterministic equivalents are from simulated means, over random settings: `python -m benchmarks.equivalents`.
+"""Errors of deterministic equivalents against simulated means, random settings: `python -m benchmarks.equivalents`.
 
 The table is that of docs/equivalents.md.
 """

@@ -1,4 +1,4 @@
-"""How often 95% intervals of steps laws and noise scales hold the truth: `python -m benchmarks.measured_intervals`."""
+"""Coverage of 95% intervals of steps laws and noise scales: `python -m benchmarks.measured_intervals`."""
 
 from tests.fits.interval_coverage import main
 

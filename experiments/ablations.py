@@ -122,7 +122,7 @@ def _margin(config: Config, name: str) -> float:
 
 
 def _decided(config: Config, name: str, ratio: PairedRatio | None) -> VerdictName:
-    """Of the claim that B* is the same, one of several that are looked at together.
+    """Judge the claim that B* is the same, one of several claims that are tested together.
 
     "holds" if two one-sided tests at 1 − level reject a ratio outside of the margin, each comparison for itself; else
     "fails" if 1 is outside of the interval at a level at which all comparisons together leave it out by chance with a

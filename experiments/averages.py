@@ -40,7 +40,7 @@ class Config:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all that is compared."""
+        """Names of all averages that are compared."""
         return *self.averages, *self.schedules
 
     @property
@@ -125,7 +125,7 @@ def _cases(config: Config, rows: list[Critical]) -> list[Case]:
 
 
 def _verdict(config: Config, name: str, cases: list[Case], seconds: float) -> Verdict:
-    """Whether the slopes are those of saturation, or of none, for B* and for the optimal risk."""
+    """Judge whether the slopes of B* and of the optimal risk are those of saturation or of none."""
     mine = [case for case in cases if case.algorithm == name]
     judged = [
         (slope, predicted)

@@ -261,12 +261,12 @@ def _verdicts(config: Config, losses: dict, resampled: list[Tuned], seconds: flo
 
 
 def _below(interval: tuple[float, float], limit: float) -> VerdictName:
-    """Whether an interval lies below a limit: it does, it lies above, or it holds the limit."""
+    """Judge whether an interval lies below a limit: it does, it lies above, or it contains the limit."""
     return "holds" if interval[1] < limit else "fails" if interval[0] > limit else "inconclusive"
 
 
 def _rate_edges(losses: dict[str, np.ndarray]) -> str:
-    """How many of the best learning rates, over methods and durations, have no neighbour on one side."""
+    """Say how many of the best learning rates, over methods and durations, have no neighbour on one side."""
     best = np.array([values.mean(axis=-1).min(axis=1).argmin(axis=-1) for values in losses.values()])
     ends = (best == 0) | (best == losses["ewa"].shape[2] - 1)
     return f"{ends.sum()} of {ends.size} best γ at an end of the grid"

@@ -81,7 +81,7 @@ class Case(NamedTuple):
 
     @property
     def regime(self) -> str:
-        """Where b lies."""
+        """Return the regime of b in words."""
         a, b = self.capacity, self.source
         if b <= a:
             return "b < a" if b < a else "b = a"

@@ -100,7 +100,7 @@ def _ends(exponent: SizeDependence) -> tuple[float, float, float]:
 
 
 def _exponents(config: Config, fits: list[SweepFit]) -> dict[str, SizeDependence]:
-    """How B* depends on data at every width, and where the width grows with the data."""
+    """Judge how B* depends on data at every width, and if the width grows with the data."""
     groups = dict.fromkeys(each.group for fit in fits for each in fit.measurements)
     found = {}
     for group in groups:

@@ -45,7 +45,7 @@ class Config:
 
     @property
     def problem(self) -> st.PowerLaw:
-        """What is learnt."""
+        """Return the problem that is learnt."""
         return st.PowerLaw(self.capacity, self.source, dim=self.dim)
 
 
@@ -111,7 +111,7 @@ def _of(rows: list[Row], quantity: str) -> list[Row]:
 
 
 def verdicts_of(config: Config, rows: list[Row], seconds: float = 0.0) -> tuple[Verdict, ...]:
-    """What the rows say."""
+    """Return the verdicts on the rows."""
     return (
         _edge(rows),
         _critical(config, rows, seconds),
@@ -190,7 +190,7 @@ def _one_more_step(rows: list[Row], samples: float) -> Verdict:
 
 
 def _risk(config: Config, rows: list[Row]) -> Verdict:
-    """What the least risk loses."""
+    """Judge how much the delay increases the least risk."""
     samples = max(config.num_samples)
     found = {row.delay: row.risk for row in _of(rows, CRITICAL) if row.num_samples == samples}
     ratios = {delay: risk / found[0] for delay, risk in sorted(found.items()) if delay}
@@ -223,7 +223,7 @@ def _halves(rows: list[Row]) -> dict[int, float]:
 
 
 def _half(rows: list[Row]) -> Verdict:
-    """From which batch size on a smaller γ pays."""
+    """Judge from which batch size on a smaller γ pays."""
     halves = _halves(rows)
     claim = "a smaller γ is best from a fixed number of delayed samples on"
     if len(halves) < 3:

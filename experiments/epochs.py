@@ -165,7 +165,7 @@ def _four_passes(config: Config, rows: list[Row]) -> Verdict:
 
 
 def _one_law(config: Config, rows: list[Row]) -> Verdict:
-    """Whether E(K) has the shape of Muennighoff's law."""
+    """Judge whether E(K) has the shape of Muennighoff's law."""
     fits = {}
     for cell in _cells(config):
         mine = [row for row in of(rows, "worth", RESHUFFLED, *cell) if np.isfinite(row.worth)]
@@ -252,7 +252,7 @@ def _stopping(config: Config, rows: list[Row]) -> Verdict:
 
 
 def _power(rows: list[Row], first: float) -> float:
-    """Of B* against K from there on."""
+    """Return the power of K in B*, from K = `first` on."""
     late = [row for row in rows if row.passes >= first]
     return float(np.polyfit(np.log([row.passes for row in late]), np.log([row.batch_size for row in late]), 1)[0])
 

@@ -1,9 +1,10 @@
 """Where will a run end? Do bands of forecasts hold on public loss curves that are cut short?"""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -58,6 +59,25 @@ UNITS = {
 }
 
 
+class Judged(Protocol):
+    """A forecast with its error, as the likelihood of the theory's error needs it."""
+
+    @property
+    def error(self) -> float:
+        """Logarithm of the measured over the forecast loss."""
+        ...
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of that logarithm without the theory's error."""
+        ...
+
+    @property
+    def fall(self) -> float:
+        """Fall of log loss that is forecast."""
+        ...
+
+
 class Row(NamedTuple):
     """A forecast, as in `UNITS`."""
 
@@ -81,7 +101,7 @@ class Row(NamedTuple):
 
     @property
     def fall(self) -> float:
-        """Of log loss, that is foretold."""
+        """Return the fall of log loss that is forecast."""
         return float(np.log(self.now / self.forecast))
 
 
@@ -142,7 +162,7 @@ def _forecast(item: tuple[Config, str, str, float, tuple[str, ...]]) -> Row:
         float(deviation),
         found.scatter,
         float(bool(found.too_early)),
-        _power_law(head, curve) if first else np.nan,
+        power_law(head, curve) if first else np.nan,
     )
 
 
@@ -155,7 +175,8 @@ def _rates(curve: st.LossCurve) -> np.ndarray:
     return np.where(held > DROP * curve.learning_rate[row + 1], held, straight)
 
 
-def _power_law(head: st.LossCurve, curve: st.LossCurve) -> float:
+def power_law(head: st.LossCurve, curve: st.LossCurve) -> float:
+    """Return the loss at the curve's last row by a power of Σγ, fitted to its head; nan if that has too few rows."""
     if head.step.size < POWER_ROWS:
         return np.nan
     found = st.curves.fit_law(head, st.curves.PowerOfSum())
@@ -166,7 +187,7 @@ def _power_law(head: st.LossCurve, curve: st.LossCurve) -> float:
 
 
 def _cases(config: Config, rows: list[Row]) -> list[Row]:
-    """Those that start from all other models."""
+    """Return the forecasts that start from all other models."""
     return [row for row in rows if len(row.others.split()) == len(config.models) - 1]
 
 
@@ -180,8 +201,11 @@ def _doubts(config: Config, rows: list[Row]) -> dict[str, float]:
     return found
 
 
-def likeliest_doubt(rows: list[Row]) -> float:
-    """Of largest likelihood, errors being normal with variance `deviation² + (doubt · fall)²`."""
+def likeliest_doubt(rows: Sequence[Judged]) -> float:
+    """Return the likeliest error of the theory over the fall.
+
+    Errors are taken as normal with variance deviation² + (doubt · fall)².
+    """
     error, deviation, fall = np.array([(row.error, row.deviation, row.fall) for row in rows]).T
 
     def surprise(doubt: float) -> float:

@@ -12,26 +12,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 from scipy import stats
-from scipy.optimize import minimize_scalar
 
 import sgdtheory as st
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result, Verdict
 from experiments._lib.rows import columns_of, rows_of
+from experiments.forecasts import LAST, LEVEL, POWER, SCATTER, likeliest_doubt, power_law
 from sgdtheory.plotting.style import GRAY, categories, legend_below, log_axes, new_figure
 
-LEVEL = 0.95
 QUANTILE = float(stats.norm.ppf((1 + LEVEL) / 2))
 DATA = Path(__file__).parent / "data"
 WARMUP = 300  # Steps in which the learning rate of all these runs rises.
 WEIGHT_DECAY = 0.1
 LATEST = 3  # Rows whose mean is the last loss: single rows scatter by about 0.3%.
-POWER_ROWS = 9  # Rows that the three numbers of the power law need.
 ONE_GROUP = 0.075  # The law's error over the fall of log loss, likeliest on the 27 curves of `forecasts`.
-MOST_DOUBT = 1.0  # Largest error of the law over the fall that is considered.
 DRAWS = 10_000  # Resampled sets of families; the ends of an interval are then known to about 0.002.
-OTHERS, OLD, SCATTER = "theory's error from other families", "theory's error from 27 other runs", "scatter alone"
-LAST, POWER = "last loss", "power of Σγ"
+OTHERS, OLD = "theory's error from other families", "theory's error from 27 other runs"
 
 
 @dataclass(frozen=True)
@@ -142,9 +138,6 @@ def _forecast(item: tuple[int, float]) -> Row:
         experience=st.curves.PUBLIC._replace(doubt=0.0),
     )
     low, high = found.band
-    power = np.nan
-    if head.step.size >= POWER_ROWS:
-        power = float(st.curves.fit_law(head, st.curves.PowerOfSum()).predict_curve(curve).loss[-1])
     share = f" {float(about['decay_share']):g}" if about["schedule"] != "cos" else ""
     return Row(
         number,
@@ -157,26 +150,11 @@ def _forecast(item: tuple[int, float]) -> Row:
         found.loss,
         float(np.log(high / low)) / (2 * QUANTILE),
         found.scatter,
-        power,
+        power_law(head, curve),
     )
 
 
 # ------------------------------------------------------------------ bands
-
-
-def likeliest_doubt(rows: list[Row]) -> float:
-    """Return the likeliest error of the law over the fall.
-
-    Errors are taken as normal with variance deviation² + (doubt · fall)².
-    """
-    error, deviation, fall = np.array([(row.error, row.deviation, row.fall) for row in rows]).T
-
-    def surprise(doubt: float) -> float:
-        variance = deviation**2 + (doubt * fall) ** 2
-        return float((np.log(variance) + error**2 / variance).sum())
-
-    found: Any = minimize_scalar(surprise, bounds=(0.0, MOST_DOUBT), method="bounded")
-    return float(found.x)
 
 
 def half_widths(rows: list[Row], kind: str = OTHERS) -> np.ndarray:

@@ -212,7 +212,7 @@ def _verdicts(config: Config, columns: dict, exact_seconds: float, seconds: floa
 
 
 def _figure(config: Config, columns: dict) -> Figure:
-    """What heavier tails do to the constant, and simulations that confirm the recursion behind it."""
+    """Draw the constant against the tails, and the simulations that confirm the recursion behind it."""
     figure, axes = new_figure(1, 2, width=4.6, height=3.8)
     figure.suptitle(
         "Theorem 7 holds for heavy tails if the learning rate is divided by the data's fourth moment\n"

@@ -234,7 +234,7 @@ def _verdicts(
 
 
 def _cost(losses: np.ndarray) -> float:
-    """What the narrowest width's best grid point costs the widest, over the widest's own best grid point, less 1."""
+    """Return the relative cost, to the widest network, of the narrowest one's best grid point."""
     mean = np.where(np.isfinite(losses), losses, np.inf).mean(axis=-1)
     return float(mean[-1][mean[0].argmin()] / mean[-1].min() - 1)
 

@@ -77,7 +77,7 @@ class Config:
     processes: int | None = None
 
     def __post_init__(self) -> None:
-        """Of a file: lists and tables as what they were."""
+        """Turn lists and tables of a file back into tuples and configs."""
         object.__setattr__(self, "frozen", Frozen(*self.frozen))
         tasks = {name: Task(**task) if isinstance(task, dict) else task for name, task in self.networks.items()}
         object.__setattr__(self, "networks", tasks)
@@ -182,7 +182,7 @@ def critical_ratios(config: Config, rows: Sequence[Row], pair: tuple[float, floa
 
 
 def _critical(config: Config, rows: Sequence[Row], pair: tuple[float, float]) -> Verdict:
-    """Whether local steps leave K·B*."""
+    """Judge whether local steps leave K·B* as it is."""
     name = f"local steps do not change B*: {_problem(pair)}"
     ratios = critical_ratios(config, rows, pair)
     low, high = 1 / config.margin, config.margin
@@ -212,7 +212,7 @@ def times(config: Config, rows: Sequence[Row], pair: tuple[float, float], worker
 
 
 def _pays(config: Config, rows: Sequence[Row], pair: tuple[float, float]) -> Verdict:
-    """Whether local steps are faster where a synchronisation costs a step."""
+    """Judge whether local steps are faster if a synchronisation costs a step."""
     place = config.costs.index(1.0)
     ratios = {}
     for workers in config.workers:
@@ -248,7 +248,7 @@ def _free(config: Config, rows: Sequence[Row]) -> Verdict:
 
 
 def _outer(config: Config, rows: Sequence[Row]) -> list[Verdict]:
-    """What the outer momentum does to B* and to the best outer step."""
+    """Judge the effect of outer momentum on B* and on the best outer step."""
     fixed: Any = dict(zip(("capacity", "source"), config.exponents[0], strict=True))
     own = [row.value for row in chosen(rows, "critical", num_workers=1, **fixed)]
     plain = [row.predicted for row in chosen(rows, "critical", num_workers=1, **fixed)]
@@ -292,7 +292,7 @@ def _raised(config: Config, rows: Sequence[Row], pair: tuple[float, float]) -> V
 
 
 def _best_outer(config: Config, rows: Sequence[Row], steps: int) -> Verdict:
-    """Whether η = 0.7, μ = 0.9 is the best outer step."""
+    """Judge whether η = 0.7, μ = 0.9 is the best outer step."""
     mine = {(row.outer_rate, row.outer_momentum): row.value for row in chosen(rows, "outer", local_steps=steps)}
     best = min(mine, key=lambda each: mine[each])
     ratio = mine[DILOCO] / mine[best]
@@ -315,7 +315,7 @@ def _ratio(rows: Sequence[Row], base: Sequence[Row], level: float) -> tuple[floa
 
 
 def _within(interval: tuple[float, float], value: float, margin: float) -> VerdictName:
-    """Whether an interval is within a factor of a value, outside of it, or neither."""
+    """Judge whether an interval is within a factor of a value, outside of it, or neither."""
     return inside(interval, value / margin, value * margin)
 
 

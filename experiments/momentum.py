@@ -140,7 +140,7 @@ def _gains(config: Config, rows: list[Row], pair: tuple[float, float]) -> list[G
 
 
 def _raises(config: Config, rows: list[Row], pair: tuple[float, float]) -> Verdict:
-    """Whether momentum raises B*."""
+    """Judge whether momentum raises B*."""
     gains = _gains(config, rows, pair)
     ratios = [gain.ratio for gain in gains]
     return Verdict(
@@ -154,7 +154,7 @@ def _raises(config: Config, rows: list[Row], pair: tuple[float, float]) -> Verdi
 
 
 def _power(config: Config, rows: list[Row], pair: tuple[float, float]) -> Verdict:
-    """Whether the gain grows like a power of D, beside SGD's own."""
+    """Judge whether the gain grows like a power of D, beside SGD's own."""
     gains = _gains(config, rows, pair)
     fit = st.fit_power_law([gain.num_samples for gain in gains], [gain.ratio for gain in gains])
     low, high = fit.interval()

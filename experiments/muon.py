@@ -171,7 +171,7 @@ def _table(rows: list[Row], pair: Pair, name: str, samples: float, more: bool) -
 
 
 def useful(rows: list[Row], pair: Pair, name: str, samples: float) -> Useful:
-    """From the table; the B of the least risk is kept in the draws, or its noise would count twice."""
+    """Return the useful range from the table; draws keep the B of the least risk, or its noise would count twice."""
     plain = _table(rows, pair, name, samples, more=False)
     later = _table(rows, pair, name, samples, more=True)
     sgd = _table(rows, pair, SGD, samples, more=False)
@@ -225,7 +225,7 @@ Table = dict[tuple[Pair, str, float], Useful]  # of a problem, a method and D
 
 
 def all_useful(config: Config, rows: list[Row]) -> Table:
-    """Of every method on every problem, at every D."""
+    """Return the useful ranges of every method on every problem, at every D."""
     cases = product(config.exponents, config.methods, config.num_samples)
     return {case: useful(rows, *case) for case in cases}
 
@@ -302,7 +302,7 @@ def _looks(config: Config) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _title(config: Config, table: Table) -> str:
-    """What was found of Muon at the largest D, problem by problem."""
+    """Return the figure's title: Muon at the largest D, problem by problem."""
     most = max(config.num_samples)
     words = []
     for name in (MUON, PUBLISHED):

@@ -1,4 +1,4 @@
-"""Whether the best schedule changes the exponents of the critical batch size and of the optimal risk, or a constant."""
+"""Does the best schedule change the exponents of the critical batch size and of the optimal risk, or a constant?"""
 
 import time
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class Config:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all that is compared."""
+        """Names of all schedules that are compared."""
         return (BEST, *self.averages)
 
 
@@ -79,7 +79,7 @@ class Row(NamedTuple):
 
 
 class Case(NamedTuple):
-    """Of one problem: slopes in log D of the best schedule's B* and R_opt, and of their ratios to an average's."""
+    """Slopes in log D, for one problem, of the best schedule's B* and R_opt and of their ratios to an average's."""
 
     pair: Pair
     batch: LastSlope
@@ -138,7 +138,7 @@ def redraw(config: Config, recorded: Any) -> dict[str, Figure]:
 
 
 def _work(item: tuple[Pair, str, float]) -> tuple[bool, float]:
-    """What takes long, for it to begin first."""
+    """Return a sort key: the best schedule takes longest, and many samples longer."""
     return item[1] == BEST, item[2]
 
 
@@ -290,7 +290,7 @@ def _beside(config: Config, rows: list[Row], pair: Pair) -> str:
 
 
 def _evidence(rows: list[Row]) -> Verdict:
-    """That the searches found optima, and that their risks are exact."""
+    """Return the evidence that the searches found optima and that their risks are exact."""
     mine = [row for row in rows if row.algorithm == BEST]
     slope, error = max(row.slope for row in mine), max(row.error for row in mine)
     return Verdict(

@@ -271,7 +271,7 @@ def _fewest_steps(rows: list[Row], pair: tuple[float, float], strategy: str) -> 
 
 
 def _steps_verdict(config: Config, rows: list[Row], pair: tuple[float, float]) -> Verdict:
-    """Whether varying B_t beside γ_t saves serial steps."""
+    """Judge whether varying B_t beside γ_t saves serial steps."""
     capacity, source = pair
     fewest = {strategy: _fewest_steps(rows, pair, strategy) for strategy in STRATEGIES}
     ratios = {strategy: steps / fewest[BEST_RATES] for strategy, steps in fewest.items()}

@@ -256,7 +256,7 @@ def _wsd_verdict(config: Config, rows: list[Row], pair: Pair) -> Verdict:
 
 
 def _evidence(config: Config, rows: list[Row]) -> Verdict:
-    """That what was found are optima."""
+    """Return the evidence that the searches found optima."""
     slope, apart, half = (
         np.concatenate([_values(config, rows, pair, quantity) for pair in config.exponents])
         for quantity in ("slope", "apart", "half")

@@ -202,7 +202,7 @@ class Waste(NamedTuple):
 
 
 def waste(batch_sizes: np.ndarray, steps: np.ndarray) -> Waste:
-    """Of every seed, with the larger batch size that is best for the other seeds.
+    """Return every seed's waste, with the larger batch size that is best for the other seeds.
 
     The least of several noisy means is too low; at a batch size in whose choice a seed had no say it is not.
 
@@ -236,7 +236,7 @@ CLAIMS = (
 
 
 def verdicts_of(config: Config, rows: Sequence[Row], task: str, seconds: float) -> list[Verdict]:
-    """Of one task: ratios of B*, small batches, controls."""
+    """Return the verdicts of one task: ratios of B*, small batches, controls."""
     claims = [claim for claim in CLAIMS if {claim.first, claim.second} <= set(config.arms)]
     verdicts = [_ratio_verdict(config, rows, task, claim, seconds) for claim in claims]
     verdicts += [_waste_verdict(config, rows, task, arm) for arm in config.arms if arm != "control"]
@@ -285,7 +285,7 @@ def _counted(config: Config) -> float:
 
 
 def answer(config: Config, claim: Claim, ratio: PairedRatio) -> VerdictName:
-    """Of a ratio: on the side that is claimed, or within the margin; "fails" if it is certain to be elsewhere."""
+    """Judge a ratio: on the side that is claimed, or within the margin; "fails" if it is certain to be elsewhere."""
     low, high = ratio.interval(_counted(config))
     if claim.side:
         beyond = {1: low > 1, -1: high < 1}
@@ -297,7 +297,7 @@ def answer(config: Config, claim: Claim, ratio: PairedRatio) -> VerdictName:
 
 
 def _waste_verdict(config: Config, rows: Sequence[Row], task: str, arm: str) -> Verdict:
-    """Whether the smallest batch size is a useful one."""
+    """Judge whether the smallest batch size is in the useful range."""
     limit = 1 + config.overhead
     smallest = config.tasks[task].batch_sizes[0]
     name = f"{task}: with {ARMS[arm].words} B = {smallest} is a useful batch size"

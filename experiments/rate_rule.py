@@ -83,20 +83,20 @@ class Row(NamedTuple):
 
 
 class Line(NamedTuple):
-    """Of one method, at increasing B (K,)."""
+    """Best learning rates of one method, at increasing B, (K,)."""
 
     batch: np.ndarray
     rate: np.ndarray
     risk: np.ndarray
 
     def slope(self, low: float, high: float) -> float:
-        """Of log γ in log B between two B, least squares."""
+        """Return the slope of log γ in log B between two B, by least squares."""
         used = (self.batch >= low) & (self.batch <= high)
         return float(np.polyfit(np.log(self.batch[used]), np.log(self.rate[used]), 1)[0])
 
     @property
     def slopes(self) -> np.ndarray:
-        """From each B to the next."""
+        """Return the slopes from each B to the next."""
         return np.diff(np.log(self.rate)) / np.diff(np.log(self.batch))
 
 

@@ -151,7 +151,7 @@ def _verdicts(config: Config, points: dict, seconds: float) -> tuple[Verdict, ..
 
 
 def _monotone(points: dict, inside: np.ndarray, part: str, sign: int) -> tuple[int, int]:
-    """How many neighbours in γ/B at the same (D, B) have the sign, of how many."""
+    """Count the neighbours in γ/B at the same (D, B) that have the sign, and all of them."""
     good = total = 0
     for samples, batch in {*zip(points["num_samples"][inside], points["batch_size"][inside], strict=True)}:
         mine = inside & (points["num_samples"] == samples) & (points["batch_size"] == batch)

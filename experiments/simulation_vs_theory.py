@@ -198,7 +198,7 @@ def score_limit(config: Config, number: int) -> float:
 
 
 def _independent(config: Config, points: dict) -> np.ndarray:
-    """Which rows are runs of their own: the longest of each (problem, B, γ) of the grid."""
+    """Select the rows that are independent runs: the longest of each (problem, B, γ) of the grid."""
     return np.isfinite(points["dim"]) & (points["num_steps"] == max(config.num_steps))
 
 
@@ -321,5 +321,5 @@ def _quantiles(config: Config, points: dict) -> Figure:
 
 
 def _probability(scores: np.ndarray) -> float:
-    """Of scores that depart from a standard normal law at least as far (Kolmogorov and Smirnov)."""
+    """Return the probability of scores that depart at least as far from a standard normal law (Kolmogorov–Smirnov)."""
     return float(stats.kstest(scores, stats.norm.cdf).pvalue)

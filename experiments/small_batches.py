@@ -112,7 +112,7 @@ def _figures(config: Config, rows: list[Row]) -> dict[str, Figure]:
 
 
 def _items(config: Config) -> list[Item]:
-    """What takes long comes first."""
+    """Return the items, the longest first."""
     cells = [
         (name, _memory(name), 1.0, samples) for name, samples in product(config.methods_of_ends, config.num_samples)
     ]
@@ -303,7 +303,7 @@ def _half_life_verdict(config: Config, rows: list[Row]) -> Verdict:
 
 
 def _shapes(config: Config, rows: list[Row]) -> dict[str, Shape]:
-    """Of each method, up to a share of its B*: where its risk has grown as 20% more data make up for."""
+    """Return the shape of each method's steps up to a share of its B*."""
     found = {}
     for name in config.methods:
         curve = _last(config, rows, name)

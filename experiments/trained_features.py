@@ -143,7 +143,7 @@ def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
 
 
 def features(config: Config) -> list[Learnt]:
-    """Of the networks, once they are trained."""
+    """Return the features of the networks after training."""
     run_of = {"batch_size": config.batch_size, "learning_rate": config.learning_rate, "max_steps": config.num_steps}
     configs = [
         TrainConfig.from_fields({**config.fields, **run_of, "seed": seed, "data_seed": seed})
@@ -279,7 +279,7 @@ def mean_steps(rows: Sequence[Row], arm: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def judged(config: Config, rows: Sequence[Row], seconds: float) -> tuple[Verdict, ...]:
-    """Of every pair of methods, and beside Adam's that of Adam in eigenvector coordinates."""
+    """Judge every pair of methods, and Adam in eigenvector coordinates beside Adam."""
     found = [_verdict(config, rows, pair, pair, seconds) for pair in PAIRS if set(pair) <= set(config.arms)]
     if {ALIGNED, "sgd"} <= set(config.arms):
         found.append(_verdict(config, rows, (ALIGNED, "sgd"), ("adam", "sgd"), seconds))

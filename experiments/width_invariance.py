@@ -186,7 +186,7 @@ def _verdict(config: Config, each: Found, contrast: Found | None, method: str, s
 
 
 def _contrast(mup: SweepFit, standard: SweepFit, method: str) -> str:
-    """What standard parametrization does to B* and to the learning rate that has to be tuned."""
+    """Judge the effect of standard parametrization on B* and on the best learning rate."""
     dependence = standard.dependence.get(method)
     rates = f"the best γ goes like w^{_rate_exponent(standard):.2f}, under µP like w^{_rate_exponent(mup):.2f}"
     if dependence is None:
@@ -211,7 +211,7 @@ def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
 
 
 def found_of(config: Config, rows: list[dict[str, str]]) -> list[Found]:
-    """What was found, from the rows of the table that `run` wrote."""
+    """Return the results from the rows of the table that `run` wrote."""
     cells: dict[tuple[str, str, str], list[dict[str, str]]] = {}
     for row in rows:
         cells.setdefault((row["task"], row["parametrization"], row["target_loss"]), []).append(row)

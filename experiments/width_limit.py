@@ -222,7 +222,7 @@ def _verdicts(
 
 
 def _sign(interval: tuple[float, float], below: bool) -> VerdictName:
-    """Whether an interval lies below 0 (or above): it does, it lies on the other side, or it holds 0."""
+    """Judge whether an interval lies below 0 (or above): it does, it lies on the other side, or it contains 0."""
     low, high = interval if below else (-interval[1], -interval[0])
     return "holds" if high < 0 else "fails" if low > 0 else "inconclusive"
 

@@ -60,13 +60,13 @@ def shown_by(pages: Mapping[str, str]) -> dict[str, list[Shown]]:
 
 
 def key(page: str) -> str:
-    """Of the cells of a page, and of everything that they may call."""
+    """Return a hash of the cells of a page and of everything that they may call."""
     return hashlib.sha256(f"{library()}{cells(page)}".encode()).hexdigest()[:16]
 
 
 @functools.cache
 def library() -> str:
-    """Of all files of the package, of what runs the cells, and the versions of what computes."""
+    """Return a hash of the package's files, of what runs the cells, and of the versions of the numerical libraries."""
     files = [*sorted((ROOT / "sgdtheory").rglob("*.*")), Path(__file__).with_name("run_cells.py")]
     kept = [path for path in files if path.is_file() and "__pycache__" not in path.parts]
     versions = [sys.version, *(importlib.metadata.version(name) for name in ("numpy", "scipy", "jax", "matplotlib"))]
@@ -83,7 +83,7 @@ def with_outputs(page: str, shown: Sequence[Shown]) -> str:
 
 
 def as_html(shown: Mapping[str, str]) -> str:
-    """What a cell shows, without a blank line, which would end HTML in Markdown."""
+    """Return the output of a cell as HTML without blank lines, which would end HTML in Markdown."""
     if "image/png" in shown:
         inside = f'<img alt="the figure that the cell draws" src="data:image/png;base64,{shown["image/png"]}">'
     elif "text/html" in shown:

@@ -1,4 +1,4 @@
-"""Where a published bound is asked: problems, B, n, σ² and γ up to the edges that its own conditions set."""
+"""Settings at which a published bound is evaluated: problems, B, n, σ², and γ up to the limits of its conditions."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What three critical batch sizes say of each other: how they grow, how large they are, what moves them."""
+"""Verdicts on three measures of the critical batch size: their growth, their ratios, and what changes them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,7 +21,7 @@ BEYOND = 1.25  # the ends of the checkpoints that a target's D may lie, as a fac
 
 
 class Limits(NamedTuple):
-    """What counts as agreement: a difference of exponents, a ratio of batch sizes, and the level of intervals."""
+    """Limits of agreement: a difference of exponents, a ratio of batch sizes, and the level of intervals."""
 
     margin: float
     ratio: float
@@ -61,7 +61,7 @@ def theory_verdicts(
 def growth_verdict(
     rows: Sequence[Row], problem: str, measure: str, rate: float | None, tolerance: float, limits: Limits
 ) -> Verdict:
-    """Whether a measure grows with D as what it is to tell: by the difference of exponents."""
+    """Judge whether a measure grows with D like the quantity that it estimates, by the difference of exponents."""
     target, word = TARGETS[measure]
     place = "along one run" if rate is not None else "at each D's best γ"
     claim, predicted = (
@@ -85,7 +85,7 @@ def growth_verdict(
 def ratio_verdict(
     rows: Sequence[Row], problem: str, measure: str, rate: float, tolerances: Sequence[float], limits: Limits
 ) -> Verdict:
-    """How large a measure is along one run, over what it is to tell at the same D: its range within a factor or not."""
+    """Judge whether a measure along a run stays within a factor of the quantity that it estimates at the same D."""
     target, word = TARGETS[measure]
     claim = f"{_capital(NAMES[measure])} along one run is {word} within a factor ({problem})"
     predicted = f"1 within a factor of {limits.ratio:g}"
@@ -164,7 +164,7 @@ def _tolerance(measure: str, tolerance: float) -> tuple[float | None]:
 
 
 def _answer(value: float, error: float, freedom: int, margin: float, level: float) -> VerdictName:
-    """Of value = 0: "holds" if two one-sided tests at 1 − level reject |value| ≥ margin, else "fails" if 0 is."""
+    """Judge "value = 0": "holds" if two one-sided tests at 1 − level reject |value| ≥ margin, else "fails" if 0 is."""
     inner, outer = (_interval(value, error, freedom, each) for each in (2 * level - 1, level))
     if -margin < inner[0] and inner[1] < margin:
         return "holds"

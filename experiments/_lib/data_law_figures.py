@@ -27,11 +27,11 @@ PANELS = (
 
 
 class Config(Protocol):
-    """What is drawn of the experiment's config."""
+    """Fields of the experiment's config that the figures need."""
 
     @property
     def level(self) -> float:
-        """Of the intervals."""
+        """Level of the intervals."""
         ...
 
     @property

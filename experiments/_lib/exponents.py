@@ -30,7 +30,7 @@ class LastSlope(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Where the slope for x → ∞ lies: the estimate ± its half-width."""
+        """Interval of the slope for x → ∞: the estimate ± its half-width."""
         return self.limit - self.half_width, self.limit + self.half_width
 
     @property
@@ -46,12 +46,12 @@ class LastSlope(NamedTuple):
         return known_words if known else "two slopes cannot be extrapolated"
 
     def verdict(self, predicted: float, tolerance: float) -> VerdictName:
-        """Where the interval lies: "holds" inside `predicted` ± `tolerance`, "fails" outside, else "inconclusive"."""
+        """Judge the interval: "holds" inside `predicted` ± `tolerance`, "fails" outside, else "inconclusive"."""
         return inside(self.interval, predicted - tolerance, predicted + tolerance)
 
 
 def last_slope(x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> LastSlope:
-    """Of at least three x at equal ratios; of three the interval is infinite."""
+    """Extrapolate the slope from at least three x at equal ratios; with three the interval is infinite."""
     return settling(np.diff(np.log(y)) / np.diff(np.log(x)))
 
 
@@ -89,14 +89,14 @@ def _led_to(slopes: Sequence[float] | np.ndarray) -> tuple[float, float]:
 
 
 class Error(NamedTuple):
-    """What slopes lead to, less what is predicted: the largest, and from the lowest to the highest end of intervals."""
+    """Extrapolated slopes less predictions: the largest, and the range of their intervals."""
 
     largest: float
     interval: tuple[float, float]
 
 
 def errors(judged: Sequence[tuple[LastSlope, float]]) -> Error:
-    """Of slopes with their predictions."""
+    """Return the errors of slopes with their predictions."""
     apart = [slope.limit - predicted for slope, predicted in judged]
     ends = [end - predicted for slope, predicted in judged for end in slope.interval]
     return Error(max(apart, key=abs), (min(ends), max(ends)))

@@ -339,7 +339,7 @@ def curves_batch_size() -> str:
 
 
 def epochs_networks() -> str:
-    """What passes are worth to networks, measured and by the theory."""
+    """Table of the worth of repeated epochs to networks, measured and by the theory."""
     from experiments import epochs_networks as experiment
     from experiments._lib import passes_verdicts as passes
 

@@ -129,7 +129,7 @@ def _data_panel(config: Config, axis: Axes, rows: Sequence[Row], pair: Pair) -> 
 
 
 def _slope(line: Sequence[Row]) -> str:
-    """That of B* in D between the last two sizes, 0.339(3) where it has changed by 0.003 since the pair before."""
+    """Return the slope of B* in D over the last two sizes, 0.339(3) if it changed by 0.003 from the pair before."""
     slope = _last_slope(line)
     return f"{slope.value:.3f}({1000 * abs(slope.change):.0f})"
 

@@ -136,7 +136,7 @@ def _line(rows: list[Row], pair: Pair, samples: float) -> list[Row]:
 
 
 def _gaussian_features(config: Config, rows: list[Row]) -> Verdict:
-    """From how many Gaussian features on data are the limit."""
+    """Judge from how many Gaussian features on the data limit the risk."""
     judged, texts = [], []
     for pair in config.exponents:
         needed = [enough(rows, pair, samples, config.reached) for samples in config.gaussian_samples]
@@ -159,7 +159,7 @@ def _gaussian_features(config: Config, rows: list[Row]) -> Verdict:
 
 
 def _fixed_size(config: Config, rows: list[Row]) -> Verdict:
-    """How B* grows with the data where the model is too small for them (T31). No statement of the paper's.
+    """Judge the growth of B* with the data if the model is too small for them (T31). The paper does not state it.
 
     Its second takeaway, "to a similar degree", was observed on language models at 0.28 … 4 times Chinchilla's data.
     """
@@ -242,7 +242,7 @@ def _compute_optimal(config: Config, rows: list[Row]) -> Verdict:
 
 
 def _noise_scales(config: Config, rows: list[Row]) -> Verdict:
-    """Which notions move with M while B* does not."""
+    """Judge which definitions of the critical batch size change with M while B* does not."""
     simple, weighted, texts = [], [], []
     samples = config.notion_samples
     for pair in config.exponents:
@@ -274,7 +274,7 @@ def _noise_scales(config: Config, rows: list[Row]) -> Verdict:
 
 
 def _networks(config: Config, rows: list[Row]) -> Verdict:
-    """Whether k* of a network's features stops growing with its width, and where the widths stand relative to it."""
+    """Judge whether k* of a network's features stops growing with its width, and compare the widths with k*."""
     kinds = sorted({row.kind for row in rows if row.kind.startswith("network")})
     widths = np.array(sorted(config.networks.task.widths), float)
     slopes, texts = [], []

@@ -1,4 +1,4 @@
-"""What the measured worth of passes over a network's samples says, against the theory's; and its figure."""
+"""Verdicts and figure of the worth of repeated epochs for networks, measured and by the theory."""
 
 from collections.abc import Sequence
 from dataclasses import replace

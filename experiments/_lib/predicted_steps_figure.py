@@ -23,7 +23,7 @@ from sgdtheory.plotting.style import (
 
 
 class Config(Protocol):
-    """What is drawn of the experiment's config."""
+    """Fields of the experiment's config that the figure needs."""
 
     @property
     def fitted(self) -> float: ...

@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 
 class Config(Protocol):
-    """What is drawn of an experiment's config."""
+    """Fields of an experiment's config that the figures need."""
 
     @property
     def margin(self) -> float:
@@ -54,7 +54,7 @@ class Config(Protocol):
 
     @property
     def level(self) -> float:
-        """Of the intervals."""
+        """Level of the intervals."""
         ...
 
 

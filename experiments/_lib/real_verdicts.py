@@ -14,7 +14,7 @@ QUANTITIES = {"capacity": "capacity exponent a", "source": "source exponent b", 
 
 
 class Config(Protocol):
-    """What is judged by of the experiment's config, where each is explained."""
+    """Fields of the experiment's config that the verdicts need; the config explains each."""
 
     @property
     def widths(self) -> Sequence[int]: ...
@@ -91,7 +91,7 @@ def _risk_verdict(config: Config, rows: list[Row], seconds: float) -> Verdict:
 
 
 def _shape_verdict(config: Config, rows: list[Row]) -> Verdict:
-    """Whether the shape of the rows matters, where noise does not depend on them; and what the noise then does."""
+    """Judge whether the shape of the rows matters if noise does not depend on them, and the effect of the noise."""
     cases = [row for row in rows if np.isfinite(row.permuted)]
     noise, shape = ([factor(row) for row in cases] for factor in (_noise_factor, _shape_factor))
     finite = [row.crossed / row.gaussian for row in rows]
@@ -123,7 +123,7 @@ def _shape_factor(row: Row) -> float:
 
 
 def _width_verdict(config: Config, rows: list[Row], name: str, seconds: float) -> Verdict:
-    """Whether an exponent of a transformer's last layer is the same at all widths."""
+    """Judge whether an exponent of a transformer's last layer is the same at all widths."""
     changes = [_change(config, rows, steps, name) for steps in config.times]
     margin, answers, text = config.exponent_margin, list[VerdictName](), list[str]()
     for steps, each in zip(config.times, changes, strict=True):
@@ -154,7 +154,7 @@ class Change(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of the change."""
+        """Return the interval of the change."""
         return self.change - self.reach, self.change + self.reach
 
 

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parents[1]
 
 
 class Module(Protocol):
-    """What the module of an experiment offers."""
+    """Contents that the module of an experiment must have."""
 
     SCALES: Mapping[str, Any]  # scale → config
 
@@ -41,7 +41,7 @@ class Experiment:
 
     @cached_property
     def question(self) -> str:
-        """What it asks: the first line of its module, which is not imported for it."""
+        """Question of the experiment: the first line of its module, which is not imported for it."""
         module = ast.parse((FOLDER / f"{self.name}.py").read_text(encoding="utf-8"))
         return (ast.get_docstring(module) or self.name).splitlines()[0]
 
@@ -110,7 +110,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def names(scale: Scale) -> tuple[str, ...]:
-    """Those that run at a scale unless one is chosen."""
+    """Return the names of the experiments that run at a scale unless one is chosen."""
     return tuple(name for name, each in EXPERIMENTS.items() if scale == "full" or not each.by_name_only)
 
 

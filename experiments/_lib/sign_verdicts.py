@@ -41,7 +41,7 @@ class Row(NamedTuple):
 
 
 class Rules(Protocol):
-    """Of the experiment's config."""
+    """Fields of the experiment's config that the verdicts need."""
 
     @property
     def activations(self) -> tuple[str, ...]: ...
@@ -65,7 +65,7 @@ class Ratio(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """What is compared: predicted, observed and the standard error of its log, of a row."""
+    """A comparison of a row: predicted, observed, and the standard error of the observed one's logarithm."""
 
     predicted: Callable[[Row], float]
     observed: Callable[[Row], float]
@@ -82,7 +82,7 @@ SAMPLES = Measure(lambda row: row.samples_predicted, lambda row: row.samples, la
 
 
 def ratios(rows: Sequence[Row], measure: Measure, level: float) -> list[Ratio]:
-    """Of every cell; the intervals hold all at once (Bonferroni)."""
+    """Return the ratios of all cells; their intervals hold simultaneously (Bonferroni)."""
     z = stats.norm.isf((1 - level) / 2 / max(len(rows), 1))
     found = []
     for row in rows:
@@ -101,13 +101,13 @@ def answer(found: Sequence[Ratio], margin: float) -> VerdictName:
 
 
 def near(rows: Sequence[Row], activation: str, arm: str) -> list[Row]:
-    """Those of which there is a prediction, B and γ increasing."""
+    """Return the rows that have a prediction, B and γ increasing."""
     mine = [row for row in rows if (row.activation, row.arm) == (activation, arm) and np.isfinite(row.predicted)]
     return sorted(mine, key=lambda row: (row.batch_size, row.learning_rate))
 
 
 def _at_best(rows: Sequence[Row], activation: str, arm: str) -> list[Row]:
-    """Those at the best γ of every B."""
+    """Return the rows at the best γ of every B."""
     return [row for row in near(rows, activation, arm) if row.best]
 
 
@@ -115,7 +115,7 @@ def _at_best(rows: Sequence[Row], activation: str, arm: str) -> list[Row]:
 
 
 def verdicts(rows: Sequence[Row], rules: Rules, seconds: float) -> list[Verdict]:
-    """Of every network: signs, their samples to the target, and what must and must not agree beside them."""
+    """Return the verdicts of every network: signs, their samples to the target, and the controls."""
     return [each for activation in rules.activations for each in _of_network(rows, rules, activation, seconds)]
 
 

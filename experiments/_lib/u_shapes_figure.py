@@ -14,7 +14,7 @@ from sgdtheory.plotting.style import BLACK, GRAY, legend_below, log_axes, new_fi
 
 
 class Config(Protocol):
-    """What is drawn of the experiment's config."""
+    """Fields of the experiment's config that the figure needs."""
 
     @property
     def methods(self) -> Sequence[str]: ...

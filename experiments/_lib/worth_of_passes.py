@@ -28,12 +28,12 @@ class Cell(NamedTuple):
 
     @property
     def problem(self) -> Any:
-        """Of N rows, in the mean over them; or where they come from."""
+        """Return the problem of N rows, in the mean over them, or the population that they come from."""
         whole = st.PowerLaw(*self.pair, noise_variance=self.noise_variance)
         return whole if self.order == FRESH else whole.with_samples(self.num_rows, replacement=self.order == DRAWN)
 
     def row(self, kind: str, passes: int, *found: float) -> "Row":
-        """Of the table: what was found after K passes."""
+        """Return the table's row for K epochs."""
         return Row(kind, *self.pair, self.noise_variance, self.num_rows, passes, self.order, *found)
 
 
@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
 
 def of(rows: Sequence[Row], kind: str, order: str, pair: tuple[float, float], noise: float, size: float) -> list[Row]:
-    """Of one cell, by passes."""
+    """Return the rows of one cell, by epochs."""
     asked = kind, order, pair, noise, size
     mine = [r for r in rows if (r.kind, r.order, (r.capacity, r.source), r.noise_variance, r.num_rows) == asked]
     return sorted(mine, key=lambda row: row.passes)

@@ -21,7 +21,7 @@ GRID = "batch_size", "samples", "learning_rate", "loss"
 
 
 class Known(NamedTuple):
-    """What a file says of a run: a fitted grid of losses or None, settings by name, remarks, names of optimizers."""
+    """Contents of a run's file: a fitted grid of losses or None, settings by name, remarks, names of optimizers."""
 
     grid: LossGrid | None
     settings: dict[str, float]

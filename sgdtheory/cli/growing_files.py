@@ -25,7 +25,7 @@ def versions(path: Path, wait: Callable[[], None]) -> Iterator[None]:
 
 
 def _sizes(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Of all files: path, bytes, and when they were written."""
+    """Return the path, the bytes and the time of writing of all files."""
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     return tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file())
 

@@ -36,7 +36,7 @@ Overhead = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class ConventionFlags:
-    """How a fit defines B*, and the level of its intervals."""
+    """Definition of B* in a fit, and the level of its intervals."""
 
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "definition of B* and of intervals": ("reference", "overhead", "degradation", "margin", "level"),

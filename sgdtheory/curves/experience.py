@@ -1,4 +1,4 @@
-"""What other runs say of a run before it has told: the theory's numbers within a factor of two, and the law's error."""
+"""Priors from other runs: the theory's parameters within a factor of two, and the theory's own error."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -42,7 +42,7 @@ class Features(NamedTuple):
 
 
 class Experience(NamedTuple):
-    """Of runs that have ended.
+    """Parameters fitted to runs that have ended, and the theory's error on such runs.
 
     Attributes:
         decayed: model → features, fitted with weight decay.
@@ -55,7 +55,7 @@ class Experience(NamedTuple):
     doubt: float
 
     def without(self, models: tuple[str, ...], doubt: float) -> "Experience":
-        """What the other models say, with a doubt that is found on them too."""
+        """Return the experience of the other models, with a doubt that was found on them too."""
         decayed, constant = (
             {name: each for name, each in known.items() if name not in models}
             for known in (self.decayed, self.constant)
@@ -92,7 +92,7 @@ class Prior(NamedTuple):
 
 
 def prior_of(law: TheoryLaw, experience: Experience, loss: float, batch: float, rate: float) -> Prior:
-    """Of the law's coordinates.
+    """Return the prior of the law's coordinates.
 
     Args:
         law: with or without weight decay.

@@ -184,7 +184,7 @@ def _without_floor(model: LossModel) -> LossModel:
 
 
 class Runs(NamedTuple):
-    """Of a table: (N,) log n, (G,) log γ; (M,) of each panel its share of the steps, rate over γ, and its change."""
+    """Runs of a table: (N,) log n, (G,) log γ; (M,) each panel's share of the steps, rate over γ, and its change."""
 
     log_steps: np.ndarray
     log_rate: np.ndarray
@@ -209,7 +209,7 @@ class Runs(NamedTuple):
 
 
 def _in_panels(shape: Shape) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each panel of a run its share of the steps, its rate over the peak's, and by how much of it that rises."""
+    """Return each panel's share of the steps, its rate over the peak rate, and the relative rise of the rate in it."""
     late = 1 - np.geomspace(1, 1e-4, PANELS // 2)
     edges = np.unique(np.concatenate([np.linspace(0, 1, PANELS // 2), late, [1.0], np.array(shape.knots())]))
     factor = np.asarray(shape.at((edges[1:] + edges[:-1]) / 2))
@@ -218,7 +218,7 @@ def _in_panels(shape: Shape) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _plain_tables(runs: Runs, model: LossModel, optimizer: Optimizer) -> list[AbstractLossTable]:
-    """Of SGD: bias is in proportion to A, variance to σ², and candidates that differ in these alone share their runs.
+    """Return tables of SGD; candidates that differ only in A (∝ bias) and σ² (∝ variance) share their runs.
 
     A bias at A = 1 and a variance at σ² = B = 1 decay alike: two candidates of signal and noise, one of all else. What
     a step multiplies is left out.

@@ -1,4 +1,4 @@
-"""What the critical batch size is by convention, a reference batch size and an overhead, and how much hangs on it."""
+"""Conventions of the critical batch size: a reference batch size and an overhead, and their effect on it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How a batch is laid out: B = devices × micro batch × accumulation, and how long a step of it is.
+"""Layouts of a batch, B = devices × micro batch × accumulation, and the time of a step.
 
     T(n, m, k) = k m/r(m) + u(n)
 
@@ -19,7 +19,7 @@ CANDIDATES = 20_000  # batch sizes among which the choice is made, at most, for 
 
 
 class HasThroughput(Protocol):
-    """What a device computes: `ConstantThroughput`, `Throughput` or `MeasuredThroughput`."""
+    """Protocol of a device's throughput: `ConstantThroughput`, `Throughput` or `MeasuredThroughput`."""
 
     def at(self, batch_size: ArrayLike) -> np.ndarray:
         """r(m), samples a second of a device that takes m samples at once."""

@@ -233,7 +233,7 @@ class NoiseScaleFit(Shown):
 
     @functools.cached_property
     def _heavy_tails(self) -> bool:
-        """Whether rows of tr Σ have an infinite variance, by Hill's estimator of their tail index."""
+        """Return whether rows of tr Σ have an infinite variance, by Hill's estimator of their tail index."""
         if self.steps.size < FEWEST_FOR_TAILS or self._memory > 1:
             return False
         parts = [part - np.median(part) for part in np.array_split(self.traces, EIGHTHS)]

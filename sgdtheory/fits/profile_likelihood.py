@@ -104,7 +104,7 @@ class Profile:
         return max(-inner.fun, *map(value, ends))
 
     def _grows_without_end(self, values: list[float], k: int) -> bool:
-        """Whether the largest value lies, still rising, at an end of the α range that the data do not set."""
+        """Return whether the largest value lies, still rising, at an end of the α range that the data do not set."""
         for end, inner, log_alpha in ((0, 1, self._alpha_range[0]), (-1, -2, self._alpha_range[1])):
             unlimited = abs(log_alpha - np.log(self.alpha)) >= ALPHA_SPAN
             if unlimited and k == end % ALPHA_GRID and values[end] > values[inner] + RISING:

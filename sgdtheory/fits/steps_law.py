@@ -87,7 +87,7 @@ class StepsLaw(AbstractStepsLaw):
 
     @property
     def optimal_batch_size(self) -> float:
-        """Where data B·Y are least: 0 for α ≤ 1, as far as the law goes; for α > 1 `(α − 1)^{1/α} (b/a)^{1/α}`."""
+        """Batch size at which the data B·Y are least: 0 for α ≤ 1; for α > 1 `(α − 1)^{1/α} (b/a)^{1/α}`."""
         if self.alpha <= 1 or not self.b:
             return 0.0
         return ((self.alpha - 1) * self.b / self.a) ** (1 / self.alpha) if self.a else float("inf")

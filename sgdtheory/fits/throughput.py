@@ -1,4 +1,4 @@
-"""How many samples a second a device computes, one number or a table against the samples that it takes a step."""
+"""Throughput of a device in samples a second: one number, or a table against the samples of a step."""
 
 from dataclasses import dataclass
 

@@ -98,7 +98,7 @@ class ConfidenceSet:
         return log_least_squares(self.log_steps, terms, self.weights, below(self.log_steps, terms))[1]
 
     def _least_with_end(self, log_values: np.ndarray, *, reference: float, overhead: float, upper: bool) -> np.ndarray:
-        """Of laws with an end of the useful range at q: over B_opt, a grid and the golden section about its best.
+        """Return the least sum of squares of laws whose useful range ends at q, over B_opt (grid, golden section).
 
         With r = B_opt and R = max{r, B_ref} the condition is `b/a = (q + r²/q − (1 + ω)(R + r²/R))/ω ≥ 0`.
         """

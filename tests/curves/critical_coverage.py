@@ -1,4 +1,4 @@
-"""How often 95% intervals of B* hold that of other laws than the theory's: `python -m benchmarks.curve_critical`.
+"""Coverage of 95% intervals of B* on laws other than the theory's: `python -m benchmarks.curve_critical`.
 
 Every data set is drawn anew (`tests/curves/foreign_laws.py`): three to six times between batch sizes, scatter from 0.2%
 to 3%, independent or correlated over 10 or 40 rows, five schedules, runs of equal or growing length. The truth is the
@@ -37,12 +37,12 @@ class Row(NamedTuple):
 
     @property
     def closed(self) -> bool:
-        """Whether both ends are known."""
+        """Return whether both ends are known."""
         return self.low > 0 and np.isfinite(self.high)
 
     @property
     def held(self) -> bool:
-        """Whether the interval holds the truth."""
+        """Return whether the interval contains the truth."""
         return self.low <= self.truth <= self.high
 
 

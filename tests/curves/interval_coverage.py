@@ -1,4 +1,4 @@
-"""How often 95% intervals of `fit_loss_curves` hold what is true: `python -m benchmarks.curve_intervals`.
+"""Coverage of 95% intervals of `fit_loss_curves`: `python -m benchmarks.curve_intervals`.
 
 Curves of the theory, with residuals that are correlated along log t, are fitted again and again. The table has, for
 each number, how many of 100 intervals hold it: by profile likelihood and, beneath, linear in the numbers.
@@ -100,7 +100,7 @@ def held(design: Design, found: RobustFit, within: ProfileSet) -> tuple[np.ndarr
 
 
 def fits(design: Design, seeds: Iterable[int]) -> Iterator[tuple[RobustFit, ProfileSet]]:
-    """Of each replica, from the truth on."""
+    """Return the fit of each replica, started at the truth."""
     clean = design.curves()
     start = {name: float(value[0]) for name, value in design.law.values(design.truth[None]).items()}
     for seed in seeds:

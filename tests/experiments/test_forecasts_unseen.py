@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from experiments import forecasts_unseen
+from experiments import forecasts, forecasts_unseen
 from experiments._lib.redraw import FOLDER, Recorded
 from experiments._lib.rows import rows_of
 from experiments.forecasts_unseen import DATA, Config, Row, curve_of, inside, share_of_families
@@ -81,7 +81,7 @@ def test_the_recorded_table_has_every_run_at_every_cut(recorded):
 
 
 def test_the_doubt_of_the_package_is_the_likeliest_on_these_runs(recorded):
-    assert pytest.approx(forecasts_unseen.likeliest_doubt(recorded), abs=0.005) == st.curves.PUBLIC.doubt
+    assert pytest.approx(forecasts.likeliest_doubt(recorded), abs=0.005) == st.curves.PUBLIC.doubt
 
 
 @pytest.mark.slow

@@ -72,7 +72,7 @@ def steps_situation(
 
 
 def warned(remarks: str) -> bool:
-    """Whether remarks say that the interval may not hold."""
+    """Return whether remarks say that the interval may not contain the truth."""
     return any(text in remarks for text in WARNINGS)
 
 
