@@ -24,6 +24,7 @@ MIN_POINTS = 3
 INVISIBLE = 18.0  # A term that is e^−18 times the other, at every batch size measured, counts as absent.
 # Intervals admit another exponent from this p-value of α = 1 on: python -m benchmarks.measured_intervals.
 REJECTED = 0.05
+SAME_UNIT = "critical_batch_size", "a"  # Quantities that mean the same whatever the exponent is.
 
 
 class ShapeTest(NamedTuple):
@@ -146,8 +147,8 @@ class StepsLaw(AbstractStepsLaw):
 
         With one batch size more than parameters its width is mostly chance, as that of a power law through three
         points (`PowerFit.interval`). Standard errors and the misfit beyond them, where they are known, take the place
-        of the residuals. Where residuals reject the exponent of the law at 5% (`shape_test`), the interval includes
-        that of the law with a fitted exponent.
+        of the residuals. Where residuals reject the exponent of the law at 5% (`shape_test`), the intervals of B*
+        and a include those of the law with a fitted exponent. b has another unit there.
 
         Args:
             quantity: "critical_batch_size", "a", "b", "alpha" or "b/a".
@@ -176,7 +177,8 @@ class StepsLaw(AbstractStepsLaw):
             return self.alpha, self.alpha
         low, high = self._range(quantities[quantity], level)
         shape = self.shape_test
-        if shape is not None and shape.p_value < REJECTED:
+        # b has the unit of steps · B^α: its values under two exponents cannot be joined.
+        if quantity in SAME_UNIT and shape is not None and shape.p_value < REJECTED:
             other = shape.law.interval(quantity, level, convention=convention)
             low, high = min(low, other[0]), max(high, other[1])
         if quantity == "critical_batch_size":
