@@ -112,7 +112,7 @@ def _row(axis: Axes, place: float, summary: Any) -> None:
 def _key() -> list[Any]:
     gray: dict[str, Any] = {"edgecolor": GRAY}
     return [
-        Patch(facecolor=GRAY, alpha=0.75, label="constants printed", **gray),
+        Patch(facecolor=GRAY, alpha=0.75, label="constants verified", **gray),
         Patch(facecolor="white", label="constants not verified", **gray),
         Patch(facecolor="white", ls=(0, (3, 2)), label="no constants, or a limit", **gray),
         Line2D([], [], color=BLACK, lw=1.8, label="median; bar: quartiles; line: range at random settings"),

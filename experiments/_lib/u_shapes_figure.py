@@ -50,7 +50,7 @@ def figure(config: Config, rows: list[Row]) -> Figure:
     left.set(
         xlabel="batch size $B$ (samples)",
         ylabel="samples / minimum",
-        title="Useful batch sizes: up to 1.2",
+        title="Useful range: at most 1.2",
     )
     right.set(xlabel="batch size $B$ (samples)", ylabel="risk above the minimum (%)", title="Risk of small batches")
     right.legend(loc="upper center", frameon=False, fontsize=7.5)
