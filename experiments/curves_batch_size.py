@@ -1,4 +1,4 @@
-"""Loss curves at one batch size: do they tell the steps, and B*, at other batch sizes, with SGD and with Adam?"""
+"""Do loss curves at one batch size predict steps and B* at other batch sizes, with SGD and with Adam?"""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Does a network's B* grow with the data as Corollary 8 says of its own features? Teachers of several (a, b).
+"""Does a network's B* grow with the data as Corollary 8 predicts from its features? Teachers of several (a, b).
 
 SGD with the uniform average of its iterates, the theory's algorithm, trains a perceptron under µP on teachers whose
 inputs have λ_i ∝ i^−a and whose dependence on them goes like i^−b. B* at D is ω b/a of the law E = b + aB of the

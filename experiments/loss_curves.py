@@ -1,4 +1,4 @@
-"""Loss curves of language models: does the theory, fitted to three schedules, predict six others?"""
+"""Does the theory, fitted to loss curves of three schedules, predict six others? Language models."""
 
 import time
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""MLPerf's reference runs: steps to a target at 5 to 13 batch sizes of real systems, against a + b/B."""
+"""Do steps to a target follow a + b/B? MLPerf's reference runs at 5 to 13 batch sizes of real systems."""
 
 import csv
 import time

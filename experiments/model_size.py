@@ -1,4 +1,4 @@
-"""The critical batch size against model size and data size: which of the two it depends on, exactly."""
+"""Does the critical batch size depend on the model size or on the data size? Exact risk of random features."""
 
 import time
 from collections.abc import Iterator

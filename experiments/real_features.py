@@ -1,4 +1,4 @@
-"""Real features: does the B* of their second moments meet SGD on the data, and do their exponents move?
+"""Does B* from second moments of real features agree with SGD on the data, and do their exponents change?
 
 Features and targets, centred, are a least-squares problem: eigenvalues of the covariance, signal and noise (T32). The
 theory takes its rows for Gaussian and its noise for independent of them. SGD draws the rows themselves.

@@ -1,4 +1,4 @@
-"""Does the theory of signSGD in the weights' own coordinates tell what signs do on frozen features of a network?
+"""Does the theory of signSGD in the weights' coordinates predict the risk on frozen features of a network?
 
 With frozen features φ(x) the output layer is linear regression, `y = ⟨w*, φ⟩ + r(x) + σ ε`. signSGD looks at the
 weights, which are no eigenvectors of H = E φφᵀ. The theory (THEORY.md T37) has H, w_0 − w* and σ² + E r², and takes φ

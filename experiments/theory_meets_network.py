@@ -1,4 +1,4 @@
-"""Theory and network in one picture: B* of a network's output layer, from its features' spectrum and by training it.
+"""Does theory predict B* of a network's output layer? From the spectrum of its features, and by training it.
 
 With frozen features φ(x) the network is linear regression: `y = ⟨w*, φ⟩ + r(x) + σ ε`, with w* the best linear
 predictor and r what it misses. SGD on the output layer with the uniform average of its iterates is the theory's
