@@ -162,7 +162,7 @@ def _branched(config: Config, name: str) -> list[Row]:
 
 
 def verdicts_of(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict, ...]:
-    """What the rows of the table say."""
+    """Return the verdicts on the rows of the table."""
     limits = Limits(config.margin, config.ratio, config.level)
     found = []
     for a, b in config.problems:

@@ -135,7 +135,7 @@ def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
 
 
 def verdicts_of(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict, ...]:
-    """What the rows say."""
+    """Return the verdicts on the rows."""
     return tuple(verdicts(config, rows, seconds))
 
 

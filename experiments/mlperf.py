@@ -57,7 +57,7 @@ EXACT = 0.05  # of b/a: to which a shift counts as foretold
 
 
 class Found(NamedTuple):
-    """What the fits of one benchmark say, in the order of the columns."""
+    """Results of the fits of one benchmark, in the order of the columns."""
 
     balance: float
     balance_low: float

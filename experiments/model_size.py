@@ -1,4 +1,4 @@
-"""Does the critical batch size depend on the model size or on the data size? Exact risk of random features."""
+"""Does B* depend on the model size or on the data size? Exact for the first M features of a power law."""
 
 import time
 from collections.abc import Iterator

@@ -80,7 +80,7 @@ class Config:
 
     @property
     def items(self) -> list[Item]:
-        """What is done side by side, what takes long first."""
+        """Return the tasks that run in parallel, long ones first."""
         networks = [("transformer", width, seed) for width in sorted(self.widths)[::-1] for seed in self.seeds]
         text = [("bytes", number, 0) for number in self.last_bytes]
         return [*networks, *text, *([("digits", self.dim, 0), ("digits", 0, 0)] if self.digits else [])]

@@ -110,7 +110,7 @@ def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
 
 
 def judged(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict, ...]:
-    """What the rows say."""
+    """Return the verdicts on the rows."""
     return tuple(verdicts(rows, config, seconds))
 
 
@@ -252,7 +252,7 @@ def _tuned(config: Config, activation: str, regression: Regression, arm: str, si
 
 
 def _cells(config: Config, samples: np.ndarray, risks: np.ndarray, paths: list[st.risk.RiskPath]) -> list[float]:
-    """Of one γ: what was observed, (S, E) at these samples (E,), and up to two predictions; the last nine of `Row`."""
+    """Return the cells of one γ: (S, E) observed at these samples (E,), up to two predictions; `Row`'s last nine."""
     number = len(risks)
     share = np.random.default_rng(0).multinomial(number, np.full(number, 1 / number), RESAMPLES) / number
     with np.errstate(all="ignore"):
