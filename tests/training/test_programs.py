@@ -88,7 +88,7 @@ def test_a_step_leaves_the_types_as_they_were(name):
 
 @pytest.mark.slow  # what it stands for is seen of types, above
 def test_the_speed_of_a_transformer_is_timed_without_compilation(compiled):
-    """As the benchmark for a GPU times it: all is compiled in the first step."""
+    """The benchmark for a GPU times it in the same way: all is compiled in the first step."""
     config = run_of(**SMALL, model="transformer", data="stdlib", context=4, num_heads=1)
     trainer.steps_per_second([config], replace(TOY, longest=2, least_seconds=1e-9))
     assert compiled()["jit(advance)"] == 1
