@@ -97,7 +97,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "plan.plan",
             "batch size, time and cost of a run, and a batch ramp",
             "plan steps.csv --throughput 12 --micro-batch 8 --price 2.5 --deadline 72h",
-            main="files target throughput throughput_table devices micro_batch price deadline schedule trainer json",
+            main="files target target_loss throughput devices micro_batch price deadline schedule trainer json",
         ),
         "fit-curves": Entry(
             "fit_curves.fit_curves",
@@ -120,7 +120,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "advise.advise",
             "what to change when the batch size changes, and why",
             "advise --batch-size 64 --new-batch-size 256 --learning-rate 3e-4 --beta2 0.95 --weight-decay 0.1",
-            main="file new_batch_size batch_size learning_rate optimizer beta2 weight_decay warmup num_steps json",
+            main="files new_batch_size target_loss batch_size learning_rate optimizer beta2 weight_decay warmup json",
         ),
     },
     "networks and sweeps of them": {

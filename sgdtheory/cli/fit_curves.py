@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sgdtheory.logs import TrainingLog
 
 EXAMPLE_FITTED = "cosine_24000", "constant_24000", "wsdcon_9"
-EXAMPLE_DECAY = 0.1
+EXAMPLE_DECAY, EXAMPLE_OPTIMIZER = 0.1, "adam"  # The examples were trained by AdamW.
 
 
 class Model(NamedTuple):
@@ -53,7 +53,7 @@ class FittedCurveFlags(CurveFlags):
         for log, curve in self.read_runs(paths):
             runs.setdefault(curve.group, []).append((log, curve))
         return [
-            self._model([curve for _, curve in pairs], self.taken_optimizer(log.settings for log, _ in pairs))
+            self._model([curve for _, curve in pairs], self.taken_optimizer([log for log, _ in pairs]))
             for pairs in runs.values()
         ]
 
@@ -64,7 +64,7 @@ class FittedCurveFlags(CurveFlags):
         curves = list(example_loss_curves(name).values())
         rest = tuple(curve.name for curve in curves if curve.name not in EXAMPLE_FITTED)
         decay = EXAMPLE_DECAY if self.weight_decay is None else self.weight_decay
-        taken = TakenOptimizer(self.optimizer or "sgd", "", "")
+        taken = TakenOptimizer(self.optimizer or EXAMPLE_OPTIMIZER, "", "")
         return self._model(curves, taken, self.hold_out or rest)._replace(weight_decay=decay)
 
     def _model(
