@@ -178,15 +178,14 @@ def _known(
     place = next((place for place, size in sizes.items() if size == chosen), None)
     settings = {} if place is None else runs[place]
     said = [] if place is None else [_said(logs[place], chosen, new, now)]
+    count = len(set(sizes.values()))
+    way = f"the logs are at {count} batch sizes: if they reach a common loss, --target-loss LOSS fits B* to them"
     try:
         grid = fit_loss_grid(loss_grid(logs, **options), level=level)
     except ValueError as error:
-        no_grid = (
-            f"the logs are at {len(set(sizes.values()))} batch sizes: B* follows from them with --target-loss LOSS"
-        )
-        return Known(None, settings, [*said, f"{no_grid} (the ends of the runs are no grid: {error})", *remarks], logs)
+        return Known(None, settings, [way, f"the ends of the runs are no grid: {error}", *said, *remarks], logs)
     used = f"the ends of {len(runs)} runs at several batch sizes are used as a grid"
-    return Known(grid, settings, [used, *said, *remarks], logs)
+    return Known(grid, settings, [*([] if grid.targets else [way]), used, *said, *remarks], logs)
 
 
 def _known_steps(steps: TargetSteps, new: float, now: float | None, level: float) -> Known:

@@ -138,4 +138,4 @@ def test_advice_of_a_few_runs_asks_for_their_target(tmp_path, capsys):
     out, err = capsys.readouterr()
     assert out.startswith("B* is not known")
     assert "adam: batch size 256 → 512" in out
-    assert "B* follows from them with --target-loss LOSS" in err
+    assert "the logs are at 3 batch sizes: if they reach a common loss, --target-loss LOSS fits B* to them" in err
