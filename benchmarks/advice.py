@@ -1,4 +1,4 @@
-"""What advice on the batch size rests on: `python -m benchmarks.advice [--curves | --optimizer …]`.
+"""Evidence for the advice on batch sizes: `python -m benchmarks.advice [--curves | --optimizer …]`.
 
 Without arguments: what the advised setting loses over the best learning rate of the new batch size, on random problems,
 beside other rules. `--curves` computes anew the best learning rates that `sgdtheory.advice` carries.
@@ -104,7 +104,7 @@ def rules(name: str, problem: st.PowerLaw, samples: float, batch: int, new: int,
 
 
 def losses(name: str, seed: int) -> Iterator[tuple[str, dict[str, float]]]:
-    """Where both batch sizes lie against B*, and what each rule loses."""
+    """Return the place of both batch sizes against B*, and the loss of each rule."""
     random = np.random.default_rng(seed)
     for _ in range(NUM_PROBLEMS):
         problem = st.PowerLaw(random.uniform(1.2, 3.0), random.uniform(1.3, 4.0))

@@ -1,4 +1,4 @@
-"""How often 95% intervals of `fit_loss_curves` hold what is true: `python -m benchmarks.curve_intervals`."""
+"""Coverage of 95% intervals of `fit_loss_curves`: `python -m benchmarks.curve_intervals`."""
 
 from tests.curves.interval_coverage import main
 

@@ -1,4 +1,4 @@
-"""What a GPU is wanted for, in minutes: `python -m benchmarks.gpu [--minutes 9] [--store DIR] [--output DIR]`.
+"""Measurements on a GPU, in minutes: `python -m benchmarks.gpu [--minutes 9] [--store DIR] [--output DIR]`.
 
 Does it compute what the CPU computes; how fast are the simulator and the trainer; do the loss and the critical batch
 size move with the width, at widths that take a GPU? The command stops in time, and the same command goes on where it

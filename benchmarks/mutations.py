@@ -1,4 +1,4 @@
-"""What can be changed in a module: one operator, comparison, sign, constant or extremum at a time."""
+"""Possible changes of a module: one operator, comparison, sign, constant or extremum at a time."""
 
 import ast
 from collections import Counter

@@ -34,7 +34,7 @@ def throughput(folder: Path) -> Table:
 
 
 def overhead(folder: Path) -> Table:
-    """What keeping a run costs: the same short runs through the store and without one, in units of the same lanes."""
+    """Return the overhead of a store: the same short runs with it and without one, in units of the same lanes."""
     configs = [replace(BASE, learning_rate=rate, max_steps=2) for rate in RATES]
     places = iter(range(10**6))
     kept = min(durations(lambda: sweep(configs, folder / f"kept-{next(places)}", lanes=16), REPEATS))

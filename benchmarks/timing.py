@@ -1,4 +1,4 @@
-"""How the benchmarks take time."""
+"""Timers of the benchmarks."""
 
 import time
 from collections.abc import Callable

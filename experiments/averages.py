@@ -1,4 +1,4 @@
-"""Which averages saturate: exponents of B* and of the optimal risk under averages and decay, from exact risk."""
+"""Which averages saturate? Exponents of B* and of the optimal risk under averages and decay, from exact risk."""
 
 import time
 from dataclasses import dataclass

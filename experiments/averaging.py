@@ -1,4 +1,4 @@
-"""Averages of a run with constant learning rate against schedules that decay, at the same number of steps."""
+"""Do averages of a run with constant learning rate match schedules that decay, at the same number of steps?"""
 
 import time
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Every published bound against the exact risk: does it hold inside its conditions, how tight is it, and where?"""
+"""Does every published bound hold within its conditions, and where is it tight? Compared with the exact risk."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Do branching a run, its gradient noise scale and the definition tell the same critical batch size?
+"""Do branched runs, the gradient noise scale and the definition yield the same critical batch size?
 
 A run is branched at a checkpoint: it goes on with kB samples a step and k times the learning rate (SGD; √k times with
 Adam), and B* is the largest kB whose loss, after as many samples, is within ε of that of k = 1 (Merrill et al. 2025,
@@ -162,7 +162,7 @@ def _branched(config: Config, name: str) -> list[Row]:
 
 
 def verdicts_of(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict, ...]:
-    """What the rows of the table say."""
+    """Return the verdicts on the rows of the table."""
     limits = Limits(config.margin, config.ratio, config.level)
     found = []
     for a, b in config.problems:

@@ -1,4 +1,4 @@
-"""Corollary 8 on the exact risk: B*(D), the optimal risk and γ* over ten decades of data, in every regime."""
+"""Does Corollary 8 hold for the exact risk? B*(D), the optimal risk and γ* over ten decades of data."""
 
 import time
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Loss curves at one batch size: do they tell the steps, and B*, at other batch sizes, with SGD and with Adam?"""
+"""Do loss curves at one batch size predict steps and B* at other batch sizes, with SGD and with Adam?"""
 
 import time
 from collections.abc import Callable
@@ -192,7 +192,7 @@ def _trained(config: Config, optimizer: str) -> dict[tuple[str, float, float, in
 def _network_rows(
     config: Config, optimizer: str, trial: int, runs: dict[tuple[str, float, float], Losses]
 ) -> list[Row]:
-    """Of one trial: fitted to its runs at B0, tested on its own runs."""
+    """Return the rows of one trial: fitted to its runs at B0, tested on its own runs."""
     curves = []
     for (shape, batch, rate), losses in runs.items():
         if batch == config.fitted:

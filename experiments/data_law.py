@@ -1,4 +1,4 @@
-"""Does a network's B* grow with the data as Corollary 8 says of its own features? Teachers of several (a, b).
+"""Does a network's B* grow with the data as Corollary 8 predicts from its features? Teachers of several (a, b).
 
 SGD with the uniform average of its iterates, the theory's algorithm, trains a perceptron under µP on teachers whose
 inputs have λ_i ∝ i^−a and whose dependence on them goes like i^−b. B* at D is ω b/a of the law E = b + aB of the
@@ -142,7 +142,7 @@ def interval_of(config: Config, resampled: np.ndarray) -> tuple[float, float]:
 
 
 def comparisons(table: dict[str, np.ndarray]) -> list[tuple[bool, str]]:
-    """What is compared: whether all weights are trained, and the column of the prediction."""
+    """Return the comparisons: whether all weights are trained, and the column of the prediction."""
     kinds = {True: tuple(WORDS), False: ("slope_before", "exponent_before", "exponent_inputs")}
     return [(everything, name) for everything in (False, True) for name in kinds[everything]]
 
@@ -174,7 +174,7 @@ def line_of(
 
 
 def decided(line: Line, strict: Line) -> VerdictName:
-    """Whether measured exponents follow the predicted ones: slope 1 within the interval, and 0 outside.
+    """Return whether measured exponents follow the predicted ones: slope 1 within the interval, and 0 outside.
 
     Args:
         line: at the level of the intervals.
@@ -187,7 +187,7 @@ def decided(line: Line, strict: Line) -> VerdictName:
 
 
 def teachers_needed(line: Line, number: int) -> int | None:
-    """How many such teachers leave an interval of half width ½, which cannot have both 0 and 1 within.
+    """Return how many such teachers leave an interval of half width ½, which cannot contain both 0 and 1.
 
     Half widths go like t_{K−2}/√K where scatter between teachers makes them; None where data do not bound the slope.
     """

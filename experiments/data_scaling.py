@@ -1,4 +1,4 @@
-"""At fixed width the critical batch size grows with the data that reaching a target takes."""
+"""Does the critical batch size at fixed width grow with the data needed to reach a target?"""
 
 import re
 import tempfile

@@ -1,4 +1,4 @@
-"""Late gradients: what a delay of τ steps takes of the stability edge, of the critical batch size and of the best γ."""
+"""How much does a delay of τ steps reduce the stability threshold, the critical batch size and the best γ?"""
 
 import time
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What further passes over the same rows are worth, how B* grows with them, and what a new order each time gains."""
+"""How much are further epochs worth, how does B* grow with them, and what does a new order in each epoch gain?"""
 
 import time
 from dataclasses import dataclass

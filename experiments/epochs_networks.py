@@ -1,4 +1,4 @@
-"""What further passes over a teacher's N samples are worth to a network, beside what the linear theory says of it."""
+"""How much are further epochs over a teacher's N samples worth to a network, beside the linear theory?"""
 
 import time
 from dataclasses import dataclass, field
@@ -135,7 +135,7 @@ def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
 
 
 def verdicts_of(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict, ...]:
-    """What the rows say."""
+    """Return the verdicts on the rows."""
     return tuple(verdicts(config, rows, seconds))
 
 

@@ -1,4 +1,4 @@
-"""Data that are not Gaussian: where do the constants of Theorem 7 go when tails get heavier?"""
+"""How do the constants of Theorem 7 change if the data are not Gaussian and have heavier tails?"""
 
 import time
 from dataclasses import dataclass

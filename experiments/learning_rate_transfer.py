@@ -1,4 +1,4 @@
-"""Learning rate transfer: under µP the best learning rate stays where it is as the width grows."""
+"""Does the best learning rate stay the same under µP as the width grows?"""
 
 import time
 from dataclasses import dataclass

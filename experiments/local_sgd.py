@@ -1,4 +1,4 @@
-"""Workers that talk seldom: what do local steps and DiLoCo's outer step cost, and when do they pay?"""
+"""What do local steps and DiLoCo's outer step cost if workers synchronise seldom, and when do they pay?"""
 
 import time
 from collections.abc import Sequence

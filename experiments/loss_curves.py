@@ -1,4 +1,4 @@
-"""Loss curves of language models: does the theory, fitted to three schedules, predict six others?"""
+"""Does the theory, fitted to loss curves of three schedules, predict six others? Language models."""
 
 import time
 from dataclasses import dataclass
@@ -139,7 +139,7 @@ def _same(model: str) -> Row:
 
 
 def _values(rows: list[Row], model: str, law: str, quantity: str, decay: float = np.nan) -> dict[str, float]:
-    """Of the curves held out."""
+    """Return the values of the curves held out."""
     same = [row for row in rows if (row.model, row.law, row.quantity) == (model, law, quantity)]
     return {
         row.name: row.value for row in same if row.name not in FITTED and np.isnan(decay) | (row.weight_decay == decay)

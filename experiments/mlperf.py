@@ -1,4 +1,4 @@
-"""MLPerf's reference runs: steps to a target at 5 to 13 batch sizes of real systems, against a + b/B."""
+"""Do steps to a target follow a + b/B? MLPerf's reference runs at 5 to 13 batch sizes of real systems."""
 
 import csv
 import time
@@ -57,7 +57,7 @@ EXACT = 0.05  # of b/a: to which a shift counts as foretold
 
 
 class Found(NamedTuple):
-    """What the fits of one benchmark say, in the order of the columns."""
+    """Results of the fits of one benchmark, in the order of the columns."""
 
     balance: float
     balance_low: float

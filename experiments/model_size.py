@@ -1,4 +1,4 @@
-"""The critical batch size against model size and data size: which of the two it depends on, exactly."""
+"""Does B* depend on the model size or on the data size? Exact for the first M features of a power law."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Where momentum helps: critical batch sizes of heavy ball and Nesterov, and the factor ∝ √κ on quadratics."""
+"""When does momentum raise B*? Heavy ball and Nesterov on power laws, and the factor ∝ √κ on quadratics."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The best batch ramp: its shape, and how many serial steps it saves at equal risk and data."""
+"""What is the shape of the best batch ramp, and how many serial steps does it save at equal risk and data?"""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What shape the best learning rate has as runs grow long, and what schedules with a name lose against it."""
+"""What is the shape of the best learning rates in long runs, and how much risk do named schedules lose?"""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How B* and the best risk grow with the data under preconditioning, signs and Adam, beside SGD's."""
+"""How do B* and the best risk grow with the data for preconditioned SGD, signSGD and Adam, beside SGD?"""
 
 import time
 from dataclasses import dataclass

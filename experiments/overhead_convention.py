@@ -1,4 +1,4 @@
-"""How much of B* and of its exponent is convention: on regression, where the truth is known, and on language models."""
+"""How much do B* and its exponent depend on the convention, on regression with known B* and on language models?"""
 
 import time
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Decay the learning rate or ramp the batch size: serial steps saved at equal data, and what they cost in risk."""
+"""Does a batch ramp replace a decay of the learning rate? Serial steps saved at equal data, and the cost in risk."""
 
 import time
 from collections.abc import Callable

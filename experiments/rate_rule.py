@@ -1,4 +1,4 @@
-"""How the best learning rate of SGD, signs and Adam moves with the batch size, at fixed data and at fixed steps."""
+"""How does the best γ of SGD, signSGD and Adam change with the batch size, at fixed data and at fixed steps?"""
 
 import time
 from collections.abc import Sequence

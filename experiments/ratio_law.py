@@ -1,4 +1,4 @@
-"""Theorem 7's remark that at fixed data the risk depends on B and γ through γ/B alone: how nearly, and where not?"""
+"""Does the risk at fixed data depend on B and γ through γ/B alone, as a remark on Theorem 7 says?"""
 
 import time
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Real features: does the B* of their second moments meet SGD on the data, and do their exponents move?
+"""Does B* from second moments of real features agree with SGD on the data, and do their exponents change?
 
 Features and targets, centred, are a least-squares problem: eigenvalues of the covariance, signal and noise (T32). The
 theory takes its rows for Gaussian and its noise for independent of them. SGD draws the rows themselves.
@@ -80,7 +80,7 @@ class Config:
 
     @property
     def items(self) -> list[Item]:
-        """What is done side by side, what takes long first."""
+        """Return the tasks that run in parallel, long ones first."""
         networks = [("transformer", width, seed) for width in sorted(self.widths)[::-1] for seed in self.seeds]
         text = [("bytes", number, 0) for number in self.last_bytes]
         return [*networks, *text, *([("digits", self.dim, 0), ("digits", 0, 0)] if self.digits else [])]

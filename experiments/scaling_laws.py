@@ -1,4 +1,4 @@
-"""Language models' steps to target: the steps law, B* with intervals, B* against size, and what is convention."""
+"""How does B* of language models grow with their size, and how much of the exponent is convention?"""
 
 import time
 from dataclasses import dataclass

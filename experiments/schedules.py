@@ -1,4 +1,4 @@
-"""Which schedule is best: exact risk and critical batch size of each, peak tuned, in both phases."""
+"""Which schedule is best? Exact risk and critical batch size of each, with tuned peak, in both phases."""
 
 import time
 from collections.abc import Iterator

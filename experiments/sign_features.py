@@ -1,4 +1,4 @@
-"""Does the theory of signSGD in the weights' own coordinates tell what signs do on frozen features of a network?
+"""Does the theory of signSGD in the weights' coordinates predict the risk on frozen features of a network?
 
 With frozen features φ(x) the output layer is linear regression, `y = ⟨w*, φ⟩ + r(x) + σ ε`. signSGD looks at the
 weights, which are no eigenvectors of H = E φφᵀ. The theory (THEORY.md T37) has H, w_0 − w* and σ² + E r², and takes φ
@@ -110,7 +110,7 @@ def redraw(config: Config, recorded: Recorded) -> dict[str, Figure]:
 
 
 def judged(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict, ...]:
-    """What the rows say."""
+    """Return the verdicts on the rows."""
     return tuple(verdicts(rows, config, seconds))
 
 
@@ -252,7 +252,7 @@ def _tuned(config: Config, activation: str, regression: Regression, arm: str, si
 
 
 def _cells(config: Config, samples: np.ndarray, risks: np.ndarray, paths: list[st.risk.RiskPath]) -> list[float]:
-    """Of one γ: what was observed, (S, E) at these samples (E,), and up to two predictions; the last nine of `Row`."""
+    """Return the cells of one γ: (S, E) observed at these samples (E,), up to two predictions; `Row`'s last nine."""
     number = len(risks)
     share = np.random.default_rng(0).multinomial(number, np.full(number, 1 / number), RESAMPLES) / number
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""What small batches cost signs and Adam: the best and the smallest useful batch size, and the shape of steps."""
+"""How much data do small batches cost signSGD and Adam? The best and the smallest useful batch size."""
 
 import time
 from dataclasses import dataclass

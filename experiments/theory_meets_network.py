@@ -1,4 +1,4 @@
-"""Theory and network in one picture: B* of a network's output layer, from its features' spectrum and by training it.
+"""Does theory predict B* of a network's output layer? From the spectrum of its features, and by training it.
 
 With frozen features φ(x) the network is linear regression: `y = ⟨w*, φ⟩ + r(x) + σ ε`, with w* the best linear
 predictor and r what it misses. SGD on the output layer with the uniform average of its iterates is the theory's
@@ -345,7 +345,7 @@ def _cell(one: Found, batch: Batch) -> tuple[int, int]:
 
 
 def _is_tuned(config: Config, one: Found, batch: Batch) -> bool:
-    """Whether the best γ is inside of the grid; one at the stability edge has nothing beyond it."""
+    """Return whether the best γ is inside the grid; one at the stability threshold has nothing beyond it."""
     target = one.samples, float(one.theory.optimal_risk)
     each = [data_to_target(config, batch, risk[None], *target) for risk in batch.measured.mean(1)]
     best = int(np.argmin(np.where(np.isfinite(each), each, np.inf)))

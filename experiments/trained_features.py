@@ -1,4 +1,4 @@
-"""Do the features that a network has learnt tell how optimizers differ in B* while all its weights are trained?
+"""Do learnt features of a network predict the differences of B* between optimizers with all weights trained?
 
 The last hidden layer's activations φ(x) of a trained network make a linear regression, `y = ⟨w*, φ⟩ + r(x) + σ ε`. Of
 it the theory has every optimizer's steps to the network's target, in the coordinates of the weights (THEORY.md T37,

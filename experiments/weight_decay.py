@@ -1,4 +1,4 @@
-"""Does weight decay move B*: exact critical batch sizes with decoupled weight decay, where signal is scarce."""
+"""Does weight decay change B*? Exact critical batch sizes with decoupled weight decay."""
 
 import time
 from dataclasses import dataclass

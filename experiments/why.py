@@ -1,4 +1,4 @@
-"""Why there is a critical batch size: bias, variance and sequential run time against B at fixed data."""
+"""Why is there a critical batch size? Bias, variance and sequential run time against B at fixed data."""
 
 import time
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Theorem 4's consequence: at fixed data the critical batch size does not change with the width."""
+"""Does the critical batch size at fixed data stay the same as the width grows, as follows from Theorem 4?"""
 
 import tempfile
 import time

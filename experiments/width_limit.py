@@ -1,4 +1,4 @@
-"""Theorem 4: under µP the loss of a network converges as its width grows; in standard parametrization it does not."""
+"""Does the loss of a network converge as its width grows, under µP and in standard parametrization (Theorem 4)?"""
 
 import time
 from collections.abc import Sequence

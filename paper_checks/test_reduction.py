@@ -1,4 +1,4 @@
-"""How the proof of Theorem 7 reduces to Zou et al. 2021: what is put in the place of what (Appendix J).
+"""The proof of Theorem 7 reduces to Zou et al. 2021 by replacing symbols (Appendix J).
 
 Zou et al. ask, for every A ⪰ 0, `E[xxᵀ A xxᵀ] ⪯ α tr(HA) H` (Assumption 2.2) for the upper bound and
 `E[xxᵀ A xxᵀ] − HAH ⪰ β tr(HA) H` (Assumption 2.4) for the lower one. Expectations are Gauss–Hermite sums over every

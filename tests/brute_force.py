@@ -93,7 +93,7 @@ def interpolated_minimum(values):
 
 @dataclass(frozen=True)
 class Answer:
-    """What Definition 3 (THEORY.md T12) asks for."""
+    """Critical batch size by Definition 3 (THEORY.md T12)."""
 
     batch_size: int
     num_steps: int

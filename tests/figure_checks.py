@@ -1,5 +1,6 @@
-"""What a reader would find wrong with a figure: texts on texts, texts off the canvas, legends and labels on the data,
-axes without numbers. `check_figure(figure)` lays it out and raises with every defect; `defects(figure)` lists them.
+"""Defects of a figure: texts on texts, texts off the canvas, legends or labels on the data, axes without numbers.
+
+`check_figure(figure)` lays it out and raises with every defect; `defects(figure)` lists them.
 """
 
 from collections.abc import Iterator
@@ -152,7 +153,7 @@ def _on_data(panel: Axes) -> list[str]:
 
 
 def _hit(panel: Axes, box: Bbox, *, lines: bool) -> Iterator[str]:
-    """What of the data the box lies on."""
+    """Return the data that the box lies on."""
     box = box.padded(-TOUCH)
     view = panel.get_window_extent()
     for line in panel.lines:
@@ -183,7 +184,7 @@ def _hit(panel: Axes, box: Bbox, *, lines: bool) -> Iterator[str]:
 
 
 def _any_inside(points: np.ndarray, box: Bbox, view: Bbox) -> bool:
-    """Whether a point that is seen lies in the box."""
+    """Return whether a visible point lies in the box."""
     points = points[np.isfinite(points).all(axis=1)]
     seen = points[[view.padded(1).contains(*point) for point in points]] if len(points) else points
     return bool(len(seen)) and bool(box.count_contains(seen))

@@ -1,4 +1,4 @@
-"""What is left to `pytest -m slow`."""
+"""Tests that run only with `pytest -m slow`."""
 
 import itertools
 from functools import partial

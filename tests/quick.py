@@ -109,7 +109,7 @@ def distances(changed: Iterable[Path]) -> dict[Path, int]:
 
 
 def is_test(path: Path) -> bool:
-    """Whether pytest collects a file."""
+    """Return whether pytest collects a file."""
     return path.name.startswith("test_") and path.parts[0] in ("tests", "paper_checks")
 
 
@@ -164,7 +164,7 @@ class Selected:
         items[:] = [item for item in items if self.wanted(item)]
 
     def wanted(self, item: pytest.Item) -> bool:
-        """Whether an item of the tests of pages and examples is about a changed file; other items are."""
+        """Return whether an item of the tests of pages and examples is about a changed file; other items are."""
         file, _, case = item.nodeid.partition("[")
         if file.startswith(PAGES):
             return any(case.startswith(page) for page in self.pages)

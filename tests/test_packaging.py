@@ -1,4 +1,4 @@
-"""What the package index and an editable install show of the project."""
+"""The project as the package index and an editable install show it."""
 
 import re
 import tomllib

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Registry(NamedTuple):
-    """Where the entries of a registry have to appear.
+    """Registry, and the places where its entries have to appear.
 
     Attributes:
         entries: name → class, function or object.
@@ -71,7 +71,7 @@ def exported(door: str, entry: Any) -> bool:
 
 
 def complaints(registry: Registry, name: str) -> list[str]:
-    """What an entry of a registry lacks."""
+    """List the places where an entry of a registry is missing."""
     entry = registry.entries[name]
     public = getattr(entry, "__name__", name)
     page = ROOT / "docs" / f"{registry.page}.md"

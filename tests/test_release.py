@@ -18,7 +18,7 @@ FILES = {
 
 
 def released(folder, tag, **changed):
-    """What the script says of a repository with these files."""
+    """Return the script's answer for a repository with these files."""
     (folder / ".ci").mkdir()
     shutil.copy(SCRIPT, folder / ".ci")
     for name, text in (FILES | changed).items():
@@ -51,7 +51,7 @@ def test_a_version_that_one_file_lacks_is_not(tmp_path, tag, changed, file):
 
 
 def test_the_repository_has_one_version():
-    """That of the package: the changelog's newest one; what came after it is unreleased."""
+    """The package has the changelog's newest version; later changes are unreleased."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     headings = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
     newest = headings[1] if headings[0] == "Unreleased" else headings[0]

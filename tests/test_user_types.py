@@ -1,4 +1,4 @@
-"""What a type checker says of a user's script, which lies outside the clone that `pip install -e` has installed."""
+"""A type checker on a user's script, which lies outside the clone that `pip install -e` has installed."""
 
 import importlib.util
 import json

@@ -42,7 +42,7 @@ PEAKS = {  # pattern of the name that JAX gives → peak; the first that is foun
 
 @dataclass(frozen=True)
 class Device:
-    """What was measured on.
+    """Device that was measured on.
 
     Attributes:
         name, platform, number: of the devices that JAX sees, the first one's name.
@@ -71,11 +71,11 @@ class Device:
 
     @property
     def is_cpu(self) -> bool:
-        """Whether this is a rehearsal."""
+        """Return whether this is a rehearsal."""
         return self.platform == "cpu"
 
     def is_of(self, sizes: Sizes, peak: Peak | None) -> bool:
-        """Whether what was measured is of the device that JAX sees now, as it is used now."""
+        """Return whether the measurements are of the device that JAX sees now, as it is used now."""
         first = jax.devices()[0]
         now = first.device_kind, first.platform, jax.device_count(), jax.__version__, sizes.name
         own = self.name, self.platform, self.number, self.jax, self.sizes

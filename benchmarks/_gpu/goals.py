@@ -1,4 +1,4 @@
-"""What the measurements have to show, as verdicts, and the figure of the speeds."""
+"""Goals for the measurements, as verdicts, and the figure of the speeds."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What is measured by name, one row each, and a table of rows that survives: nothing in it is measured again."""
+"""Measurements by name, one row each, in a table that survives: none is measured twice."""
 
 import csv
 import math
@@ -50,7 +50,7 @@ class Table:
 
 
 def _value(cell: str) -> Any:
-    """What a cell holds, so that it is written again as it was."""
+    """Return the value of a cell, so that it is written again as it was."""
     try:
         return int(cell) if cell.isdecimal() else csv_number(cell)
     except ValueError:

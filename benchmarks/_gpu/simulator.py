@@ -21,7 +21,7 @@ MOMENTUM, DOUBLE = "step, B = 1, momentum and cosine", "step, B = 1, float64"
 
 
 def step_name(batch: int) -> str:
-    """Of the row of a step of averaged SGD."""
+    """Return the name of the row of a step of averaged SGD."""
     return f"step, B = {batch}"
 
 

@@ -1,4 +1,4 @@
-"""How large everything is: for a GPU, and for a rehearsal on a CPU that says nothing about speed."""
+"""Sizes of the measurements: for a GPU, and for a rehearsal on a CPU, whose speeds mean nothing."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any

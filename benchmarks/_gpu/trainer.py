@@ -54,12 +54,12 @@ def measurements(sizes: Sizes, device: Device) -> list[Measurement]:
 
 
 def transformer_name(width: int) -> str:
-    """Of the row of a transformer."""
+    """Return the name of the row of a transformer."""
     return f"transformer, d_model {width}"
 
 
 def lanes_name(width: int, lanes: int) -> str:
-    """Of the row of perceptrons side by side."""
+    """Return the name of the row of parallel perceptrons."""
     return f"perceptron, width {width}, {lanes} side by side" if lanes > 1 else f"perceptron, width {width}, one by one"
 
 
@@ -72,7 +72,7 @@ def transformer(sizes: Sizes, width: int, batch: int) -> TrainConfig:
 
 
 def first_that_fits(ways: Sequence[Callable[[], Mapping[str, Any]]]) -> Mapping[str, Any]:
-    """What the first of these gives that the memory of the device is enough for."""
+    """Return the result of the first of these that fits into the memory of the device."""
     for way in ways[:-1]:
         try:
             return way()
@@ -84,7 +84,7 @@ def first_that_fits(ways: Sequence[Callable[[], Mapping[str, Any]]]) -> Mapping[
 
 
 def speed(configs: list[TrainConfig], sizes: Sizes, device: Device) -> dict[str, Any]:
-    """Of runs side by side on one device."""
+    """Return the speed of parallel runs on one device."""
     first, number = configs[0], len(configs)
     steps = number * steps_per_second(configs, sizes)
     flops = steps * first.operations
@@ -102,7 +102,7 @@ def speed(configs: list[TrainConfig], sizes: Sizes, device: Device) -> dict[str,
 
 
 def steps_per_second(configs: list[TrainConfig], sizes: Sizes) -> float:
-    """Of all runs together; the last of timings that double until one takes long enough."""
+    """Return the steps a second of all runs together; the last of timings that double until one takes long enough."""
     lanes, number, seconds = Lanes(configs, longest=sizes.longest), sizes.longest, 0.0
     lanes.advance(1)
     lanes.wait()  # it has compiled

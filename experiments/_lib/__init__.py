@@ -1,1 +1,1 @@
-"""What the experiments share: running them, their results, the report, sweeps of networks."""
+"""Shared code of the experiments: running them, their results, the report, sweeps of networks."""

@@ -1,4 +1,4 @@
-"""What an interval says of a claim, and what several answers say together."""
+"""Verdicts of an interval about a claim, and of several answers together."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ from experiments._lib.results import VerdictName
 
 
 def inside(interval: tuple[float, float], low: float, high: float) -> VerdictName:
-    """Of a value in low … high: "holds" if its interval lies in there, "fails" if outside; nan is neither."""
+    """Return "holds" if the value's interval lies in low … high, "fails" if outside; nan is neither."""
     if low <= interval[0] and interval[1] <= high:
         return "holds"
     return "fails" if interval[1] < low or interval[0] > high else "inconclusive"
 
 
 def worst(verdicts: Sequence[VerdictName]) -> VerdictName:
-    """Of several cases of one claim: "holds" if all do, "fails" if one does."""
+    """Return the verdict on several cases of one claim: "holds" if all do, "fails" if one does."""
     order: tuple[VerdictName, ...] = "fails", "inconclusive", "holds"
     return next(name for name in order if name in verdicts)

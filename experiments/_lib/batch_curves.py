@@ -20,7 +20,7 @@ LENGTH = 0.1  # of the correlation of their scatter, in log t
 
 
 class Losses(NamedTuple):
-    """Of one run.
+    """Losses of one run.
 
     Attributes:
         step: (K,).
@@ -31,7 +31,7 @@ class Losses(NamedTuple):
     loss: np.ndarray
 
     def steps_to(self, target: float) -> float:
-        """Where the loss first comes to a target, between rows by a line in log loss; nan if it does not."""
+        """Return where the loss first reaches a target, between rows by a line in log loss; nan if it does not."""
         below = np.flatnonzero(self.loss <= target)
         if not below.size:
             return float("nan")

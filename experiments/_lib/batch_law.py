@@ -58,7 +58,7 @@ def balance(batch: np.ndarray, data: np.ndarray) -> float:
 
 
 def _crossing(log_samples: np.ndarray, log_risk: np.ndarray, target: float) -> float:
-    """Where a risk that never rises reaches the target; nan where it begins below or ends above."""
+    """Return where a risk that never rises reaches the target; nan if it begins below or ends above it."""
     here = int((log_risk <= target).argmax())
     if log_risk[here] > target or here == 0:
         return np.nan

@@ -71,7 +71,7 @@ def _error(problem: st.PowerLaw, steps: float, knots: Knots) -> float:
 
 
 def _root(excess: Callable[[float], Point], start: float) -> float:
-    """Where a falling function of log n, known at whole n, is 0: a bracket, then false position (Illinois)."""
+    """Return the root of a falling function of log n, known at whole n: a bracket, then false position (Illinois)."""
     right = excess(start)
     left = excess(right[0] - FIRST)
     for _ in range(MOST):
@@ -96,6 +96,6 @@ def _root(excess: Callable[[float], Point], start: float) -> float:
 
 
 def _line(one: Point, other: Point, weights: list[float]) -> float:
-    """Where the line through two points, their heights weighted, is 0."""
+    """Return the root of the line through two points with weighted heights."""
     first, second = one[1] * weights[0], other[1] * weights[1]
     return one[0] + (other[0] - one[0]) * first / (first - second)

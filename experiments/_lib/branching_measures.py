@@ -78,7 +78,7 @@ class Slope(NamedTuple):
 
 
 def slope_of(rows: Sequence[Row]) -> Slope | None:
-    """Of rows of one measure, by least squares in logs; None with fewer than three."""
+    """Return the slope of rows of one measure, by least squares in logs; None with fewer than three."""
     if len(rows) < 3:
         return None
     fit = st.fit_power_law([each.samples for each in rows], [each.batch_size for each in rows])

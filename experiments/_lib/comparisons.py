@@ -31,7 +31,7 @@ class Comparison(NamedTuple):
 
     @property
     def width_ratio(self) -> float:
-        """Of the changed width over the one before, where the width is all that changes; else 1."""
+        """Return the ratio of the changed width to the one before if only the width changes; else 1."""
         return self.changes["width"] / self.before["width"] if "width" in self.before else 1.0
 
 

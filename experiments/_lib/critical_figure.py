@@ -14,7 +14,7 @@ from sgdtheory.training import TrainConfig
 
 
 class Config(Protocol):
-    """What is drawn of an experiment's config: network, number of seeds, overhead of B*, level of the intervals."""
+    """Settings of the figure from an experiment's config: network, number of seeds, overhead of B*, level."""
 
     @property
     def num_seeds(self) -> int:
@@ -28,7 +28,7 @@ class Config(Protocol):
 
     @property
     def level(self) -> float:
-        """Of the intervals."""
+        """Return the level of the intervals."""
         ...
 
     def run(self) -> TrainConfig:

@@ -115,7 +115,7 @@ def critical(grid: Grid, risk: np.ndarray, num_samples: np.ndarray, overhead: fl
 
 
 def _crossing(log_samples: np.ndarray, log_risk: np.ndarray, target: float) -> float:
-    """Where a risk first reaches the target; the end if it does not."""
+    """Return where a risk first reaches the target; the end if it does not."""
     here = int((log_risk <= target).argmax())
     if log_risk[here] > target:
         return log_samples[-1]

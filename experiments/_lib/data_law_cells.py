@@ -27,7 +27,7 @@ NARROW, WIDE = 6.0, 128  # batch sizes reach from the least B* expected over thi
 
 
 class Prediction(NamedTuple):
-    """What one set of features says.
+    """Prediction from one set of features.
 
     Attributes:
         critical: (M,) B* of the theory's exact risk, γ tuned, by the law of the measurement.
@@ -48,7 +48,7 @@ class Prediction(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What was found of one network.
+    """Results of one network.
 
     Attributes:
         capacity, source, trained: (a, b) of the teacher's inputs, and what is trained.

@@ -1,4 +1,4 @@
-"""How many samples a batch size needs to reach a risk, by searches through the library's door alone."""
+"""Number of samples that a batch size needs to reach a risk, by searches through the public interface alone."""
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def samples_to(problem: st.PowerLaw, algorithm: st.Algorithm, batch: float, samp
 
 
 def _next(places: list[float], values: list[float]) -> float:
-    """Where the line through the two values nearest to 0 is 0."""
+    """Return the root of the line through the two values nearest to 0."""
     slope = SLOPE
     order = np.argsort(np.abs(values))
     if len(places) > 1 and places[order[0]] != places[order[1]]:

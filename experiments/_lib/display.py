@@ -1,4 +1,4 @@
-"""What a run of the experiments shows: a live line on a terminal, plain lines in a pipe."""
+"""Display of a run of the experiments: a live line on a terminal, plain lines in a pipe."""
 
 import contextlib
 import time
@@ -48,7 +48,7 @@ class Display:
         self._schedule.set(name, 1.0)
 
     def finished(self, name: str, verdicts: Sequence[Verdict], seconds: float) -> None:
-        """What an experiment has found."""
+        """Print the results of an experiment."""
         left = f"; {self._schedule.share:.0%} of all, about {duration(self._schedule.seconds_left)} left"
         end = left if name != self._names[-1] else ""
         self.line(f"{name} ({self._place(name)}): {summary(verdicts)} ({duration(seconds)}{end})")
@@ -116,7 +116,7 @@ def print_list(names: Sequence[str]) -> None:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """How many claims hold; those that fail by name."""
+    """Return the number of claims that hold, and the names of those that fail."""
     counts = Counter(verdict.verdict for verdict in verdicts)
     parts = [f"{counts[name]} {_plural(name, counts[name])}" for name in COLORS if counts[name]]
     failing = [verdict.claim for verdict in verdicts if verdict.verdict == "fails"]

@@ -16,7 +16,7 @@ MINUS = re.compile(r"(?<![\w.\]])-(?=[\d∞.])")
 
 @cache
 def recorded(name: str) -> Recorded:
-    """What was recorded of an experiment."""
+    """Return the record of an experiment."""
     return Recorded(FOLDER / name)
 
 
@@ -121,7 +121,7 @@ def claims(name: str, about: Sequence[str] = ()) -> list[dict[str, Any]]:
 
 
 def table_of_verdicts(name: str, about: Sequence[str] = ()) -> str:
-    """What was claimed, predicted and measured, and the verdict, a row a claim."""
+    """Return a table with a row for each claim: claimed, predicted and measured, and the verdict."""
     rows = [
         (
             tidy(each["claim"]),

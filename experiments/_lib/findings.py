@@ -49,7 +49,7 @@ def with_verdicts(index: str, pages: dict[str, str]) -> str:
 
 
 def verdicts_of(page: str) -> str:
-    """How many of its recorded claims have each verdict; without such claims, the verdicts that it names."""
+    """Count the verdicts of a page's recorded claims; without such claims, those that the page names."""
     asked = [VERDICTS.fullmatch(found["what"]) for found in MARK.finditer(page)]
     counts = Counter(each["verdict"] for found in asked if found for each in claims(*_chosen(found)))
     if counts:

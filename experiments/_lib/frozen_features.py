@@ -171,7 +171,7 @@ def moments_risk(features: Features, *, batch_size: float, learning_rate: np.nda
 
 
 class LabelNoise(NamedTuple):
-    """What the labels of every seed's data have drawn.
+    """Label noise that each seed's data have drawn.
 
     Attributes:
         apart: samples from one sum to the next.

@@ -30,7 +30,7 @@ class Interrupted(BaseException):
 
 
 class _Interruption:
-    """What this process knows about Ctrl-C; there is one of each signal, and so one of these."""
+    """State of this process with respect to Ctrl-C; there is one of each signal, and so one of these."""
 
     def __init__(self) -> None:
         self.reader: socket.socket | None = None  # of what Python itself writes: the numbers of signals
@@ -49,7 +49,7 @@ class _Interruption:
             self.end()
 
     def came(self) -> bool:
-        """Whether the signal came, whoever handled it."""
+        """Return whether the signal came, whoever handled it."""
         if self.reader is not None and not self.pending.is_set():
             with contextlib.suppress(BlockingIOError):
                 if signal.SIGINT in self.reader.recv(64, socket.MSG_PEEK | socket.MSG_DONTWAIT):

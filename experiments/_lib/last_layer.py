@@ -12,7 +12,7 @@ NEGLIGIBLE = 1e-12  # eigenvalues, relative to the largest, below which rounding
 
 
 class LastLayer(NamedTuple):
-    """What the activations of the last hidden layer make of the teacher.
+    """Regression of the teacher on the activations of the last hidden layer.
 
     Attributes:
         problem: their spectrum and the signal of the best predictor, learnt from w_0 = 0.
@@ -24,7 +24,7 @@ class LastLayer(NamedTuple):
 
 
 def last_layers(configs: list[TrainConfig], steps: int, num_inputs: int) -> list[LastLayer]:
-    """Of networks of one program after so many steps of training; moments are means over inputs."""
+    """Return the last layers of networks of one program after training; moments are means over inputs."""
     lanes = Lanes(configs)
     lanes.advance(steps)
     weights = lanes.weights()

@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What one process solves: a problem, its D and SGD's R_opt(D) and B*, K, H, η and μ, and what is asked."""
+    """Task of one process: a problem, its D and SGD's R_opt(D) and B*, K, H, η and μ, and the quantities to compute."""
 
     part: str
     pair: tuple[float, float]
@@ -59,7 +59,7 @@ def tuned_risk(cell: Cell, batch_size: Any, num_samples: Any) -> tuple[np.ndarra
 
 
 def crossing(excess: Callable[[int], float], start: int, most: int = 1 << 16) -> float:
-    """Where log risk / target, of a whole B, crosses 0 from below, in logs between whole B; nan: above at B = 1."""
+    """Return where log risk / target crosses 0 from below, in logs between whole B; nan: above 0 at B = 1."""
     known: dict[int, float] = {}
 
     def at(size: int) -> float:

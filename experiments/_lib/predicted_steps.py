@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 
 def problem_name(problem: tuple[float, float, float], alone: bool = False) -> str:
-    """Of a problem of the theory, fitted with the largest γ of the grid among the curves or with one γ alone."""
+    """Return the name of a problem of the theory, fitted with the grid's largest γ among the curves or with one γ."""
     capacity, source, noise = problem
     return f"theory, a = {capacity:g}, b = {source:g}, σ² = {noise:g}" + ONE_RATE * alone
 
@@ -40,7 +40,7 @@ class Tuned(NamedTuple):
 
 
 def tuned(rows: list[Row], case: str, trial: int, target: float) -> Tuned:
-    """Of batch sizes at which both reach the target; each at its own best learning rate."""
+    """Return the rows of batch sizes at which both reach the target, each at its own best learning rate."""
     own = [row for row in rows if (row.case, row.trial, row.target) == (case, trial, target)]
     found = []
     for batch in sorted({row.batch_size for row in own}):
@@ -63,7 +63,7 @@ def critical_ratio(found: Tuned) -> float:
 
 
 def slope(rows: list[Row], case: str, trial: int, target: float, rate: float) -> float:
-    """Of log(predicted/measured steps) in log B at one learning rate; nan with fewer than three batch sizes."""
+    """Return the slope of log(predicted/measured steps) in log B at one γ; nan with fewer than three batch sizes."""
     own = [
         (row.batch_size, row.predicted / row.measured)
         for row in rows

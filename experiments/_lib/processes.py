@@ -104,7 +104,7 @@ def _workers(number: int, function: Callable[[Any], Any]) -> Iterator[list[Conne
 
 
 def _work(connection: Connection) -> None:
-    """What a process does: the function first, then items until the other end is closed."""
+    """Run in a process: the function first, then items until the other end is closed."""
     function = connection.recv()
     while True:
         try:

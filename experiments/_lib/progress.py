@@ -1,4 +1,4 @@
-"""How far an experiment is: it says so with `stage`, `tracked` and `report`, whoever wants to know listens.
+"""Progress of an experiment, which it reports with `stage`, `tracked` and `report` to any listener.
 
     with stage("random settings", 0.0, 0.2):
         for problem in tracked(problems): ...
@@ -21,7 +21,7 @@ Listener = Callable[[str, float], None]
 
 
 class _Position:
-    """Where this process is. One for all threads: training reports from its own."""
+    """Position of this process. One for all threads: training reports from its own."""
 
     def __init__(self) -> None:
         self.listener: Listener | None = None

@@ -1,4 +1,4 @@
-"""The experiments, in the order in which they run: what each asks, how long it takes, and where its code is."""
+"""The experiments, in the order in which they run, each with its question, its duration and its code."""
 
 import ast
 import importlib

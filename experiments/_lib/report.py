@@ -56,7 +56,7 @@ def write_report(folder: Path) -> Path:
 
 
 def _summary(found: dict[str, list[dict[str, Any]]]) -> list[str]:
-    """How many claims hold, what the verdicts mean, and one row a claim."""
+    """Return lines with the number of claims that hold, the meaning of the verdicts, and one row a claim."""
     counts = Counter(row["verdict"] for verdicts in found.values() for row in verdicts)
     lines = ["## Summary", "", f"{sum(counts.values())} claims, checked by {len(found)} experiments:", ""]
     lines += [f"- {counts[name]} × **{name}**: {meaning}" for name, meaning in MEANINGS.items() if counts[name]]

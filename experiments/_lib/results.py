@@ -1,4 +1,4 @@
-"""What an experiment hands back, and how it is written: config, tidy data, figures and verdicts."""
+"""Results of an experiment, and how they are written: config, tidy data, figures and verdicts."""
 
 import dataclasses
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""How far a list of experiments is, and when it should be done."""
+"""Progress of a list of experiments, and its expected end."""
 
 import time
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ TRUST_SECONDS = 20.0  # of work after which this machine's pace counts as much a
 
 
 class Schedule:
-    """What is done of a list of experiments, and when the rest should be."""
+    """Finished part of a list of experiments, and the expected time of the rest."""
 
     def __init__(self, names: Sequence[str], scale: Scale):
         self._seconds = {name: EXPERIMENTS[name].seconds(scale) for name in names}
@@ -27,7 +27,7 @@ class Schedule:
 
     @property
     def share(self) -> float:
-        """Of the whole that is done, by the time that it takes."""
+        """Return the finished fraction of the whole, by the time that it takes."""
         return self._done / sum(self._seconds.values())
 
     @property

@@ -22,7 +22,7 @@ POINTS = 41  # of a window, at which its exponent is fitted
 
 
 class Config(Protocol):
-    """What is measured of the experiment's config, where each is explained."""
+    """Settings of the measurement from the experiment's config, where each is explained."""
 
     @property
     def num_steps(self) -> Sequence[float]: ...
@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
 
 def measured(config: Config, item: tuple[Pair, float]) -> list[Row]:
-    """Of a problem and n: exponents by window, the schedule as it is drawn, and single numbers."""
+    """Return for a problem and n: exponents by window, the schedule as it is drawn, and single numbers."""
     (capacity, source), steps = item
     problem, batch = st.PowerLaw(capacity, source), config.batch_size
     best = st.optimal_schedule(problem, num_samples=batch * steps, batch_size=int(batch))
@@ -78,7 +78,7 @@ def measured(config: Config, item: tuple[Pair, float]) -> list[Row]:
 
 
 def _curve_of(quantity: str, u: np.ndarray, rates: np.ndarray) -> list[tuple[str, float, float]]:
-    """What is drawn of a schedule, to the digits that can be seen."""
+    """Return the points of a schedule that are drawn, to the digits that can be seen."""
     seen = zip(u[u >= LEAST_U / 2], rates[u >= LEAST_U / 2], strict=True)
     return [(quantity, float(f"{at:.6g}"), float(f"{rate:.6g}")) for at, rate in seen]
 
@@ -100,7 +100,7 @@ def _named(config: Config, problem: st.PowerLaw, best: OptimalSchedule) -> dict[
 
 
 def windows_of(config: Config, steps: float) -> list[Pair]:
-    """Those in which there is more than one step to speak of."""
+    """Return the windows in which there are enough steps for an exponent."""
     return [window for window in config.windows if window[0] * steps >= 10]
 
 

@@ -73,13 +73,13 @@ def runs_about_the_best(
 
 
 def _first_rate(problem: st.PowerLaw, method: st.NonlinearMethod, steps: int, outputs: int) -> float:
-    """What leads from the start to the optimum in the steps there are."""
+    """Return the learning rate that leads from the start to the optimum in the given steps."""
     travelled = 2.0 / steps / np.sqrt(outputs)
     return travelled * np.sqrt(problem.dim or 1) if isinstance(method, st.Muon) else travelled
 
 
 def exact_least(problem: st.PowerLaw, method: st.LinearMethod, batch_size: float, num_samples: float) -> Least:
-    """Of a linear method, whose risk is the same with every number of outputs."""
+    """Return the least risk of a linear method, which is the same with every number of outputs."""
     setting = {"batch_size": batch_size, "num_samples": num_samples, "algorithm": decayed(method)}
     found = st.optimal_learning_rate(problem, **setting)
     return Least(float(found.learning_rate), float(found.risk), 0.0)

@@ -15,7 +15,7 @@ GRADIENT = 2.0  # of the loss (f − y)², whose γ of the theory's update is so
 
 
 class FeatureProblem(NamedTuple):
-    """What features make of a target.
+    """Regression of a target on features.
 
     Attributes:
         problem: the theory's, with the label noise and what no feature explains as its noise.

@@ -97,7 +97,7 @@ def test_permissions_follow_the_umask(tmp_path, umask, mode):
 
 
 def torn_files(directory, writer, kills, size=3_000_000):
-    """How many of `kills` SIGKILLs at random moments of endless writing leave a file that is neither old nor new."""
+    """Count the SIGKILLs, of `kills` at random moments of endless writing, that leave a file neither old nor new."""
     path, pause, torn = directory / "result.bin", random.Random(0), 0
     for _ in range(kills):
         path.write_bytes(b"b" * size)

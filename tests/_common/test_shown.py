@@ -33,7 +33,7 @@ def u_shaped():
 
 
 def results():
-    """What is quickly made, with words that its table holds."""
+    """Yield results that are quick to make, each with words that its table contains."""
     yield st.excess_risk(PROBLEM, **SETTING), "bias"
     yield st.risk_path(PROBLEM, points=20, **SETTING), "iterate"
     yield st.gradient_noise_scale(PROBLEM, **SETTING), "simple"

@@ -112,7 +112,7 @@ def test_sgd_keeps_its_momentum_and_its_rate_stops_at_b_star():
 
 @pytest.mark.parametrize("optimizer", ["sgd", "sign"])
 def test_a_rate_s_range_is_that_of_all_critical_batch_sizes_that_fit(optimizer):
-    """Those of the ends of B*'s interval, given one by one, span it; signs' holds what language models have too."""
+    """The range spans the answers at both ends of B*'s interval; that of signs contains language models' too."""
     setup = SETUP | {"beta1": 0.0}  # signs of averages have a range of their own
     law = st.fit_steps_law([32, 128, 512, 2048], [94_900, 25_500, 9_050, 3_870])
     ends = 0.2 * law.b / law.a, *(0.2 * end for end in law.interval("b/a"))
@@ -231,7 +231,7 @@ def random_changes(seed):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_ranges_without_b_star_hold_the_answers_with_any(seed):
-    """What is not known widens: every number, and every range, that some B* leads to lies in that of none."""
+    """Without B* every range is wider: it contains all numbers and ranges that any B* leads to."""
     setup, new, optimizer, rng = random_changes(seed)
     without = st.change_batch_size(setup, new_batch_size=new, optimizer=optimizer)
     assert without.headline.startswith("B* is not known: beyond it")

@@ -1,4 +1,4 @@
-"""What measurements say of a change of batch size: B*, its interval, and the exponent of the best learning rate."""
+"""Measurements for a change of batch size: B*, its interval, and the exponent of the best learning rate."""
 
 from dataclasses import replace
 from functools import cache

@@ -25,7 +25,7 @@ def loop(batch_size, num_samples):
 
 
 def check(run, steps):
-    """That the planned run is what the loop does."""
+    """Check that the planned run is the run that the trainer's loop makes."""
     assert run.num_steps == len(steps)
     before = np.array([seen for seen, _ in steps])
     assert run.stage_ends[-1][1] == sum(steps[-1])

@@ -1,4 +1,4 @@
-"""How many steps the samples allow, and what each of them takes, by counting."""
+"""The number of steps that the samples allow, and the samples of each step, by counting."""
 
 import numpy as np
 import pytest

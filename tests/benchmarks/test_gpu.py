@@ -54,7 +54,7 @@ def call(request):
 
 @pytest.fixture(scope="module")
 def output(call, tmp_path_factory):
-    """What a call has left."""
+    """Return the output of a call."""
     folder = tmp_path_factory.mktemp("gpu")
     assert call(folder) == 0
     return folder
@@ -251,7 +251,7 @@ def test_figure_and_verdicts(tmp_path, measured):
 
 
 def test_the_guide_has_the_recorded_numbers():
-    """Of the GPU that has run it: the goals' numbers and verdicts, in their order."""
+    """The guide has the numbers and verdicts of the goals, in their order, as recorded on a GPU."""
     folder = FOLDER / "gpu"
     own, tables = device.read(folder), {name: Table(folder / f"{name}.csv", units) for name, units in gpu.UNITS.items()}
     assert own

@@ -46,7 +46,7 @@ def test_extremes_of_overlapping_balls_hold_both():
 
 
 def test_extremes_of_series_are_decided_by_their_values():
-    """Where that is certain, slopes are those of the larger one."""
+    """If it is certain which series is larger, the slopes are those of the larger one."""
     rising, falling = Ball(flint.arb_series([2, 1], prec=2)), Ball(flint.arb_series([1.5, -1], prec=2))
     assert np.maximum(rising, falling).value[1] == 1
     assert np.minimum(rising, falling).value[1] == -1

@@ -41,7 +41,7 @@ def trace(matrix):
 
 
 def inside(value, enclosure):
-    """Whether 60 digits lie between the ends, up to their own rounding."""
+    """Return whether 60 digits lie between the ends, up to their own rounding."""
     ends = [mpmath.mpf(end.numerator) / end.denominator for end in (enclosure.lower, enclosure.upper)]
     slack = abs(value) * mpmath.mpf(10) ** -55
     return ends[0] - slack <= value <= ends[1] + slack

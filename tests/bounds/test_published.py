@@ -101,7 +101,7 @@ def test_a_wrong_transcription_fails(name, factor):
 
 
 def tight_settings():
-    """Where bounds are tight: one direction, no noise and few steps, or noise, a small rate and many steps; large B."""
+    """Settings with tight bounds: one direction, no noise and few steps; noise, small γ and many steps; large B."""
     for problem in (ONE, NOISE, st.LeastSquares([1.0, 1.0], [1.0, 1.0], noise_variance=0.0)):
         for batch in (1, 10**4):
             limit = problem.largest_eigenvalue + (problem.trace + problem.largest_eigenvalue) / batch

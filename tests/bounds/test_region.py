@@ -75,7 +75,7 @@ def test_what_is_outside_and_what_is_left_are_said():
 
 
 def test_one_direction_from_no_signal_and_no_noise():
-    """Where a root begins at 0 there is no derivative, and ranges have to do."""
+    """A root that begins at 0 has no derivative there, so ranges are used instead."""
     found = st.bounds.certify_region(
         BOUND,
         eigenvalues=[1.0],
@@ -97,7 +97,7 @@ def test_nothing_is_proven_where_the_bound_applies_nowhere():
 
 
 def test_ranges_decide_where_slopes_are_not_defined():
-    """Which of two is larger has a slope where one number moves; Theorem 7's min{B/tr H, 1/‖H‖} is a tie of ranges."""
+    """A maximum of two has a slope if one number moves; Theorem 7's min{B/tr H, 1/‖H‖} is a tie of ranges."""
     region = {"eigenvalues": [(0.5, 1.0)], "signal": [0.5], "noise_variance": 1.0, "num_steps": 4}
     found = st.bounds.certify_region(st.bounds.zhang_2024, learning_rate=0.1, upper=3.0, **region)
     assert found.holds, found

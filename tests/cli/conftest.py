@@ -9,7 +9,7 @@ from tests.cli.text import BATCHES
 
 @pytest.fixture(scope="session")
 def answers():
-    """What the library has said to commands and their tests."""
+    """Collect the answers of the library to commands and their tests."""
     return {}
 
 

@@ -1,5 +1,6 @@
-"""What a command and its test ask of the library in the same words is computed once: here commands are tested for
-wiring. A command that asks for anything else than its test gets an answer of its own, and the two differ as before.
+"""Answers of the library that are computed once, for a command and for its test, if both make the same call.
+
+The tests here check the wiring of commands. A command whose call differs from that of its test gets another answer.
 """
 
 import dataclasses

@@ -293,7 +293,7 @@ def test_help_says_which_default_is_whose():
 
 
 def test_help_says_in_which_units_learning_rates_are():
-    """Of every registered method that is not linear."""
+    """The help states the units of γ for every registered method that is not linear."""
     names = [name for name, kind in KINDS["method"].items() if issubclass(kind, st.NonlinearMethod)]
     for command in map(command_class, ("risk", "path")):
         assert f"with {', '.join(names)} in units of the weights" in field_texts(command)["learning_rate"]

@@ -97,7 +97,7 @@ def agrees(status, out, err):
 
 
 def answers_to_two_signals(arguments, program, draw, number):
-    """How many of the runs to which two signals are sent have their answer.
+    """Count the runs that answer when two signals are sent to them.
 
     Args:
         arguments: of the command.
@@ -173,7 +173,7 @@ def ended(program, *arguments):
 
 @pytest.mark.parametrize("name", AFTER_THE_ANSWER)
 def test_after_the_answer_ctrl_c_changes_nothing(name):
-    """Where Python has put the default action in the place of handlers, a signal used to kill the process."""
+    """A signal after the answer used to kill the process once Python had restored its default action."""
     expected = ended("sgdtheory.cli.main()", "--version")
     assert expected[0] == 0
     assert ended(AFTER_THE_ANSWER[name], "--version") == expected

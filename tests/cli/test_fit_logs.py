@@ -95,7 +95,7 @@ def test_a_grid_from_logs(run, tmp_path):
 
 
 def test_a_grid_from_a_compressed_log_of_several_runs(run, tmp_path):
-    """What is no CSV in UTF-8 may be a log all the same."""
+    """A file that is no CSV in UTF-8 may still be a log."""
     rows = [
         f"bs{batch},{batch},{step:g},1e-3,{loss:g}\n"
         for batch in BATCHES

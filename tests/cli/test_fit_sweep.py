@@ -213,7 +213,7 @@ def test_a_lower_target_goes_on(run, fails, tmp_path):
 
 
 def test_arguments_of_extend(fails, tmp_path):
-    """What was a guard between the programs of one command is a flag that the others do not have."""
+    """Each command has only the flags that it uses: a flag of another command is refused."""
     assert "--target-loss is not a flag of sgdtheory show-sweep" in fails("show-sweep", tmp_path, "--target-loss", "1")
     (tmp_path / "grid.toml").write_text(GRID.format(target=1.2))
     assert "--where is not a flag of sgdtheory sweep" in fails("sweep", tmp_path / "grid.toml", "--where", "width=8")

@@ -52,7 +52,7 @@ def test_a_batch_size_that_is_not_needed_is_not_asked_for(log, capsys):
 
 
 def test_columns_of_other_names(run, log):
-    """Which are asked for wherever the log is read."""
+    """Names of columns are asked for in every command that reads a log."""
     log.write_text(log.read_text().replace("step,learning_rate,loss", "count,rate,nll", 1))
     names = "--step", "count", "--learning-rate", "rate", "--loss", "nll"
     assert run("forecast", log, *PLAN, *names).splitlines()[0] == expected().line
@@ -114,7 +114,7 @@ def test_runs_in_one_log_are_told_apart_by_name(run, fails, tmp_path):
 
 @pytest.fixture
 def growing(monkeypatch):
-    """What is appended to a file each time that the command sleeps; it must have ended before there is no more."""
+    """Append text to a file each time that the command sleeps; the command must end before the text is used up."""
 
     def start(path, parts):
         parts = iter(parts)
@@ -145,7 +145,7 @@ def test_following_prints_a_line_for_each_version_up_to_the_end(log, growing, ca
 
 
 def test_following_waits_for_a_log(tmp_path, growing, capsys):
-    """That does not exist yet, and then has too few rows: each is said once."""
+    """The log does not exist yet, and then has too few rows: one message for each."""
     path = tmp_path / "soon.csv"
     growing(path, [HEADER, lines()[0], "", "".join(lines()[1:14]), "".join(lines()[14:])])
     cli.main(["forecast", str(path), *PLAN[:2], "--warmup", "2160", "--optimizer", "sgd", "--follow", "--json"])
@@ -175,7 +175,7 @@ def test_a_line_that_is_being_written_is_left_out(tmp_path):
 
 
 def test_versions(tmp_path):
-    """What is not there is waited for; what has not changed is not read again."""
+    """A missing log is waited for, and an unchanged one is not read again."""
     folder = tmp_path / "events"
     looks = []
 

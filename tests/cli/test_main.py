@@ -159,7 +159,7 @@ def test_underscores_and_equals_signs_are_understood(run):
 
 
 def test_the_version(run):
-    """Of the clone, whatever is installed."""
+    """The printed version is that of the clone, whatever is installed."""
     assert run("--version") == f"{st.__version__}\n"
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert st.__version__ == project["version"]
@@ -228,7 +228,7 @@ def test_json_tells_what_is_infinite_from_what_is_absent(capsys, show):
 
 
 def test_a_slow_search_shows_how_far_it_is(capsys, monkeypatch):
-    """Where there is no terminal in notes, from a moment on; a library call tells whoever asks."""
+    """Without a terminal the progress appears as notes, after a moment; a library call reports to its caller."""
     monkeypatch.setattr(progress, "FIRST", 1e-3)
     monkeypatch.setattr(progress, "LONGEST", 1e-3)
     cli.main(["cbs", "--capacity", "2", "--source", "3", "--num-samples", "1234", "12345"])

@@ -29,8 +29,9 @@ def log(tmp_path_factory):
 
 @pytest.fixture
 def once(monkeypatch):
-    """What is asked twice of the same curves is answered once, B* is looked for on a coarse table, and its interval is
-    that of a normal law: doors are tested here, not numbers.
+    """Compute each answer about the same curves once, with B* from a coarse table and an interval of a normal law.
+
+    The tests here check the ways to a plan, not its numbers.
     """
     coarse_tables(monkeypatch)
     known = {}

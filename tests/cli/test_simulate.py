@@ -118,7 +118,7 @@ def test_json_of_one_setting_is_scalar_and_depends_on_the_seed(run):
 
 
 def test_table(notes):
-    """Of a run without anything to say: the numbers of the JSON."""
+    """A run without remarks prints the numbers of the JSON."""
     out, lines = notes(*SHORT)
     found = strict_json(notes(*SHORT, "--json")[0])
     assert lines == []
@@ -207,7 +207,7 @@ def test_one_step_with_a_frozen_tail(notes):
     ],
 )
 def test_bad_input(fails, arguments, message):
-    """Of the flags themselves; what the library refuses is tested there."""
+    """The flags themselves are checked here; the library's own checks are tested with the library."""
     assert message in fails(*SHORT, *arguments)
 
 

@@ -53,7 +53,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture
 def at(monkeypatch, capsys):
-    """What a function prints on a screen so wide."""
+    """Return the text that a function prints on a screen of this width."""
 
     def print_at(width, function, *arguments):
         monkeypatch.setenv("COLUMNS", str(width))

@@ -13,7 +13,7 @@ from tests.docs.blocks import ROOT, TUTORIALS
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """What the command writes."""
+    """Return the folder that the command has written."""
     written = tmp_path_factory.mktemp("tutorials")
     command.tutorials(written)
     return written

@@ -1,4 +1,4 @@
-"""What the tests of B* ask for: the answer by brute force, and exact risks for a number of steps."""
+"""Answers for the tests of B*: by brute force, and exact risks for a number of steps."""
 
 import numpy as np
 

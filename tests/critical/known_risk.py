@@ -42,7 +42,7 @@ def smooth(power, noise):
 
 
 def alternating(power, noise):
-    """Where n ≤ 4B an odd n leaves more bias."""
+    """Risk in which an odd n leaves more bias if n ≤ 4B."""
 
     def of(batch, steps):
         odd = np.where((steps % 2 == 1) & (steps <= 4 * batch), 1.5, 1.0)

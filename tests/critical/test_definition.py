@@ -26,7 +26,7 @@ def random_problem(rng):
 
 
 def assert_equal(found, answer):
-    """What was found is what brute force says."""
+    """Assert that the search found the answer of brute force."""
     for name in ("batch_size", "num_steps", "rate_batch_size", "optimal_batch_size"):
         assert getattr(found, name) == getattr(answer, name), name
     assert found.optimal_risk == pytest.approx(answer.optimal_risk, rel=1e-8)
@@ -361,7 +361,7 @@ def test_a_risk_that_falls_below_the_limit_again_at_larger_batch_sizes():
 
 
 def test_a_critical_batch_size_that_falls_is_explained():
-    """Where what is left to learn has small eigenvalues, γ is at the edge and B* falls with D; not on a power law."""
+    """If the remaining signal has small eigenvalues, γ is at the threshold and B* falls with D; not on a power law."""
     problem = st.LeastSquares([1.0] * 10 + [1e-5], [0.1] * 10 + [0.2], 0.3)
     found = st.critical_batch_size(problem, num_samples=[1e6, 1e3, 1e4, 1e5], curve=False)
     assert found.real_batch_size[0] < 0.9 * found.real_batch_size.max()

@@ -1,4 +1,4 @@
-"""What B* is made of: its remarks, its curve's batch sizes, and the definition where the risk is a formula."""
+"""Parts of B*: its remarks, the batch sizes of its curve, and the definition on a risk with a formula."""
 
 import dataclasses
 from types import SimpleNamespace

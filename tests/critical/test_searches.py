@@ -69,7 +69,7 @@ def test_one_step_with_everything_may_be_best():
 
 @pytest.mark.parametrize("beside", [70.0, 76.0, 91.0, 98.0])
 def test_beside_a_number_of_steps_that_oscillates_all_are_tried(beside):
-    """Of n ≤ 200 one alone is better than all, a little nearer to the best of the others, 83, than a fifth of it."""
+    """One n ≤ 200 beats all others, and is a little nearer to the best of the others, 83, than a fifth of it."""
 
     def of(batch, steps):
         return (1 + 0.1 * np.log(steps / 83) ** 2 - 0.2 * (steps == beside)) / (steps * batch)
@@ -246,7 +246,7 @@ def solved(known, samples, overhead, factor=2.0):
 
 
 def test_fewer_steps_than_the_samples_allow_count_for_the_risk_but_not_for_the_rate():
-    """Of a risk that oscillates with n for long every B and every n is tried."""
+    """If a risk oscillates with n for long, every B and every n is tried."""
     known, samples = oscillating(1.5, 0.3, 2000.0), 60.0
     sizes = np.arange(1.0, samples + 1)
     attained = known.of(sizes, np.floor(samples / sizes))

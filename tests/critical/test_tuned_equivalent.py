@@ -134,7 +134,7 @@ def test_a_minimum_beside_a_cliff(least):
 
 
 def test_a_parabola_that_has_foretold_nothing_is_not_believed():
-    """Of three points the outer ones are alike, though the function still falls at the middle one."""
+    """The outer two of three points are alike, although the function still falls at the middle one."""
 
     def function(x):
         return x**2 + 2.5 * x**3 - 0.1 * x

@@ -1,4 +1,4 @@
-"""What the tuned risk is made of, each part against its definition."""
+"""Each part of the tuned risk against its definition."""
 
 import numpy as np
 import pytest
@@ -81,7 +81,7 @@ def test_a_batch_schedule_may_be_zero_somewhere():
 
 
 def test_risks_are_at_most_huge():
-    """Where a peak beyond the edge diverges; and exact unless an error is allowed."""
+    """A peak beyond the threshold diverges; other risks are exact unless an error is allowed."""
     tuned = TunedRisk(PROBLEM, st.Algorithm(schedule=st.Cosine(), average=LAST))
     assert tuned.risk(*one(1, 50, 3000)).max() == pytest.approx(1e9 * PROBLEM.initial_risk, rel=1e-12)
     assert np.isfinite(tuned.risk(*one(1, 50, 3000))).all()

@@ -209,7 +209,7 @@ def test_batch_sizes_that_are_not_known():
 
 @pytest.mark.slow
 def test_numbers_of_the_model_come_back():
-    """Of curves in which gradients make up v at first; from starts where noise does, a search ends elsewhere."""
+    """The parameters come back from curves in which the gradients dominate v at first, and from no other starts."""
     random = np.random.default_rng(0)
     found = st.fit_loss_curves(model_curves(random, 1.5, 1.9, 0.3, 0.03), optimizer="adam")
     for name, value in (("capacity", 1.5), ("source", 1.9), ("signal", 1.0), ("noise", 0.3), ("step_size", 0.03)):
@@ -218,7 +218,7 @@ def test_numbers_of_the_model_come_back():
 
 
 def model_curves(random, *numbers):
-    """That scatter by 5e-4."""
+    """Return curves of the model that scatter by 5e-4."""
     curves = []
     for shape in SHAPES:
         rates = RATE * SHAPES[shape].factors(np.minimum(ROWS, STEPS - 1), STEPS)
@@ -231,7 +231,7 @@ def model_curves(random, *numbers):
 
 @pytest.mark.slow
 def test_what_follows():
-    """Of curves of the model: B*, steps and schedules agree; no edge holds rates back."""
+    """On curves of the model, B*, steps and schedules agree, and no stability threshold limits the learning rates."""
     fitted = st.fit_loss_curves(model_curves(np.random.default_rng(0), 1.5, 1.9, 0.3, 0.03), optimizer="adam")
     samples = BATCH * 1500.0
     critical = fitted.critical_batch_size(samples)

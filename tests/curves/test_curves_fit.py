@@ -1,4 +1,4 @@
-"""What fitted numbers say, from numbers that are set by hand instead of fitted."""
+"""Results of a fit whose parameters are set by hand instead of fitted."""
 
 from types import SimpleNamespace
 
@@ -35,7 +35,7 @@ def made(known=True, covariance=COVARIANCE, told=True, point=POINT) -> CurvesFit
 
 
 def log_losses(fit, point, curve, divide=1.0):
-    """Of one curve at coordinates."""
+    """Return the log losses of one curve at coordinates."""
     law = TheoryLaw()
     model = law.model(law.values(point[None]))
     panels = panels_of([curve])
@@ -80,7 +80,7 @@ def test_a_prediction_along_a_run_with_its_band():
 
 
 def test_a_prediction_in_batches_of_the_curves():
-    """Where their size is not known twice the batch halves the noise, and nothing is multiplied."""
+    """If the batch size of the curves is unknown, twice the batch halves the noise and multiplies nothing else."""
     fit = made(known=False)
     found, double = fit.predict(0.3, num_steps=300), fit.predict(0.3, num_steps=300, batch_size=2)
     curve = st.LossCurve(found.step, found.learning_rate, np.ones_like(found.step))

@@ -1,4 +1,4 @@
-"""What other runs say: the recorded fits, without units."""
+"""Priors from other runs are the recorded fits, without units."""
 
 import numpy as np
 import pytest

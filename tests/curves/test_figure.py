@@ -1,4 +1,4 @@
-"""What the figure of loss curves shows: numbers that are drawn, and words."""
+"""Contents of the figure of loss curves: drawn numbers, and words."""
 
 import numpy as np
 import pytest

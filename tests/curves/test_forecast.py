@@ -212,14 +212,14 @@ def test_rates_of_a_schedule_have_the_peak_of_the_run():
 
 
 def test_the_last_rate_of_the_log_is_offered():
-    """Where the log decays to a tenth, and the schedule to 0."""
+    """The log decays to a tenth, and the planned schedule to 0."""
     follows = short(lambda t: 2e-3 * st.Cosine(final=0.1).factors(t, 220))
     _, (remark,) = planned_rates(follows, 220, None, st.Cosine())
     assert remark.endswith("they do not agree; final=0.1 in the schedule would agree")
 
 
 def test_the_peak_is_that_after_the_warm_up():
-    """Where the schedule names none: most rows are of the warm-up here, and the peak is of the others."""
+    """If the schedule names no peak, it is the peak after the warm-up, though most rows belong to the warm-up."""
     after = st.Cosine().factors(np.arange(1000), 1000)
     rates, _ = planned_rates(short(lambda t: 2e-3 * np.minimum(t / 130, 1) * after[t]), 1000, None, st.Cosine())
     np.testing.assert_allclose(rates, 2e-3 * after, rtol=1e-9)

@@ -73,7 +73,7 @@ def valley(size, place):
 
 @pytest.mark.parametrize("place", [0.6, 1.2, 2.0, 2.5, 2.7, 3.4])
 def test_the_least_of_a_parabola_is_found_between_any_three_rates(place):
-    """Of five, two equally good at 2.5; as bias, and as variance at B = 1 of half, a quarter, … of it at B = 2, 4."""
+    """Two of five points are equally good, at 2.5: as bias, and as variance that halves with each batch size."""
     log_risk = valley(5, place)[:, None] + np.zeros(6)
     made = LossTable(GRID, np.arange(5.0), np.exp(log_risk), np.zeros((5, 6)))
     np.testing.assert_allclose(made.risk(np.array([1.0, 7.0])), 1.0)
@@ -215,7 +215,7 @@ def test_a_rate_that_bends_is_cut_finely_enough():
 
 
 def test_candidates_that_differ_in_signal_and_noise_share_their_runs(monkeypatch):
-    """Of four two are computed, and each has the table that it has by itself: `losses` of its own numbers."""
+    """Two of four candidates are computed, and each has the table that it has alone: `losses` of its parameters."""
     calls = []
     monkeypatch.setattr(
         module, "losses", lambda parts, panels, known: calls.append(parts) or losses(parts, panels, known)

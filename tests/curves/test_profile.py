@@ -101,7 +101,7 @@ def test_of_a_bent_law_profiles_are_those_of_brute_force(curved):
 
 
 def test_ends_that_the_rows_do_not_set_are_open(curved):
-    """Of a coordinate that goes to the end of its range, or farther than is looked at."""
+    """An end is open if a coordinate reaches the end of its range, or lies beyond the limit of the search."""
     within, _ = curved
     narrow = ProfileSet(within.rows._replace(low=np.array([-6.0, 0.49])), within.best, ROWS, within.linear)
     assert narrow.ends(np.array([[0.0, -1]])).known.tolist() == [False]
@@ -111,7 +111,7 @@ def test_ends_that_the_rows_do_not_set_are_open(curved):
 
 @pytest.mark.slow
 def test_numbers_of_the_theory_are_held():
-    """Of 120 at 95% fewer than 102 have a probability of 8e-6 a number; linear ones of noise hold less (minutes)."""
+    """Fewer than 102 of 120 intervals at 95% have probability 8e-6; linear ones of the noise hold less (minutes)."""
     numbers = coverage(DESIGNS["three schedules"], range(120))
     profile, linear = numbers.sum(0)
     assert (profile >= 102).all(), profile
@@ -135,7 +135,7 @@ class Bent(st.curves.AbstractLaw):
 
 
 def held(seed, law, step, loss, root):
-    """Whether both numbers are held, by profiles and as if the law were linear."""
+    """Return whether both parameters lie in their intervals, by profiles and by a linear law."""
     scatter = 0.01 * root @ np.random.default_rng(seed).standard_normal(step.size)
     data = observed([st.LossCurve(step, 0.1, loss * np.exp(scatter))], law)
     found = fit(data, law.starts(()), lambda text: None)
@@ -145,7 +145,7 @@ def held(seed, law, step, loss, root):
 
 
 def test_profiles_hold_what_linear_intervals_do_not():
-    """Of 150 at 95% fewer than 128 have a probability of 2e-6; where 77 of 100 hold, 128 have one of 8e-3."""
+    """Fewer than 128 of 150 intervals at 95% have a probability of 2e-6; if 77 of 100 hold, 128 have one of 8e-3."""
     law = Bent()
     step = np.unique(np.geomspace(10, 10_000, 30).round())
     flat = [st.LossCurve(step, 0.1, np.ones(step.size))]

@@ -74,13 +74,13 @@ def test_a_fit_is_hubers_estimate_with_the_scale_of_its_residuals(toy):
 
 
 def slopes_of(data, found):
-    """Of log losses by coordinates, one at a time."""
+    """Return the slopes of log losses with respect to one coordinate at a time."""
     ends = [[data.predicted((found.coordinates + side * one)[None])[0] for side in (1e-4, -1e-4)] for one in np.eye(6)]
     return np.array([(up - down) / 2e-4 for up, down in ends]).T
 
 
 def test_the_covariance_of_a_fit_is_that_of_residuals_that_are_cut(toy):
-    """Those of used rows, cut at three deviations, over the share that is not cut, as a process along each curve."""
+    """Used residuals are cut at three deviations, divided by the uncut share, and correlated along each curve."""
     data, found, _ = toy
     rows = found.residuals[found.used]
     inside = (np.abs(rows) < 3 * found.scale).mean()
@@ -153,7 +153,7 @@ def test_rows_that_a_curve_shares_with_one_before_it_count_once():
 
 
 def huber(size):
-    """Of a residual in units of the scale."""
+    """Return Huber's loss of a residual in units of the scale."""
     return size**2 / 2 if size <= 3 else 4.5 + 3 * (size - 3)
 
 
@@ -217,7 +217,7 @@ def test_what_falls_plainly_is_told_however_the_rest_drifts(drift, told):
 
 @pytest.mark.parametrize("length", [0.05, 0.2, 0.5])
 def test_correlated_scatter_does_not_fall_plainly(length):
-    """Of 1,000 replicas none: as many powers of log t as the theory has numbers do not follow it that well."""
+    """None of 1,000 replicas: as many powers of log t as the theory has parameters do not follow scatter so well."""
     log_step = np.log(np.geomspace(2000, 24_000, 60))
     root = np.linalg.cholesky(correlation([log_step], length, 0.0))
     basis = np.linalg.qr(np.vander(np.linspace(-1, 1, 60), 7))[0]

@@ -132,7 +132,7 @@ def test_language_models_are_predicted():
 
 
 def covered(seed):
-    """Whether each 95% interval of one replica, and the band of a run twice as long, holds the true value."""
+    """Return whether each 95% interval of one replica, and the band of a run twice as long, contains the true value."""
     random = np.random.default_rng(seed)
     problem = st.PowerLaw(1.6, 1.9, noise_variance=LARGE * 4)
     found = st.fit_loss_curves(
@@ -151,7 +151,7 @@ def covered(seed):
 
 @pytest.mark.slow
 def test_intervals_cover():
-    """Of 30 replicas at 95% fewer than 21 have a probability of 1e-6; curves of the exact engine, from every start.
+    """Fewer than 21 of 30 intervals at 95% have a probability of 1e-6; curves of the exact risk, from every start.
 
     Bands are linear in the numbers, and may hold 85%: fewer than 16 have a probability of 7e-6 then.
     """
@@ -203,7 +203,7 @@ def test_what_is_fitted_with_and_without_weight_decay(found_at_once):
 
 
 def test_intervals_are_students_in_logs(found_at_once):
-    """Of a − 1, b − 1 and the others; unlimited from a factor of 20 on, or where no row tells a number."""
+    """Intervals of a − 1, b − 1 and others; unlimited from a factor of 20 on, or if no row determines a parameter."""
     found = st.fit_loss_curves(short(21), weight_decay=0.1, level=0.9)
     reach = stats.t.ppf(0.95, 9) * np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
     for k, name in enumerate([*NAMES[:5], "irreducible_loss", "growth"]):

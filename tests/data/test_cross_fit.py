@@ -78,7 +78,7 @@ def test_a_half_that_shows_an_eighth_of_a_direction_does_not_resolve_it():
 
 
 def turned(moments, turns):
-    """How often sums of signal are as large with signs that are turned, one turn and one direction at a time."""
+    """Return how often sums of signal are as large with turned signs, one turn and one direction at a time."""
     signs = np.random.default_rng([3, turns]).choice([-1.0, 1.0], (1 + turns, GROUPS))
     signs[0] = 1
     largest = []

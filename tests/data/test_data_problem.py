@@ -308,7 +308,7 @@ def test_signal_is_told_from_noise_up_to_one_in_a_thousand(small, monkeypatch, p
 @pytest.mark.parametrize("which", ["features", "targets"])
 @pytest.mark.parametrize(("mean", "percent"), [(6, None), (8, 30)])
 def test_squares_must_be_known_to_a_quarter(which, mean, percent):
-    """Of 16 groups one has a mean square m where the others have 1: a standard error of (m − 1)/(m + 15)."""
+    """One of 16 groups has a mean square m and the others 1: the standard error is (m − 1)/(m + 15)."""
     group = np.random.default_rng(0).permutation(480) % GROUPS
     large = np.where(group == 3, np.sqrt(mean), 1.0)
     signs = np.random.default_rng(20).choice([-1.0, 1.0], (480, 5)) * np.arange(1.0, 6) ** -0.75

@@ -1,4 +1,4 @@
-"""Which directions a fit of exponents takes, and what exponents predict, from spectra set by hand."""
+"""Directions that a fit of exponents uses, and consequences of the exponents, from spectra set by hand."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_a_range_of_four_directions_with_variance():
 
 
 def test_four_directions_make_an_exponent():
-    """Of fewer none is known; a spread of kurtosis below a half counts as a half."""
+    """With fewer than four directions no exponent is known; a spread of kurtosis below a half counts as a half."""
     index = np.arange(1.0, 61)
     whole = Spectrum(index**-1.5 * (1 + 0.1 * np.cos(index)), index**-2.0, 1.0, 500.0)
     left_out = [whole._replace(eigenvalues=whole.eigenvalues * (1 + 1e-2 * np.sin(index * k))) for k in range(16)]

@@ -26,7 +26,7 @@ DIM, CAPACITY, SOURCE = 64, 1.8, 2.2
 
 
 def covered(rows, tails, replicas, **options):
-    """How often the intervals of a and b contain them, and how often they are finite."""
+    """Return how often the intervals of a and b contain them, and how often they are finite."""
     inside, finite = np.zeros(2), np.zeros(2)
     for seed in range(replicas):
         random = np.random.default_rng([seed, rows])
@@ -184,7 +184,7 @@ def test_a_line_with_weights_as_numpy_fits_it():
 @pytest.mark.parametrize("square", [0.0, 0.04])
 @pytest.mark.parametrize("unit", [1.0, 1e-5])
 def test_a_law_through_values_solves_its_equations(square, unit):
-    """Those of the docstring of `level_line`, with values that noise makes negative, in any unit."""
+    """The equations are those of the docstring of `level_line`; noise makes values negative; any unit will do."""
     random, bins = np.random.default_rng(6), bins_within(1, 60)
     variance = unit**2 * random.uniform(0.5, 2, bins.size.size) * 1e-3
     values = 2 * unit * np.exp(-1.5 * bins.log_index) + np.sqrt(variance) * random.normal(size=variance.size)
@@ -222,7 +222,7 @@ def test_misfit_brings_the_weighted_squares_down_to_their_number_less_two():
 
 
 def test_the_jackknife_of_means_and_variances():
-    """Of sixteen numbers: the standard error of the mean as in textbooks, and the unbiased variance."""
+    """Sixteen numbers have the standard error of the mean of textbooks, and the unbiased variance."""
     values = np.random.default_rng(8).normal(size=16)
     left_out = [np.delete(values, k) for k in range(16)]
     mean, variance = (jackknife(function, values, left_out) for function in (np.mean, np.var))
@@ -298,7 +298,7 @@ def test_the_source_exponent_solves_its_equations():
 
 @pytest.mark.parametrize(("noise", "resolved"), [(0.5, 0), (0.2, 1), (0.06, 2), (0.03, 3)])
 def test_two_bins_that_noise_does_not_drown_make_a_source_exponent(noise, resolved):
-    """Of s_i = 3 i^−2 those count with `s² > 4 (2 s V + V²)`; three of them show how far they are off the law, too."""
+    """Values s_i = 3 i^−2 count if `s² > 4 (2 s V + V²)`; three of them also show their distance from the law."""
     signal = 3 * np.arange(1.0, 61) ** -2
     signal[1] *= 1 if resolved < 3 else 1.8
     whole = spectrum(np.ones(60), signal, square=8.0, rows=8 / noise)

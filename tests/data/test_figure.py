@@ -1,4 +1,4 @@
-"""What the figure of a spectrum shows: numbers that are drawn, and words."""
+"""Contents of the figure of a spectrum: drawn numbers, and words."""
 
 import numpy as np
 import pytest

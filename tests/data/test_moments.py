@@ -46,7 +46,7 @@ def test_columns_of_one_value_are_found_across_pieces(monkeypatch):
 
 
 def test_the_uncertainty_of_mean_squares_is_the_standard_error_of_group_means():
-    """Of groups of 2, 4 and 5 rows with mean squares 3, 1, 2 and 10, 10, 40."""
+    """Groups of 2, 4 and 5 rows have mean squares 3, 1, 2 and 10, 10, 40."""
     count = np.array([2.0, 4.0, 5.0])
     covariance = np.array([np.diag([share, 1 - share]) for share in (0.3, 0.5, 0.1)]) * [[[6.0]], [[4.0]], [[10.0]]]
     found = Moments(count, covariance, np.zeros((3, 2, 1)), np.array([20.0, 40.0, 200.0]), ())

@@ -82,20 +82,20 @@ def write_files(page: Path, folder: Path) -> None:
 
 
 def expected_of(source: str) -> str | None:
-    """What the comment behind the last line of a statement says that it prints."""
+    """Return the output that the comment behind the last line of a statement promises."""
     comment = source.splitlines()[-1].rpartition("  # ")[2] if "  # " in source.splitlines()[-1] else ""
     return comment.partition(";")[0] if source.startswith("print(") and comment else None
 
 
 def disagreement(expected: str, printed: str) -> str | None:
-    """Where printed text is not what the page says; None where it is."""
+    """Describe the difference between printed text and the page; None if they agree."""
     want, got = TOKEN.findall(expected), TOKEN.findall(printed)
     pattern = _alignment(want, got)
     return None if pattern else f"the page says {expected.strip()!r}, printed was {printed.strip()!r}"
 
 
 def _alignment(want: list[str], got: list[str]) -> bool:
-    """Whether the tokens agree one by one, "…" standing for any number of them."""
+    """Return whether the tokens agree one by one, "…" standing for any number of them."""
     if not want:
         return not got
     if want[0] == ANYTHING:

@@ -123,7 +123,7 @@ def test_disagreement(expected, printed, agrees):
 
 
 def test_expected_of():
-    """What stands behind a print, up to a semicolon; nothing of other statements."""
+    """The expected output is the comment behind a print, up to a semicolon; other statements have none."""
     assert expected_of("print(a)  # 1, 2; as it should be") == "1, 2"
     assert expected_of("print(\n    a\n)  # 3") == "3"
     assert expected_of("print(a)") is None

@@ -241,7 +241,7 @@ def intervals(verdict):
     ],
 )
 def test_first_paragraphs_have_recorded_intervals_alone(page):
-    """What a page says before its figure, and its line in the index, are estimates of its own claims."""
+    """The text before a page's figure, and its line in the index, give estimates of its own claims."""
     asked = [findings.VERDICTS.fullmatch(found["what"]) for found in findings.MARK.finditer(TEXTS[page])]
     mine = [each for found in asked if found for each in claims(*findings._chosen(found))]
     allowed = {text for each in mine for text in intervals(each)}

@@ -124,7 +124,7 @@ def defined(node):
 
 
 def test_names_that_share_a_line_have_one_each_in_the_reference():
-    """Of every docstring of the library, as the reference's parser reads it; control: without the hook it does not."""
+    """Every docstring of the library, as the reference's parser reads it; control: without the hook it does not."""
     griffe = pytest.importorskip("griffe")
     path = ROOT / "docs" / "_hooks" / "combined_names.py"
     spec = importlib.util.spec_from_file_location("combined_names", path)

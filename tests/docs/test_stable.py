@@ -1,4 +1,4 @@
-"""What is stable stays callable as it was: `stable.json` holds its names and their parameters."""
+"""Stable names can be called as before: `stable.json` has their names and parameters."""
 
 import functools
 import inspect
@@ -62,7 +62,7 @@ def stable():
 
 
 def broken(before, now):
-    """What a call that was right before would stumble over."""
+    """List the changes that break a call which was right before."""
     for name, old in before.items():
         new = now.get(name)
         if new is None:
@@ -97,7 +97,7 @@ def functions():
 
 
 def test_settings_and_choices_are_given_by_name():
-    """What a function is about comes first."""
+    """The object that a function works on comes first."""
     by_place = {(name, key) for name in functions() for key, way in stable()[name].items() if way.startswith("first")}
     assert {(name, key) for name, key in by_place if key in BY_NAME} == set()
 
@@ -109,7 +109,7 @@ def test_figures_take_a_title_and_those_of_one_panel_axes():
 
 
 def test_one_name_for_one_thing():
-    """What is called as work goes on is `progress`, everywhere."""
+    """A function that is called as work goes on is named `progress` everywhere."""
     assert not {key for name in functions() for key in stable()[name]} & {"report", "callback", "n_steps", "max_steps"}
 
 

@@ -70,7 +70,7 @@ def test_a_slope_that_nothing_bounds():
 
 
 def misses(fit, trials=100):
-    """How often an interval of 95% leaves the slope out: eight points, errors in both, scatter beyond them."""
+    """Return how often a 95% interval misses the slope: eight points, errors in both, scatter beyond them."""
     rng, missed = np.random.default_rng(1), 0
     for _ in range(trials):
         x = np.linspace(0, 0.6, 8)

@@ -77,7 +77,7 @@ def test_wide_intervals_decide_nothing():
 
 
 def test_worth_is_found_again():
-    """Of D^−½, between the data that were tried, below and beyond them; a rise by noise is pooled."""
+    """The worth of risks D^−½ is right between the tried data, below and beyond them; a rise by noise is pooled."""
     multiples = np.array([0.5, 1, 2, 4, 8])
     wanted = np.array([0.7, 1.0, 3.0, 7.9, 9.0, 0.1])
     found = experiment.worth_of(wanted**-0.5, multiples, multiples**-0.5)

@@ -81,7 +81,7 @@ def test_a_finished_line_names_the_verdicts():
 
 
 def shown(monkeypatch, *, terminal, names=("theorem7", "scaling_laws")):
-    """What a run shows whose first experiment says three things, the second nothing."""
+    """Return the display of a run whose first experiment reports three times, the second never."""
     file = io.StringIO()
     width = {"width": 150} if terminal else {}
     monkeypatch.setattr(display_module, "Console", lambda: Console(file=file, force_terminal=terminal, **width))

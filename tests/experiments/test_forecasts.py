@@ -105,7 +105,7 @@ def test_simple_bands_hold_errors_of_the_other_models():
 
 
 def test_verdicts(recorded, config):
-    """Of forecasts whose errors are three times as large; those recorded are judged with all the others."""
+    """The errors of these forecasts are three times as large; recorded ones are judged together with the others."""
     worse = [
         row._replace(measured=row.forecast * np.exp(9 * row.error)) if len(row.others.split()) == 2 else row
         for row in recorded

@@ -125,7 +125,7 @@ with interruptible(lambda: "words"):
 
 @pytest.mark.slow
 def test_a_simulation_that_stops_early_is_no_result(tmp_path):
-    """What a simulation returns after Ctrl-C must not be taken for all: the next word about progress ends it."""
+    """A simulation interrupted by Ctrl-C returns only a part: the next report of progress ends it."""
     status, errors, _ = run_script(f"""
 import jax, sgdtheory as st
 from experiments._lib.progress import report

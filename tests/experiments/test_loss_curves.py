@@ -36,7 +36,7 @@ def test_recorded_numbers_are_those_of_the_fit():
 
 
 def test_verdicts():
-    """Those recorded: R² needs the assumed weight decay, the largest error is better at 400M alone; both can differ."""
+    """As recorded, R² needs the assumed weight decay and the largest error is better at 400M alone; both can differ."""
     rows, config = recorded(), recorded_config()
     found = [each.verdict for each in loss_curves._verdicts(config, rows, 0.0)]
     assert found == ["inconclusive", "fails"] * 2 + ["inconclusive", "holds"]

@@ -84,7 +84,7 @@ def test_methods_have_draws_of_their_own():
 
 
 def test_a_ratio_with_the_largest_batch_tried_is_a_lower_bound():
-    """Of SGD's risk at D = 512 alone, which 422 samples a step would reach: D/2 = 256 are tried; B* is 84."""
+    """SGD's risk at D = 512 is reached by 422 samples a step; only D/2 = 256 are tried, and B* is 84."""
     config = muon.SCALES["full"]
     table = muon.all_useful(config, made_up(config, KNEES | {SGD: 2.0, MUON: 600.0}))
     for each in muon.ratios(table, MUON, SGD, common=True):

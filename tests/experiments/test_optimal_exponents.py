@@ -59,7 +59,7 @@ def test_saturation_is_found():
 
 @pytest.mark.parametrize("root", [2.5, 40.3, 12345.6])
 def test_the_root_between_whole_numbers(root):
-    """Of a function that is known at whole n."""
+    """The function is known at whole n only."""
     tried = []
 
     def excess(log_steps):

@@ -101,7 +101,7 @@ def of_weight_decay(config: Any, rows: Any) -> list[Verdict]:
 
 
 def timed(judge: Callable[[Any, Any, float], Sequence[Verdict]]) -> Callable[[Any, Any], Sequence[Verdict]]:
-    """Of a function that takes the seconds of the run too."""
+    """Return a function that takes the seconds of the run too."""
     return lambda config, rows: judge(config, rows, 0.0)
 
 
@@ -168,7 +168,7 @@ def test_recorded_verdicts_are_those_of_the_recorded_table(name):
 
 
 def out_of_its_interval(measured: Any, interval: Any) -> bool:
-    """Whether a number that was measured, or a text that is one, lies outside of what is printed as its interval."""
+    """Return whether a measured number, or a text that is one, lies outside its printed interval."""
     try:
         number = float(measured)
     except (TypeError, ValueError):

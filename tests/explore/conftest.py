@@ -93,7 +93,7 @@ class Visit:
         self.page.locator(f".control-{control} select").select_option(value)
 
     def text(self, name):
-        """What stands in one of the page's texts: words, status, sentence, share."""
+        """Return one of the page's texts: words, status, sentence, share."""
         return self.page.locator(f".{name} .bk-clearfix").inner_text()
 
     def wait_for_text(self, name, part):

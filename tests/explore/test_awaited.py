@@ -1,4 +1,4 @@
-"""What has not come yet, and what has changed: no old number beside a new name."""
+"""Missing and changed answers: no old number appears beside a new name."""
 
 from sgdtheory.explore.ledger import Ledger
 from sgdtheory.explore.signals import awaited
@@ -45,7 +45,7 @@ def test_numbers_that_changed_are_marked():
 
 
 def test_rates_in_force():
-    """Of linear algorithms alone, whose γ has the slider's units, and of this state alone."""
+    """The used learning rates are those of linear algorithms, whose γ has the slider's units, in this state."""
     state = State(first="sgd", second="sign")
     marks = {("path", slot): {"learning_rate": 0.5 + slot} for slot in range(2)}
     assert rates(state, marks, set()) == [0.5]

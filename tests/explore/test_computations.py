@@ -1,4 +1,4 @@
-"""What the page computes is what direct calls of the library give; answers come in order; simulation agrees."""
+"""The page's results equal direct calls of the library; answers come in order; simulation agrees."""
 
 import time
 from dataclasses import replace

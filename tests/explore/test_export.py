@@ -93,7 +93,7 @@ def numbers_are_the_librarys(page, state):
 
 
 def it_measures_its_accuracy(page, references):
-    """Of right numbers it says that they are right, and of wrong ones by how much they are not."""
+    """The page reports right numbers as right, and the errors of wrong ones."""
     page.wait_for_function(f"app.checks.length === {len(references) + 1}")
     *right, wrong = page.evaluate("app.checks")
     for found in right:

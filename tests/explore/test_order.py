@@ -1,4 +1,4 @@
-"""What a page shows of answers that come in another order than they were asked for: no browser, no workers."""
+"""Display of answers that come in another order than requested: no browser, no workers."""
 
 import itertools
 import re
@@ -103,7 +103,7 @@ def test_a_refusal_is_shown(page):
 
 
 def panel_is_pale(page):
-    """Whether the browser is told to draw star, line and title pale: `page.css` does."""
+    """Return whether the browser is told to draw star, line and title pale, as `page.css` does."""
     return "samples:stale" in page.signals["awaited"].value.split()
 
 

@@ -57,7 +57,7 @@ def risk_of(state, slot=0):
 
 
 def told_of(lines, query):
-    """What the server has printed, but for tracebacks of other visitors' sockets, which may break as they leave."""
+    """Return the server's output without tracebacks of other visitors' sockets, which may break as they leave."""
     kept, foreign = [], False
     for line in lines:
         if line.startswith("Uncaught exception GET /ws"):
@@ -148,7 +148,7 @@ def free_a_slider(page):
 
 
 def download(page):
-    """What is shown."""
+    """Download the figure and the numbers that are shown."""
     state = state_of(page)
     for suffix, begin in (("pdf", b"%PDF"), ("csv", b"algorithm,")):
         with page.page.expect_download() as found:

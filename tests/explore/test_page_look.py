@@ -43,7 +43,7 @@ CUT = """() => {
 
 @pytest.mark.slow
 def test_ticks_of_a_logarithmic_axis(visit):
-    """Of any range: from two to nine numbers, and none so near to another that they collide."""
+    """An axis of any range has two to nine numbers, none so close to another that they collide."""
     page = visit("D=300&B=4").page
     rng = np.random.default_rng(0)
     starts = 10 ** rng.uniform(-20, 15, 2000)

@@ -1,4 +1,4 @@
-"""What the server answers, to whom, and how it ends."""
+"""The answers of the server, its visitors, and its end."""
 
 import asyncio
 import contextlib
@@ -65,7 +65,7 @@ def test_programs(server):
 
 @pytest.mark.parametrize("route", ["python/path", "download/path.pdf", "download/path.csv"])
 def test_a_bad_link_is_refused_in_a_sentence(server, route):
-    """Those of a state: `test_state` has them all."""
+    """The links are those of one state; `test_state` has all of them."""
     queries = {
         "a=1": "a = 1, but",
         "second=" + quote("stages stages=x"): "second: ",
@@ -91,7 +91,7 @@ def test_there_is_nothing_else(server):
 
 
 def other_address():
-    """Of this machine, if it has one beside 127.0.0.1."""
+    """Return an address of this machine other than 127.0.0.1, if it has one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # sends nothing
@@ -110,7 +110,7 @@ def test_nobody_else_can_connect(server):
 
 
 def token_of(url):
-    """Of a session, as the page has it."""
+    """Return the token of a session from its page."""
     content = get(url)[2].decode()
     return re.search(r'"token":"([^"]+)"', content)[1]
 
@@ -121,7 +121,7 @@ async def connect(url, origin, token):
 
 
 def alone(function):
-    """What it returns or raises in a thread: in the main one the browser's event loop may run already."""
+    """Return or raise the result of a call in a thread: the browser's event loop may run in the main one."""
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(function).result()
 
@@ -211,7 +211,7 @@ def children(pid):
 
 
 def gone(pid):
-    """Whether it has ended; one that its parent has not yet buried has."""
+    """Return whether the process has ended, even if its parent has not collected it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:

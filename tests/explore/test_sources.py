@@ -62,7 +62,7 @@ def drawn(figure):
 
 
 def holds(lines, x, y):
-    """Whether these points are on a line that is drawn, be y counted in the first one's units or in others."""
+    """Return whether these points are on a drawn line, with y in the first one's units or in others."""
     points = np.stack([np.asarray(x, float), np.asarray(y, float)], axis=1)
     points = points[np.isfinite(points).all(1) & (points[:, 1] > 0)]
     for line in lines:

@@ -1,4 +1,4 @@
-"""What a link says: every state survives it, and whatever else it says is told in words and changes nothing."""
+"""Links to states: every state survives its link, and invalid parts are reported and change nothing."""
 
 from dataclasses import fields, replace
 from urllib.parse import parse_qsl

@@ -1,4 +1,4 @@
-"""What overtakes what, whose turn it is, what is told of an end, and that a worker is free again after anything."""
+"""Order of jobs, turns of visitors, messages at the end, and workers that are free again after anything."""
 
 import contextlib
 import os
@@ -40,7 +40,7 @@ class Listener:
             assert self.changed.wait_for(lambda: condition(self.messages), PATIENCE), self.messages[-5:]
 
     def wait_for_end(self, number):
-        """How the job ended, once it has."""
+        """Wait for the end of the job and return how it ended."""
         self.wait(lambda messages: any(each.number == number and each.kind != "answer" for each in messages))
         return next(each for each in self.messages if each.number == number and each.kind != "answer")
 

@@ -1,4 +1,4 @@
-"""What a batch size costs at fixed data, by hand: at which data sizes, how much, within which intervals."""
+"""Cost of a batch size at fixed data, by hand: its data sizes, amount and intervals."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +34,7 @@ def test_a_batch_size_that_is_worse_by_the_share_itself_is_within_it():
 
 
 def tuned_of(samples, covered, batch_sizes=None) -> Any:
-    """Of each batch size the places of D at which it has a loss."""
+    """Return, for each batch size, the places of D at which it has a loss."""
     usable = np.zeros((len(covered), len(samples)), bool)
     for row, places in zip(usable, covered, strict=True):
         row[places] = True

@@ -57,7 +57,7 @@ def maxtext_sizes(start, increment, samples, last, num_samples):
 
 
 def reaches(sizes, ends, scales):
-    """Whether a run of these steps reaches the last target: a step at noise scale 𝓑 makes 1/(1 + 𝓑/B) of progress."""
+    """Return whether a run of these steps reaches the last target; a step at noise scale 𝓑 advances by 1/(1 + 𝓑/B)."""
     progress = 0.0
     for size, equal in itertools.groupby(sizes):
         left = float(len(list(equal)))
@@ -88,7 +88,7 @@ def written(ramp, trainer):
 
 @pytest.mark.parametrize("trainer", ["megatron", "maxtext"])
 def test_written_ramps_take_the_planned_steps_and_reach_the_target(trainer):
-    """Of 40 random ramps, by the trainers' loops and a run step by step; a constant batch size is never faster."""
+    """40 random ramps, by the trainers' loops and a run step by step; a constant batch size is never faster."""
     excess = []
     for seed in range(40):
         ramp, ends, scales = random_ramp(seed)

@@ -1,4 +1,4 @@
-"""Which power laws a grid shows: those with enough points, of what varies, of all groups where sizes differ."""
+"""Power laws of a grid: those with enough points, in quantities that vary, over all groups if sizes differ."""
 
 from types import SimpleNamespace
 from typing import Any

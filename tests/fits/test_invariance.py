@@ -58,7 +58,7 @@ def test_the_quick_fit_is_the_fit():
 
 @functools.cache
 def simulated(exponent, number=SOME, method: Method = "law", noise=NOISE):
-    """What `number` independent sweeps find."""
+    """Return the results of `number` independent sweeps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(invariance, "fit_steps_law", quick_fit)
         rngs = np.random.default_rng(7).spawn(number)

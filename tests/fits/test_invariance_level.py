@@ -39,7 +39,7 @@ def switched(found, place):
 
 
 def rates(found, reach):
-    """How many 95% intervals hold the slope MARGIN, and how many 5% tests reject that it is so large."""
+    """Return how many 95% intervals contain the slope MARGIN, and how many 5% tests reject one so large."""
     covered = [abs(each.slope - MARGIN) <= reach(each, 0.975) * each.standard_error for each in found]
     rejected = [each.slope + reach(each, 0.95) * each.standard_error < MARGIN for each in found]
     return sum(covered), sum(rejected)
@@ -80,7 +80,7 @@ def chords_in_logs(batch_sizes, steps, convention):
 
 
 def false_holds(noise, number, alpha=1.0):
-    """How often the verdict is "holds" with B* = 50 (w/128)^MARGIN, on steps of the law a + b/B^α."""
+    """Return how often the verdict is "holds" with B* = 50 (w/128)^MARGIN, on steps of the law a + b/B^α."""
     found = []
     for rng in np.random.default_rng(3).spawn(number):
         groups = []

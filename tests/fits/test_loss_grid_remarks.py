@@ -1,4 +1,4 @@
-"""What a grid of losses says of itself: remarks, which numbers are known, and what is taken where nothing is said."""
+"""Remarks on a grid of losses, parameters that are not determined, and the defaults."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -111,7 +111,7 @@ def group_of(state, slack=0.0, batch_sizes=BATCHES) -> Any:
 
 
 def test_remarks_on_rates_count_and_name_where():
-    """Of eight (B, D) with runs."""
+    """The grid has eight (B, D) with runs."""
     group = group_of(
         [["lowest rate", "tuned", ""], ["highest rate", "highest rate", "tuned"], ["one rate", "diverged", "tuned"]]
     )

@@ -54,7 +54,7 @@ def residual_of(x, y):
 
 
 def test_without_repeats_the_median_residual_of_parabolas_is_the_noise():
-    """Of normal errors the squares are χ² with one degree of freedom; of 14 the median is worth five, of 13 less."""
+    """Squares of normal errors are χ² with one degree of freedom; the median of 14 is worth five, that of 13 less."""
     random, x = np.random.default_rng(2), np.log([0.1, 0.15, 0.3, 0.8, 1.0, 1.7, 4.0])
     rows, squares = [], {}
     for batch, sizes, places in ((1, 14, slice(7)), (2, 13, slice(5)), (4, 10, slice(3)), (8, 30, slice(4))):

@@ -1,4 +1,4 @@
-"""What is read of a table of losses: groups, sizes, diverged runs, and sentences about bad ones."""
+"""Reading a table of losses: groups, sizes, diverged runs, and errors for bad tables."""
 
 import numpy as np
 import pytest

@@ -53,7 +53,7 @@ def test_targets_lie_at_the_quarters_of_what_most_batch_sizes_reach(number):
 
 
 def test_targets_lie_alike_about_the_middle():
-    """Of three batch sizes with one curve, all of which reach every loss; a line, 0 to −2."""
+    """Three batch sizes share one curve, a line from 0 to −2, and all of them reach every loss."""
     curve = LossCurves(np.exp([0.0, 200.0]), np.array([[0.0, -2.0]]))
     found = np.log(default_targets(tuned_of(), {0: curve, 1: curve, 2: curve}))
     np.testing.assert_allclose(found + found[::-1], -2, atol=2e-4)

@@ -10,7 +10,7 @@ UPDATE = {8: 0.2, 32: 0.5}
 
 
 def points(pairs, noise=0.0, **more):
-    """Of (devices, micro batch, accumulation)."""
+    """Return points as (devices, micro batch, accumulation)."""
     n, m, k = np.array(pairs, float).T
     time = k * np.array([MICRO[each] for each in m]) + np.array([UPDATE[each] for each in n])
     time = time * np.exp(noise * np.random.default_rng(0).standard_normal(n.size))
@@ -22,7 +22,7 @@ def times(found):
 
 
 def test_times_come_back_where_accumulation_differs():
-    """Of 32 devices alone no two points differ in k alone; t(m) is known from 8."""
+    """No two points of 32 devices differ only in k; t(m) is known from 8 devices."""
     found = points([(8, 1, 2), (8, 4, 1), (8, 4, 4), (8, 8, 2), (32, 4, 1)])
     np.testing.assert_allclose(times(found), list(MICRO.values()), rtol=1e-9)
     np.testing.assert_allclose(found.update_seconds([8, 32]), [0.2, 0.5], rtol=1e-9)

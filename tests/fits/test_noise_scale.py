@@ -51,7 +51,7 @@ def covered(interval, truth):
 
 
 def off_level(hits, level=0.95):
-    """How many standard deviations a share of hits is off the level."""
+    """Return the distance of a share of hits from the level, in standard deviations."""
     return abs(np.mean(hits) - level) / np.sqrt(level * (1 - level) / len(hits))
 
 
@@ -68,7 +68,7 @@ def unpaired_interval(found, small, large):
 @pytest.mark.parametrize("one", [False, True], ids=["mean of all", "one micro batch"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_the_interval_holds_its_level_and_that_of_unpaired_norms_does_not(name, one):
-    """Of 600 runs of 100 rows, to within what chance does in one of 10⁴; the small batch is part of the large one."""
+    """600 runs of 100 rows agree within chance of one in 10⁴; the small batch is part of the large one."""
     problem, draw = PROBLEMS[name], np.random.default_rng(7)
     truth = problem.trace / problem.squared
     hits, unpaired = [], []
@@ -138,7 +138,7 @@ def falling(ratio_growth, draw, rows):
 
 
 def test_a_noise_scale_that_stands_still_is_not_said_to_drift_though_gradients_shrink():
-    """Of 300 runs; and one that doubles is seen in most."""
+    """300 runs with a constant noise scale have no drift, and one that doubles has one in most runs."""
     draw = np.random.default_rng(11)
     still = [fit(*falling(1.0, draw, 400)) for _ in range(300)]
     assert np.mean([each.drift < 0.05 for each in still]) < 0.05 + Z * np.sqrt(0.05 * 0.95 / 300)

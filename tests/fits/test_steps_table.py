@@ -12,7 +12,7 @@ A, B = 1500.0, 9e5
 
 @pytest.fixture
 def table():
-    """Of steps a + b/B, so finely that the interpolation between rows is nothing."""
+    """Return a table of steps a + b/B that is fine enough to make the interpolation between rows exact."""
     sizes = np.geomspace(1, 1e5, 400)
     return st.fits.StepsTable(sizes, A + B / sizes)
 

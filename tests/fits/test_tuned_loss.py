@@ -16,7 +16,7 @@ def is_cliff(beside, opposite, least):
 
 
 def turn(x, y, at):
-    """Where the parabola through three points is lowest, its value there, relative to `at`; the line through two."""
+    """Return the minimum of the parabola through three points, relative to `at`, and of the line through two."""
     if not all(map(math.isfinite, y)):
         slope = (y[2] - y[1]) / (x[2] - x[1])
         return (0.0 if slope == 0 else -math.copysign(math.inf, slope)), y[2]

@@ -188,7 +188,7 @@ def test_the_false_alarm_rate_is_the_level(batches, noise):
 
 
 def test_where_no_plateau_is_either_it_alarms_more_often():
-    """Of a and c both at their bounds: 5% are up to 8%, as docs/measurements.md says."""
+    """With a and c both at their bounds, 5% become up to 8%, as docs/measurements.md says."""
     batches = 2.0 ** np.arange(5, 10)
     found = p_values(batches, steps_of((0, 300, 0), batches, 0.05, rows=(4000,)))
     assert 0.05 < (found < 0.05).mean() < 0.08

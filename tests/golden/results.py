@@ -1,4 +1,4 @@
-"""What is kept of a setting: risks, the limit of stability and a path, or γ*, B*, R_opt and n."""
+"""Recorded results of a setting: risks, the limit of stability and a path, or γ*, B*, R_opt and n."""
 
 import warnings
 

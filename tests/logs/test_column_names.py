@@ -1,4 +1,4 @@
-"""What columns are called by the programs that are known, and which names are not guessed."""
+"""Names of columns in the known programs, and names that are not guessed."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_names_among_numbers():
 
 
 def test_a_batch_size_in_tokens_is_a_number():
-    """Of sequences where their length is given, too."""
+    """It is a number of sequences if their length is given, too."""
     options = {"loss": "train", "learning_rate": None, "batch_size": "5.12e5 tokens"}
     names, others = ColumnNames.among(options)
     assert names == ColumnNames()

@@ -1,4 +1,4 @@
-"""Where a loss reaches a target, on losses whose crossing is known in closed form."""
+"""Crossing of a target, on losses whose crossing is known in closed form."""
 
 import numpy as np
 import pytest

@@ -143,7 +143,7 @@ def test_batch_sizes():
 
 
 def test_batch_sizes_in_tokens(tmp_path):
-    """Of a column that says so, and given; whoever counts sequences needs their length."""
+    """A column or an argument gives tokens; the number of sequences then needs their length."""
     path = tmp_path / "a.csv"
     path.write_text("step,lr,loss,tokens_per_step\n" + "".join(f"{t},1e-3,3,{2048 * t}\n" for t in range(10, 60, 10)))
     (curve,) = st.read_training_log(path, sequence_length=1024)
@@ -178,7 +178,7 @@ def test_batch_sizes_of_printed_tokens():
 
 @pytest.mark.parametrize("tokens", [([0], [0]), (STEPS, np.full(10, 448)), (STEPS, STEPS[::-1]), ([10], [0])])
 def test_tokens_that_do_not_grow_are_not_used(tokens):
-    """Those of a single step, for example."""
+    """An example is the tokens of a single step."""
     curve = curve_of(tokens=tokens, sequence_length=7.0)
     assert curve.batch_size is None
     assert curve.tokens is None
@@ -221,7 +221,7 @@ def test_tokens():
     ],
 )
 def test_warm_up(rates, settings, warmup, assumed):
-    """Of the settings, or of the first rates; else none, and said. One that is given counts."""
+    """The warm-up comes from the settings or the first learning rates; else a note says that there is none."""
     curve = curve_of(settings=settings, learning_rate=(STEPS, rates), batch_size=1.0)
     assert curve.warmup == warmup
     said = "no warm-up assumed before the first row, at step 10; give its steps if there was one, warmup= (--warmup)"

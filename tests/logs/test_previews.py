@@ -1,4 +1,4 @@
-"""What a preview says of a log: rows, columns, gaps, settings, what is missing; and it fits nothing."""
+"""Previews of a log: rows, columns, gaps, settings, missing data; nothing is fitted."""
 
 import pytest
 

@@ -73,7 +73,7 @@ def test_a_log_is_recognized_by_its_own_format_alone(tmp_path, name):
 
 @pytest.mark.parametrize("format", FILES)
 def test_no_table_is_taken_for_a_text_log(tmp_path, format):
-    """Of the formats with rows and columns."""
+    """These are the formats with rows and columns."""
     name, write = FILES[format]
     run = {10 * t: {"loss": 3 + 1 / t, "learning_rate": 1e-3, "evaluation_loss": 3.1} for t in range(1, 9)}
     path = write(tmp_path / name, run)

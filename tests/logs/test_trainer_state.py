@@ -125,7 +125,7 @@ def test_what_is_missing_is_asked_for(tmp_path):
 
 @pytest.mark.parametrize(("said", "steps"), [({"warmup_ratio": 0.0301}, 31), ({"warmup_steps": 0.05}, 50), ({}, None)])
 def test_a_share_of_warm_up(said, steps, tmp_path):
-    """Of the steps that were planned, rounded up as the Trainer does; in newer versions as warmup_steps below 1."""
+    """The share is of the planned steps, rounded up as the Trainer does; newer versions have warmup_steps below 1."""
     path = write_trainer_state(tmp_path / "trainer_state.json", RUN)
     (tmp_path / "training_args.json").write_text(json.dumps(said | {"warmup_steps": said.get("warmup_steps", 0)}))
     assert (st.logs.read_logs(path)[0].settings.get("warmup") or None) == steps

@@ -11,7 +11,7 @@ STEPS = st_.lists(st_.integers(0, 30), min_size=1, max_size=40)
 
 
 def replayed(steps):
-    """What a run's memory holds that forgets, at every entry, all from its step on."""
+    """Return the memory of a run that forgets, at every entry, all from its step on."""
     held = {}
     for number, step in enumerate(steps):
         held = {key: value for key, value in held.items() if key < step} | {step: number}

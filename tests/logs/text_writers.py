@@ -295,7 +295,7 @@ def key_values(run):
 
 @dataclasses.dataclass(frozen=True)
 class Printing:
-    """How a log prints: lines of a run, the format's name, digits of a loss and of an evaluation, and what is there."""
+    """Properties of a printed log: lines of a run, the format's name, digits of losses and evaluations, columns."""
 
     lines: object
     format: str

@@ -79,7 +79,7 @@ def write_parquet(path, run):
 
 
 def write_tensorboard(folder, run):
-    """What torch's SummaryWriter is made of: the same file writer and simple values."""
+    """Write with the parts of torch's SummaryWriter: the same file writer and simple values."""
     writer = EventFileWriter(str(folder))
     for t, numbers in run.items():
         for key, value in numbers.items():

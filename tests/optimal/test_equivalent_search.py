@@ -109,7 +109,7 @@ def test_no_three_steps_with_momentum_are_better(method, setting):
 
 @pytest.fixture(scope="module")
 def adam():
-    """Of Adam, 100 steps at B = 16."""
+    """Return the best schedule of Adam: 100 steps at B = 16."""
     return st.optimal_schedule(st.PowerLaw(1.5, 2.0), num_samples=1600, batch_size=16, method=ADAM)
 
 

@@ -92,7 +92,7 @@ def log_risk(point, free, averaged, setting):
 
 
 def setting_of(case, most_steps):
-    """What `log_risk` takes beside a point."""
+    """Return the arguments of `log_risk` beside a point."""
     problem, n, mean = case.problem, case.num_steps, float(case.batch_size)
     sizes, weights = np.geomspace(1, n * mean, 4000), np.zeros(most_steps)
     if case.average != LAST:
@@ -249,7 +249,7 @@ def test_moves_of_a_schedule(free):
 
 @pytest.mark.parametrize("steps", [1, 2, 5, 8])
 def test_chebyshevs_steps_are_the_inverse_roots(steps):
-    """Of his polynomial on [low, 1], with steps up to the edge, 2; in three orders."""
+    """The steps are inverse roots of Chebyshev's polynomial on [low, 1], up to the threshold, 2; in three orders."""
     found = few_steps._chebyshev(steps)
     assert len(found) == 9
     for low in (0.3, 0.03, 0.003):

@@ -26,7 +26,7 @@ def last_risk(rates, batch):
 
 
 def averaged_risk(rate, batch, steps):
-    """Of w̄ over w_0 … w_{n−1}, by E S_t², S_t = Σ_{s<t} (w_s − w*), and its moments with w_t."""
+    """Return the risk of w̄ over w_0 … w_{n−1}, by E S_t², S_t = Σ_{s<t} (w_s − w*), and its moments with w_t."""
     x = np.multiply.outer(rate, PROBLEM.eigenvalues)
     risk, cross, square = PROBLEM.signal + 0 * x, 0 * x, 0 * x
     for _ in range(steps):

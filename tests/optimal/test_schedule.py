@@ -56,7 +56,7 @@ def test_numbers_of_steps():
 
 
 def test_starts_that_agree_are_counted(monkeypatch):
-    """Those within 1e-6 of the least risk; the least is carried on."""
+    """Starts within 1e-6 of the least risk are counted, and the search continues with the best one."""
     steps, risks = np.array([0.0, 40.0, 99.0]), [0.65, 0.5, 0.5 + 2.5e-7]
     carried = []
 

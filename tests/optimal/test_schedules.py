@@ -1,4 +1,4 @@
-"""What a search varies: bounds, samples and slopes, by differences of what it lays out."""
+"""Variables of a search: bounds, samples and slopes, by differences of its layouts."""
 
 import numpy as np
 import pytest

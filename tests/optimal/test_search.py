@@ -15,7 +15,7 @@ STEPS, SAMPLES = 200, 2600.0
 
 @pytest.fixture
 def begins(monkeypatch):
-    """What searches begin from; they end there."""
+    """Record the starts of searches, which end there."""
     seen = []
 
     class Stays:
@@ -93,7 +93,7 @@ def test_what_a_search_knows():
 
 
 def test_the_largest_slope_is_told_where_no_bound_holds(begins, monkeypatch):
-    """Of four knots, one of them held."""
+    """One of four knots is held, and its slope, 5, does not count."""
     search = Search(PROBLEM, STEPS, SAMPLES, False, st.LastIterate())
     slope, held = np.array([[0.1, -0.7, 0.2, 5.0]]), np.array([[False, False, False, True]])
     found = Schedules.__call__

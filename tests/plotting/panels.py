@@ -1,4 +1,4 @@
-"""What is drawn in a panel."""
+"""Contents of a panel as it is drawn."""
 
 from matplotlib.collections import LineCollection
 

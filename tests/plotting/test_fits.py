@@ -151,7 +151,7 @@ def test_two_points_have_no_bands(axes):
 
 @pytest.mark.parametrize(("slope", "critical"), [(2e6, [900.0, 1000.0, 1200.0]), (0.0, [300.0, 310.0, 320.0])])
 def test_perfect_data_can_be_plotted(axes, slope, critical):
-    """Of flat steps too: b = 0 is the end of its own interval."""
+    """Flat steps can be plotted too: b = 0 is the end of its own interval."""
     _, laws = groups_and_laws(slope=slope, noise=0.0)
     plot.critical_batch_sizes(SIZES, laws, fit=st.fit_power_law(SIZES, critical), axes=axes)
     axes.figure.draw_without_rendering()

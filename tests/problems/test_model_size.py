@@ -166,7 +166,7 @@ SPECTRA = [
 @pytest.mark.parametrize("problem", SPECTRA)
 @pytest.mark.parametrize("seed", [None, 0])
 def test_trace_and_risk_are_shared_out(problem, seed):
-    """Of any spectrum: nothing negative, tr H kept (on average, where sampled), and signal + missed = Σ s_i."""
+    """For any spectrum: nothing is negative, tr H is kept (on average if sampled), and signal + missed = Σ s_i."""
     for size in sorted({1, 2, 3, problem.dim or 40}):
         if size > (problem.dim or size) or (seed == 0 and size > 1000):
             continue
@@ -182,7 +182,7 @@ def test_trace_and_risk_are_shared_out(problem, seed):
 
 
 def test_isolated_directions_are_told_apart():
-    """Where M is large, leading directions keep λ_i (1 + Σ_j λ_j/(λ_i − λ_j)/M), to 1/M² (perturbation theory)."""
+    """For large M leading directions keep λ_i (1 + Σ_j λ_j/(λ_i − λ_j)/M), to 1/M² (perturbation theory)."""
     problem, size = st.PowerLaw(2, 3, 2000), 1000
     eigenvalue = problem.directions()[0]
     found = problem.with_features(size, kind="gaussian").directions()[0]

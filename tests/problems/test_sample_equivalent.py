@@ -59,7 +59,7 @@ def moments(problem, num_samples, planar):
 
 @pytest.mark.parametrize("num_samples", [1, 3, 40])
 def test_one_and_two_steps_are_the_planar_terms_of_wicks_theorem(num_samples):
-    """What T42 leaves out are the others, of relative order 1/N."""
+    """T42 leaves out the other terms, of relative order 1/N."""
     drivers = averaged_drivers(SMALL, num_samples)
     w = drivers.weight
 

@@ -132,7 +132,7 @@ class Run:
         return found
 
     def maps(self, rate, keep, weight):
-        """Of a step, and of the talk after it or None, with `S ← keep·S + weight·w` before."""
+        """Return the maps of a step, and of the synchronisation after it or None; `S ← keep·S + weight·w` before."""
         each = [Direction(self.method, rate, eigenvalue) for eigenvalue in self.eigenvalues]
         kept = [[[*row, ZERO] for row in one.step] + [[weight * o for o in one.output] + [keep]] for one in each]
         found = self.linear(kept)

@@ -45,7 +45,7 @@ class TestIdentities:
         )
 
     def test_schedule_free_without_interpolation_is_the_mean_of_what_follows(self):
-        """Of w_1 … w_n: n w̄' = (n + 1) w̄_{n+1} − w_0, by the dense recursion of one step more."""
+        """Mean of w_1 … w_n: n w̄' = (n + 1) w̄_{n+1} − w_0, by the dense recursion of one step more."""
 
         class After(st.LinearMethod):  # (w, Σ_{s ≤ t} w_s / n), summed after each step
             start, output = (1, 0), (0, 1)
@@ -144,7 +144,7 @@ class TestNoisyQuadraticModel:
 
 
 class TestStabilityEdge:
-    """That of a dense map of second moments is in test_stability."""
+    """Stability threshold of algorithms; test_stability has that of a dense map of second moments."""
 
     @pytest.mark.parametrize("method", [st.SGD(), st.HeavyBall(0.9), st.LocalSGD(2, 3)], ids=str)
     def test_one_stage_is_a_constant_times_its_value(self, method):

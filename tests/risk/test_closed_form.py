@@ -58,7 +58,7 @@ def stepped(stage, here, moments):
 
 
 def assert_close(found, expected, settled, floors):
-    """Of every part and setting that has come to rest, relative to the largest of its modes, or to a floor."""
+    """Compare every part and setting that is stationary, relative to the largest of its modes, or to a floor."""
     for value, truth, floor in zip(found, expected, floors, strict=True):
         value, truth = value[:, settled], truth[:, settled]
         across = tuple(range(2, truth.ndim))

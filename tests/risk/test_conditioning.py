@@ -1,4 +1,4 @@
-"""What rounding leaves of a risk: right or stated, against powers of the whole moment map in balls (`balls`)."""
+"""Rounding errors of a risk: right or stated, against powers of the whole moment map in balls (`balls`)."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def assert_right(seen, truth):
     ids=str,
 )
 def test_a_small_risk_keeps_its_digits(problem, method, batch, rate, steps):
-    """Of the last iterate: no difference of large numbers, and nothing that oscillates is left out."""
+    """The risk is of the last iterate: no difference of large numbers, and nothing that oscillates is left out."""
     seen = found(problem, method, LAST, batch, rate, steps)
     assert abs(seen.total / risk(problem, method, LAST, batch, [(rate, steps)]) - 1) < ROUNDING
     assert seen.relative_error == 0
@@ -68,7 +68,7 @@ def test_a_small_risk_keeps_its_digits(problem, method, batch, rate, steps):
 @pytest.mark.parametrize("steps", [701, 5_000_001])
 @pytest.mark.parametrize("average", [LAST, st.UniformAverage(), st.TailAverage(0.3), HALF], ids=str)
 def test_one_worker_is_sgd(average, steps):
-    """Of a run that has hardly begun, and of millions of steps, whose average forgets 4e-7 of itself in one."""
+    """One run has hardly begun; one has millions of steps, and its average forgets 4e-7 of itself in one step."""
     problem = st.LeastSquares([1.0, 1e-3], [0.6, 0.5], 0.3)
     local, plain = (found(problem, each, average, 3, 0.2, steps) for each in (st.LocalSGD(1, 7), st.SGD()))
     assert abs(local.total / plain.total - 1) < 1e-12
@@ -155,7 +155,7 @@ def test_a_path_states_what_its_end_does():
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_nothing_is_stated_of_ordinary_settings(method):
-    """Of a risk that rounding leaves alone, right to 1e-10."""
+    """The risk does not suffer from rounding, and is right to 1e-10."""
     for problem in (st.PowerLaw(2.0, 3.0), st.PowerLaw(1.5, 2.0, noise_variance=1.0)):
         rate = 0.5 * edge(problem, method, 16)
         for average in (LAST, st.UniformAverage(), st.TailAverage(0.25), st.ExponentialAverage(0.999)):

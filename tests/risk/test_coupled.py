@@ -191,7 +191,7 @@ def test_the_simulated_mean_is_that(case):
 
 
 def test_a_random_basis_is_one_rotation():
-    """That of the fixed seed here, that of the key in simulation."""
+    """The rotation is that of the fixed seed here, and that of the key in simulation."""
     one = risk(algorithm("random"), steps=40).total
     assert one == risk(algorithm(random_rotation(12, coupled.SEED)), steps=40).total
     assert one != risk(algorithm(ROTATION), steps=40).total

@@ -1,4 +1,4 @@
-"""What equivalents state of their own error: carried to the end of a run, against simulations in another program."""
+"""Stated errors of equivalents, carried to the end of a run, against simulations in another program."""
 
 import numpy as np
 import pytest
@@ -95,7 +95,7 @@ def test_little_is_stated_where_noise_dominates_and_directions_are_many():
 
 
 def look(square, variance, decay, pull=0.0, scatter=0.0, loss=1e12, by_mean=0.0, by_variance=0.0):
-    """Of one direction, with so large a loss that nothing feeds back."""
+    """Return the error terms of one direction, with so large a loss that nothing feeds back."""
     closure = Closure(*(np.array([[each]]) for each in (pull, scatter, by_mean, by_variance)))
     return ErrorTerms(*(np.array([[each]]) for each in (square, variance, decay)), closure, np.array([loss]))
 

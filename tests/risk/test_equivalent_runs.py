@@ -26,7 +26,7 @@ def risk_of(method, log_rate):
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_risks_and_slopes(method):
-    """Of two runs; the slope along a direction of all steps, and by the first, second and last step alone."""
+    """Risks of two runs; slopes along a direction of all steps, and by the first, second and last step alone."""
     runs = EquivalentRuns(PROBLEM, method, BATCH, STEPS, 10.0)
     log_rate = two_rates()
     found = runs.risks(log_rate)

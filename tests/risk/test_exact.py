@@ -79,7 +79,7 @@ def test_beyond_the_stability_edge_against_80_digits(seed):
 )
 @pytest.mark.parametrize("num_steps", [33, 40, 1000])
 def test_at_and_just_beyond_the_edge(eigenvalues, factor, num_steps):
-    """Where the sum of (T5), not one direction, makes SGD unstable; with directions that do not move."""
+    """The sum of (T5), not one direction, makes SGD unstable; with directions that do not move."""
     problem = st.LeastSquares(eigenvalues, np.ones(len(eigenvalues)))
     rate = factor * st.max_stable_learning_rate(problem, batch_size=3)
     found = risk_after(problem, 3, rate, num_steps)

@@ -1,4 +1,4 @@
-"""What an exponential average keeps of its start decays as ρ^{2n}, and keeps its digits while it does."""
+"""The weight of the start in an exponential average decays as ρ^{2n}, and keeps its digits while it does."""
 
 import numpy as np
 import pytest

@@ -175,7 +175,7 @@ def test_a_small_epsilon_is_none():
 
 
 def test_what_is_left_out_has_both_traces():
-    """Of λ, by which steps of one size scatter, and of λ², by which linear ones do."""
+    """It has the trace of λ, for the scatter of steps of one size, and that of λ², for the scatter of linear steps."""
     law = st.PowerLaw(1.3, 1.8)
     found = ensemble(law, 1e3, 1.0)
     assert found.multiplicity @ found.spread == pytest.approx(law.trace, rel=1e-4)

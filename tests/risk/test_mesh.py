@@ -1,4 +1,4 @@
-"""Where panels end."""
+"""Ends of panels."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ STEPS = 1e9
 
 
 def panels_of_power(power, fastest=2.0, resolution=FINE, forgotten=0.0):
-    """Of γ_t = 0.1 (1 − t/n)^power."""
+    """Return the panels of γ_t = 0.1 (1 − t/n)^power."""
 
     def size(step):
         return 0.1 * np.maximum((STEPS - step[None]) / STEPS, 1e-300) ** power

@@ -15,7 +15,7 @@ AVERAGES = (LAST, st.TailAverage(0.5), st.ExponentialAverage(window=0.1))
 
 
 def count(monkeypatch):
-    """How often panels are thinned, and how often they are not."""
+    """Count how often the modes of a panel are reduced, and how often they are not."""
     found = {True: 0, False: 0}
     whole = mode_reduction.reduce_modes
 

@@ -70,7 +70,7 @@ def random_run(rng, most):
 
 
 def far_below(problem, algorithm, batch, rate, steps):
-    """Whether no step comes within 0.2% of the edge, where rounding of γ is stated, at the smallest batch size."""
+    """Return whether no step at the smallest batch size is within 0.2% of the threshold, where γ's rounding counts."""
     method, step = algorithm.method, np.arange(steps)
     least = max(1, np.floor(batch * min(1.0, algorithm.batch_schedule.factors(step, steps).min())))
     given = st.Algorithm(method if method.step_dependence == "none" else st.SGD())

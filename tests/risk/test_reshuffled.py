@@ -60,7 +60,7 @@ def of_all_orders(x, y, *, batch, rate, steps):
 
 
 def with_replacement(sample, *, batch, rate, steps):
-    """Of the last iterate: the wrong law."""
+    """Return the risk of the last iterate with replacement: the wrong law."""
     held = sample.excess
     for _ in range(steps):
         loss = sample.least_loss + held.sum()

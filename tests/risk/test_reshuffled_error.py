@@ -34,7 +34,7 @@ def measured(problem, number, seed, batch, rate, steps, replicas):
 
 
 def beyond(problem, number, seed, batch, rate, steps, replicas=2000):
-    """Whether the risks lie farther away than is stated, (2,), the true errors and the stated ones."""
+    """Return whether the risks are farther away than stated, (2,), the true errors and the stated ones."""
     total, error = stated(problem.with_samples(number, seed=seed, replacement=False), batch, rate, steps)
     mean, scatter = measured(problem, number, seed, batch, rate, steps, replicas)
     true = np.abs(total / mean - 1)

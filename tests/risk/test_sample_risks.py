@@ -70,7 +70,7 @@ def test_averages_in_closed_form_are_those_of_steps(average):
 
 
 def test_the_diagonal_theory_is_its_recursion():
-    """Of many directions: the engine, with the training loss in the place of the risk."""
+    """With many directions: the recursion has the training loss instead of the risk."""
     finite = st.PowerLaw(1.5, 2.0, dim=400, noise_variance=0.5).with_samples(300, seed=0)
     sample = drawn_sample(finite)
     nodes = sample.weight, sample.count, sample.excess, sample.least_loss, sample.seen
@@ -114,7 +114,7 @@ def test_panels_agree_with_steps(method):
     ],
 )
 def test_responses_are_those_of_gradient_descent(algorithm):
-    """Of one eigenvalue at a time: full batches of one row, whose square it is."""
+    """One eigenvalue at a time: full batches of one row, whose square it is."""
     weight = np.array([1.3, 0.2, 1e-3])
     course = Course(algorithm, 1.0, 0.5, 60.0)
     found = responses(course, weight, np.array([60.0]))
@@ -260,7 +260,7 @@ def test_errors_are_stated():
 
 @pytest.mark.slow
 def test_most_errors_are_within_what_is_stated():
-    """Of the diagonal theory and of the rows' own diagonals, against exact moments, in random settings."""
+    """The diagonal theory and the rows' own diagonals, against exact moments, in random settings."""
     random = np.random.default_rng(0)
     within = []
     for seed in range(60):

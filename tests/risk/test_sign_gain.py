@@ -1,4 +1,4 @@
-"""What momentum makes of signs, against closed forms and sampling."""
+"""Gain of signs with momentum, against closed forms and sampling."""
 
 import numpy as np
 import pytest

@@ -165,7 +165,7 @@ def test_weight_decay_at_enormous_batches(decay):
 
 @pytest.mark.parametrize("batch", [1, 7, 1000])
 def test_directions_too_slow_for_rounding_end_no_stability(batch):
-    """Of a power law's farthest directions the maps of this method are singular to rounding."""
+    """For a power law's farthest directions the maps of this method are singular to rounding."""
     method = st.AcceleratedSGD(0.8084162133679574, 0.6113020734424449, 2.227761336215888)
     how = {"batch_size": batch, "algorithm": st.Algorithm(method)}
     edge = st.max_stable_learning_rate(st.PowerLaw(2.789, 1.2447), **how)

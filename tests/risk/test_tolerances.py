@@ -1,4 +1,4 @@
-"""What searches ask for: risks of less accuracy, against those of full accuracy."""
+"""Accuracy of searches: risks of less accuracy, against those of full accuracy."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ SMOOTH = {"cosine": st.Algorithm(schedule=st.Cosine(), average=LAST), "WSD": st.
 
 
 def errors(algorithm, tolerance, longest):
-    """Of random settings up to 0.999 of the edge."""
+    """Return the errors of random settings up to 0.999 of the threshold."""
     random, number, found = np.random.default_rng(1), 12, []
     for problem in PROBLEMS:
         steps = np.round(10 ** random.uniform(2.2, longest, number))
@@ -59,7 +59,7 @@ def test_panels(name):
 
 @pytest.mark.parametrize("name", ["heavy ball", "cosine"])
 def test_the_sum_of_both_parts_is_the_same_where_steps_take_it_alone(name):
-    """Of runs in single steps and on panels; the noise is not that of the unit."""
+    """The runs take single steps and panels; the noise variance is not 1."""
     steps = np.array([50.0, 300.0, 6000.0])
     rate = np.array([0.3, 0.2, 0.1])
     runs = PROBLEMS[3], (CONSTANT | SMOOTH)[name], np.full(3, 4.0), rate, steps

@@ -28,7 +28,7 @@ KEYS = np.array([[1, 2], [3, 4]], np.uint32)
 
 
 def table_of(rates, batches=(1.0, 30.0)):
-    """Of SGD, the same in every step, with a learning rate and a batch size for each run."""
+    """Return the table of SGD, the same in every step, with a learning rate and a batch size for each run."""
     zeros, ones = np.zeros((1, len(rates), 1, 1)), np.ones((1, len(rates), 1))
     parts = zeros, np.reshape(rates, ones.shape), ones, np.reshape(batches[: len(rates)], (1, len(rates)))
     return Table(*(np.float32(each) for each in parts))
@@ -82,7 +82,7 @@ def advanced(sampler, spectrum, table, state, first, count, keys=KEYS):
 
 
 def risks_of(spectrum, state, steps):
-    """Of all lanes: of the mean of n iterates, and of the last."""
+    """Return the risks of all lanes: of the mean of n iterates, and of the last."""
     return jax.vmap(lambda one: risks(SGD, spectrum, OUTPUT, one, np.float32(0), np.float32(steps)))(state)
 
 

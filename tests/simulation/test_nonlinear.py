@@ -71,7 +71,7 @@ def columns(found):
 
 @pytest.mark.parametrize(("name", "shape", "average", "sampler"), ROWS)
 def test_risks_have_the_law_of_the_textbook(name, shape, average, sampler):
-    """What is returned and the last iterate after some ten steps; false alarm 1e-4 over all cases."""
+    """The returned and the last iterate after some ten steps; false alarm 1e-4 over all cases."""
     method = METHODS[name]
     algorithm = st.Algorithm(method, *SHAPES[shape], AVERAGES[average][0])
     samples = 30 if shape == "constant" else 36
@@ -113,7 +113,7 @@ def test_what_is_not_simulated_is_a_coordinate_of_its_own():
 @pytest.mark.parametrize("unit", [1e-30, 1e9])
 @pytest.mark.parametrize("name", ["sign", "normalized", "adam", "rotated adam"])
 def test_units_do_not_matter(name, scale, unit):
-    """Of y² and of λ: weights are √(scale/unit) times as large, gradients √(scale unit) times."""
+    """In other units of y² and of λ, weights are √(scale/unit) times as large, gradients √(scale unit) times."""
     method = METHODS[name]
     there = replace(method, epsilon=method.epsilon * np.sqrt(scale * unit)) if name == "adam" else method
     other = st.LeastSquares(unit * PROBLEM.eigenvalues, scale * PROBLEM.signal, scale * PROBLEM.noise_variance)
@@ -166,7 +166,7 @@ def test_a_huge_batch_is_the_path_without_noise():
 
 
 def test_frozen_directions():
-    """What is not simulated keeps its risk and shakes the others; how much that shifts the mean is not known."""
+    """Directions outside the simulation keep their risk and shake the others; the shift of the mean is not known."""
     law = st.PowerLaw(2.0, 3.0)
     with pytest.raises(ValueError, match="dim must be given for a method without an exact risk and infinitely many"):
         simulated(SignSGD(), problem=law)

@@ -212,7 +212,7 @@ def test_linear_methods_have_the_exact_risk(method, outputs):
 
 
 def test_averaged_sgd_of_infinitely_many_directions():
-    """What is not simulated is noise of each output, and its risk; false alarm 1e-4."""
+    """Directions outside the simulation are noise of each output, and its risk; false alarm 1e-4."""
     law = st.PowerLaw(2.0, 1.5)
     setting = {"batch_size": 4, "learning_rate": 0.3, "num_samples": 80}
     found = st.simulate(KEY, law, **setting, num_replicas=64, outputs=3)
@@ -245,7 +245,7 @@ def test_muon_of_one_output_is_normalized_sgd(batch, clip_norm):
 @pytest.mark.parametrize("unit", [1e-30, 1e9])
 @pytest.mark.parametrize("method", [st.Muon(0.5), st.Muon(0.5, newton_schulz=5)])
 def test_units_do_not_matter(method, unit, scale):
-    """Of y² and of λ."""
+    """The units of y² and of λ do not matter."""
     other = st.LeastSquares(unit * PROBLEM.eigenvalues, scale * PROBLEM.signal, scale * PROBLEM.noise_variance)
     options = {"num_replicas": 8, "dtype": "float64"}
     found = simulated(method, 2, problem=other, learning_rate=0.3 * np.sqrt(scale / unit), **options)
@@ -286,7 +286,7 @@ def test_nesterov_looks_at_what_momentum_will_be():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_polar_below_the_rank(dtype):
-    """Of two outer products: two singular values are 1, and the others, of rounding, are 0."""
+    """A matrix of two outer products has two singular values 1; the others, of rounding, are 0."""
     rng = np.random.default_rng(4)
     left, right = rng.standard_normal((5, 2)), rng.standard_normal((2, 8))
     with jax.enable_x64(dtype == "float64"):

@@ -31,7 +31,7 @@ def test_a_huge_batch_is_gradient_descent(dtype):
 
 @pytest.mark.parametrize(("scale", "unit"), [(1e-60, 1e100), (1e-5, 1e9), (1e30, 1e-40)])
 def test_units_do_not_matter(scale, unit):
-    """Of y² and of λ."""
+    """The units of y² and of λ do not matter."""
     found = simulated()
     other = st.LeastSquares(unit * PROBLEM.eigenvalues, scale * PROBLEM.signal, scale * PROBLEM.noise_variance)
     np.testing.assert_allclose(simulated(other, learning_rate=0.5 / unit).excess_risk, scale * found.excess_risk, 1e-5)
@@ -241,7 +241,7 @@ def test_divergence_with_a_frozen_tail():
     ],
 )
 def test_bad_input(options, message):
-    """What a whole number or a positive one is: tests/_common/test_arguments.py; laws: test_laws.py."""
+    """Whole and positive numbers are tested in tests/_common/test_arguments.py; laws in test_laws.py."""
     with pytest.raises(ValueError, match=message):
         simulated(**options)
 

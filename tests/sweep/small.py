@@ -33,7 +33,7 @@ def start(store, configs, tmp_path):
 
 
 def finish(process):
-    """What a sweep that ends well has printed."""
+    """Return the output of a sweep that ends well."""
     out, _ = process.communicate(timeout=600)
     assert process.returncode == 0
     return json.loads(out)

@@ -90,7 +90,7 @@ def test_slurm_that_is_not_configured():
 
 
 class FakeClient(contextlib.nullcontext):
-    """Of a scheduler that takes anything."""
+    """Client of a scheduler that takes anything."""
 
     def __init__(self, *arguments, **options):
         super().__init__(self)

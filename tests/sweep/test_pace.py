@@ -28,7 +28,7 @@ def sweep_of(parts):
 
 
 def truth_of(units, rng):
-    """What each unit takes: a compilation, and steps whose time hardly depends on the size of a small network."""
+    """Return each unit's time: a compilation, and steps whose time hardly depends on a small network's size."""
     found, seen = {}, set()
     for each in units:
         work = sum(config.operations for config in each)

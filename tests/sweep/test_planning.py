@@ -66,7 +66,7 @@ def test_the_scatter_of_a_pilot(tmp_path):
 
 
 def test_a_pilot_is_named(tmp_path):
-    """Which runs it is, what it does not say, and that runs of another task are none."""
+    """Its name says which runs it is, and what it does not include; runs of another task are no pilot."""
     store = make_store(tmp_path / "store", scatter=0.05)
     one = TrainConfig(width=256, batch_size=50, seed=3, max_steps=7, target_loss=1.0)
     number = len(list(store.iterdir()))

@@ -40,7 +40,7 @@ def fitted(log_steps):
 
 
 def shares(widths, scatter, num_seeds, slope, number=DRAWS, common=0.0):
-    """Whether the test says "holds" and "fails" of each of the sweeps, and the sweeps; B* goes like width^slope.
+    """Return whether the test says "holds" and "fails" of each sweep, and the sweeps; B* goes like width^slope.
 
     Seeds scatter by `common` at all batch sizes of a width.
     """
@@ -147,7 +147,7 @@ def pilot(rng, seeds, common, rest, widths=(32, 64, 128, 256), num_seeds=3):
 
 @functools.cache
 def scatters(seeds, common, rest, widths=(32, 64, 128, 256)):
-    """What 12 pilots are said to scatter."""
+    """Return the scatters that 12 pilots yield."""
     rng = np.random.default_rng(0)
     return [scatter_of(pilot(rng, seeds, common, rest, widths)) for _ in range(12)]
 

@@ -35,7 +35,7 @@ def long_csv(tmp_path_factory):
 
 
 def times(store):
-    """When each result was written."""
+    """Return the time at which each result was written."""
     return {path.parent.name: path.stat().st_mtime_ns for path in store.glob("*/result.json")}
 
 
@@ -189,7 +189,7 @@ def test_a_run_that_is_lost_comes_back_with_the_same_bits(whole, tmp_path, lost)
 
 
 def test_a_lost_run_is_computed_in_its_company(whole, tmp_path, monkeypatch):
-    """Whether one lane rounds as several do depends on the machine; that all of them are computed does not."""
+    """The rounding of one lane against several depends on the machine; all lanes are computed in any case."""
     seen = []
 
     def noted(runs, devices, lanes):

@@ -1,4 +1,4 @@
-"""What a store does with damaged runs, with strangers, with a second user, and where nothing can be written."""
+"""Stores with damaged runs, with unknown files, with a second user, and on a full or protected disk."""
 
 import errno
 import json

@@ -213,7 +213,7 @@ DECAYS = "momentum", "beta1", "beta2"
 
 
 def chosen(rows):
-    """What is to be added to runs (β₂, γ, steps)."""
+    """Return the values to add to the grid of runs (β₂, γ, steps)."""
     runs = [result({"iterate": power(steps)}, beta2=beta, learning_rate=rate) for beta, rate, steps in rows]
     return best(*runs).edges
 
@@ -351,7 +351,7 @@ def test_runs_with_the_same_iterates_are_one():
 
 
 def test_the_run_that_went_on_counts():
-    """Where one of two runs with the same iterates stopped at a higher target."""
+    """One of two runs with the same iterates stopped at a higher target."""
     stopped = result({"iterate": np.maximum(power(9), 0.5)}, target_loss=0.5)
     stopped = changed(stopped, outcome="target", num_steps=20)
     went_on = result({"iterate": power(9)}, target_loss=0.2)

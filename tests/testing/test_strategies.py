@@ -1,4 +1,4 @@
-"""What the strategies draw is valid, reaches every kind, and shrinks to what can be checked by hand."""
+"""Draws of the strategies are valid, reach every kind, and shrink to settings that can be checked by hand."""
 
 import hypothesis
 import numpy as np

@@ -21,7 +21,7 @@ def init(key, width):
 
 
 def apply(params, inputs):
-    """What it computes."""
+    """Return the outputs of the network."""
     for layer in params["layers"]:
         inputs = params["activation"](inputs @ layer["weight"] + layer["bias"])
     return inputs @ params["output"] + params["output_bias"]

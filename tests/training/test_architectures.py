@@ -58,7 +58,7 @@ def test_convolutions_by_hand(side):
 
 
 def test_operations_of_convolutions():
-    """Of the digits: 64 places, then 16, then 4."""
+    """The digits have 64 places, then 16, then 4."""
     assert CONV.network.operations == 6 * (64 * 9 * 5 + 16 * 45 * 5 + 4 * 45 * 5 + 5 * 10)
 
 

@@ -148,7 +148,7 @@ def test_where_the_loss_crosses_the_tolerance():
 
 @pytest.mark.parametrize("doublings", [2.0, 1.45])
 def test_intervals_cover_as_often_as_they_say(doublings):
-    """Of 400 checkpoints at 90%, by the binomial's quantile 1e-5; where B* lies between factors more often.
+    """400 checkpoints at 90%, by the binomial's quantile 1e-5; if B* lies between factors they cover more often.
 
     Scatter that branches share does not widen them.
     """

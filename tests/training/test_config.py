@@ -216,7 +216,7 @@ def test_what_iterates_depend_on():
 
 
 def test_a_number_of_samples_leaves_the_hashes_of_fresh_data():
-    """That of the first line was computed by the version before the field was there."""
+    """The hash in the first line was computed by the version before the field was there."""
     fresh = TrainConfig(data=Teacher(input_dim=32), learning_rate=0.01)
     assert "num_samples" not in fresh.as_fields()
     assert (fresh.fingerprint, fresh.trajectory) == ("6cca93a846be", "6cca93a846be")

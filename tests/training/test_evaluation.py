@@ -1,4 +1,4 @@
-"""When a run is evaluated, against brute force."""
+"""Steps at which a run is evaluated, against brute force."""
 
 import numpy as np
 import pytest

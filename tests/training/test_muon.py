@@ -30,7 +30,7 @@ CONFIG = run_of(
 
 
 def gradient(weights, inputs, targets):
-    """Of the mean squared error of a perceptron with tanh, by backpropagation."""
+    """Return the gradient of the mean squared error of a perceptron with tanh, by backpropagation."""
     stack = [np.tanh(inputs @ weights["input"] + weights["input_bias"])]
     for matrix, bias in zip(weights["hidden"], weights["hidden_bias"], strict=True):
         stack.append(np.tanh(stack[-1] @ matrix + bias))
@@ -48,7 +48,7 @@ def gradient(weights, inputs, targets):
 
 
 def newton_schulz(matrix):
-    """What the iteration makes of a matrix, by its singular values alone."""
+    """Apply Newton–Schulz iterations to a matrix, by its singular values alone."""
     left, values, right = np.linalg.svd(matrix, full_matrices=False)
     values = values / np.linalg.norm(values)
     a, b, c = QUINTIC

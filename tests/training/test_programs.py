@@ -1,4 +1,4 @@
-"""What is compiled: each program once, and only the last programs are kept."""
+"""Compilation: each program is compiled once, and only the last programs are kept."""
 
 import gc
 import weakref
@@ -147,7 +147,7 @@ def test_memory_maps_do_not_grow_with_the_shapes(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(not MAPS.exists(), reason="memory maps are counted as Linux shows them")
 def test_a_trained_shape_leaves_few_memory_maps():
-    """Of twelve batch sizes at most 20 each, with the programs that are kept."""
+    """Each of twelve batch sizes leaves at most 20 maps, with the programs that are kept."""
     jax.clear_caches()
     train_many([changed(BASE, batch_size=40)])
     before = memory_maps()
