@@ -186,7 +186,7 @@ def _unknown(current: TrainingSetup, new: float, optimizer: str, known: Evidence
     if known.critical is None:
         found.append(
             "B*: measure it (fit, fit-grid or fit-curves) and give it, critical_batch_size= (--critical-batch-size); "
-            "beyond it γ is another"
+            "or name logs at three batch sizes and --target-loss; beyond it γ is another"
         )
     elif max(new, current.batch_size) > known.critical.least:
         found.append(_beyond(current, new, family))

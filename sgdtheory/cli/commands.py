@@ -102,13 +102,13 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "fit-curves": Entry(
             "fit_curves.fit_curves",
             "predictions and critical batch size from loss curves",
-            "fit-curves run1.csv run2.csv --learning-rate lr --plot curves.png",
+            "fit-curves run1.csv run2.csv --learning-rate lr --optimizer adam --plot curves.png",
             main="logs batch_size learning_rate optimizer warmup hold_out num_samples overhead preview plot json",
         ),
         "forecast": Entry(
             "forecast.forecast",
             "final loss of a run under way, from its log",
-            "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --follow",
+            "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --optimizer adam --follow",
             main="log num_steps schedule optimizer learning_rate batch_size preview follow level plot json",
         ),
         "noise-scale": Entry(

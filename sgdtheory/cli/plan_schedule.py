@@ -21,6 +21,7 @@ from sgdtheory.advice import (
 )
 from sgdtheory.fits import BatchRamp, Machine, RunPlan, StepsLaw, StepsMeasurement, batch_ramp, fit_steps_law
 
+LEAST_SAVED = 5e-4  # A smaller share of the steps is printed as 0.0%.
 Trainer = Literal["hf", "megatron", "megatron-rampup", "megatron-bridge", "torchtitan", "olmo", "maxtext"]
 
 
@@ -146,10 +147,12 @@ class AskedRamp:
         if len(laws) < 2 or ends[:, 0].max() > ends[:, 1].min():
             return ""
         saved = 1 - self.ramp.target.steps(self.ramp.stages) / self.ramp.constant_steps
+        saves = f"the {saved:.1%} of the steps that they save" if saved > LEAST_SAVED else "any steps that they save"
+        constant = self.ramp.multiple * round(self.ramp.samples / self.ramp.constant_steps / self.ramp.multiple)
         return (
             f"{begin} by these measurements: one noise scale, {between(ends[:, 0].max(), ends[:, 1].min())}, lies in "
-            f"the {self.level:.0%} intervals of all targets, so that the stages below and the {saved:.1%} of the steps "
-            "that they save may be noise."
+            f"the {self.level:.0%} intervals of all targets, so that the stages below and {saves} may be noise. The "
+            f"constant batch size {constant:,} takes {self.ramp.constant_steps:,.0f} steps."
         )
 
     @property
