@@ -100,15 +100,16 @@ def change_batch_size(
     current: TrainingSetup | Mapping[str, Any],
     *,
     new_batch_size: float,
-    optimizer: str = "sgd",
+    optimizer: str | None = None,
     fit: Fit | None = None,
     level: float = 0.95,
 ) -> BatchSizeChange:
     """Advise on γ, β₁, β₂, weight decay, warm-up, decay and steps when the batch size changes, up or down.
 
     Samples are what is kept: the half-lives of β₁ and β₂, the time-scale of weight decay, warm-up and decay. γ follows
-    γ*(B) at a fixed number of samples: ∝ B for SGD, ∝ √B for signs, Adam and Muon while noise dominates, with a range
-    computed over problems of theory (`sgdtheory.advice.best_rates`), or the exponent of a grid of losses.
+    γ*(B) at a fixed number of samples: ∝ B for SGD, ∝ √B for signs and Adam while noise dominates, with a range
+    computed over problems of theory (`sgdtheory.advice.best_rates`), or the exponent of a grid of losses. For Signum,
+    Lion and Muon it follows the noise of their averages (`sgdtheory.advice.learning_rate`), and the range is wide.
 
     >>> import sgdtheory as st
     >>> current = {"batch_size": 64, "learning_rate": 3e-4, "beta2": 0.95, "weight_decay": 0.1, "warmup_steps": 2000}
@@ -119,7 +120,8 @@ def change_batch_size(
     Args:
         current: the settings as they are, `st.advice.TrainingSetup` or a mapping with its names.
         new_batch_size: B' > 0, in the unit of the current one.
-        optimizer: "sgd", "momentum", "adam", "adamw", "sign", "signum", "lion" or "muon".
+        optimizer: "sgd", "momentum", "adam", "adamw", "sign", "signum", "lion" or "muon"; None: "adam" where the
+            settings have β₂ or a weight decay.
         fit: what was measured. LossGrid: its exponent of γ* and B*; StepsLaw or CurvesFit: B* (curves need num_steps).
         level: of the intervals that a fit gives.
 
@@ -127,20 +129,26 @@ def change_batch_size(
         BatchSizeChange.
 
     Raises:
-        ValueError: an argument outside its range, an unknown name, a fit that does not tell B*, or a new batch size
-            beyond all samples of the run.
+        ValueError: an argument outside its range, an unknown name, no optimizer and no mark of Adam, a fit that does
+            not determine B*, or a new batch size beyond all samples of the run.
     """
     setup = TrainingSetup.of(current)
     new = positive_number("new_batch_size", new_batch_size)
+    if optimizer is None:
+        if setup.beta2 is None and not setup.weight_decay:
+            raise ValueError(
+                'optimizer must be given, for example optimizer="adam": the settings do not say which it is'
+            )
+        optimizer = "adam"
     family = FAMILIES[checked_name("optimizer", optimizer, FAMILIES)]
     known = evidence(setup, fit, share_between_0_and_1("level", level))
-    rate = learning_rate_row(setup, new, family, known)
+    rate = learning_rate_row(setup, new, optimizer, known)
     momentum = momentum_row(setup, new, family)
     data = extra_data_row(setup, new, optimizer, known)
     rows = (
         rate,
         momentum,
-        second_moment_row(setup, new, family),
+        second_moment_row(setup, new, optimizer),
         weight_decay_row(setup, new, rate),
         warmup_row(setup, new, momentum),
         decay_row(setup, new, data),
@@ -178,7 +186,7 @@ def _unknown(current: TrainingSetup, new: float, optimizer: str, known: Evidence
     if known.critical is None:
         found.append(
             "B*: measure it (fit, fit-grid or fit-curves) and give it, critical_batch_size= (--critical-batch-size); "
-            "beyond it γ is another"
+            "or name logs at three batch sizes and --target-loss; beyond it γ is another"
         )
     elif max(new, current.batch_size) > known.critical.least:
         found.append(_beyond(current, new, family))

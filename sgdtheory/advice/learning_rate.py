@@ -3,7 +3,16 @@
 While noise dominates, the best γ of SGD is proportional to B (T5; Goyal et al. 2017), that of signs, Adam and Muon to
 √B (T37 … T39; Malladi et al. 2022). SGD's stops at the stability edge, near B*; in theory that of signs and Adam goes
 on growing, up to like B, as fewer steps have to lead as far. On language models it stops at the best batch size.
+
+Signum, Lion and Muon take steps of fixed size along an average of gradients with weights p_k. The noise of this average
+has the variance ν/B, ν = Σ_k p_k², so a step moves along a weak gradient by γ √(B/ν), and the same progress per sample
+needs `γ ∝ √(B ν)`. With β kept this is √B. With half-lives kept in samples ν grows like B while they are longer than a
+batch, and γ ∝ B. The optimal learning rates of Lion and Signum in theory (T37, T54) follow it within 10% on a power law
+(a = 1.5, b = 2, D = 131,072, B = 4 to 256, half-lives kept from β = 0.9, for Lion also 0.99, at B = 16). For Muon it is
+the same argument, without such a check.
 """
+
+import math
 
 from sgdtheory.advice.best_rates import SLOPES, factor_at, factor_range
 from sgdtheory.advice.evidence import Evidence
@@ -24,14 +33,17 @@ LAWS = {"sgd": "B (T5; arXiv 1706.02677)", "sign": "√B (T37, T39)", "adam": "�
 # Exponents on language models, Adam, below and beyond the best batch size, 1,911 public runs of step-law:
 # docs/findings/rate_rule_steplaw.md.
 ON_LANGUAGE_MODELS = -0.07, 0.73
+AVERAGED = "signum", "lion", "muon"  # whose steps have a fixed size and the direction of an average of gradients
 FARTHEST = (
     1e9  # B* of an interval without an upper end counts as this factor of B: noise dominates at both batch sizes.
 )
 
 
-def learning_rate_row(current: TrainingSetup, new: float, family: str, known: Evidence) -> AdviceRow:
+def learning_rate_row(current: TrainingSetup, new: float, optimizer: str, known: Evidence) -> AdviceRow:
     """γ, its range and where that is from."""
     ratio = new / current.batch_size
+    family = FAMILIES[optimizer]
+    averaged = optimizer in AVERAGED or (optimizer == "sign" and bool(current.beta1))
     if known.exponent is not None:
         factor = Estimate(*sorted_powers(ratio, known.exponent))
         reason = (
@@ -39,6 +51,18 @@ def learning_rate_row(current: TrainingSetup, new: float, family: str, known: Ev
             "fixed number of samples"
         )
         source = known.source
+    elif averaged:
+        factor = _of_averages(current, ratio, optimizer)
+        how = (
+            "B^½, with β kept"
+            if current.beta1 is None
+            else f"{factor.value:.3g} times, with half-lives kept; β kept: √B"
+        )
+        reason = (
+            f"γ* ∝ √(B ν) while noise dominates, with ν = Σ p² of the weights with which {optimizer} averages "
+            f"gradients ({how}); what happens near B* is not known for {optimizer}"
+        )
+        source = "T37, T54; for Muon by analogy" if optimizer == "muon" else "T37, T54"
     elif known.critical is not None:
         factor = _around(family, current.batch_size, new, known.critical)
         reason = (
@@ -62,6 +86,27 @@ def learning_rate_row(current: TrainingSetup, new: float, family: str, known: Ev
         )
         source += "; finding: step-law's grid"
     return AdviceRow("learning_rate", current.learning_rate, *factor.times(current.learning_rate), reason, source)
+
+
+def _of_averages(current: TrainingSetup, ratio: float, optimizer: str) -> Estimate:
+    """Return the factor of γ for steps along an average of gradients; the range has β kept, and γ ∝ B."""
+    value = ratio**0.5
+    if current.beta1 is not None:
+        scaled = current.beta1**ratio, None if current.beta2 is None else current.beta2**ratio
+        before = weights_variance(optimizer, current.beta1, current.beta2)
+        value *= math.sqrt(weights_variance(optimizer, *scaled) / before)
+    return Estimate(value, min(value, ratio**0.5, ratio), max(value, ratio**0.5, ratio))
+
+
+def weights_variance(optimizer: str, beta1: float, beta2: float | None) -> float:
+    """Return ν = Σ_k p_k² of the weights with which steps average gradients.
+
+    >>> round(weights_variance("signum", 0.9, None), 4), round(weights_variance("lion", 0.9, 0.99), 4)
+    (0.0526, 0.0141)
+    """
+    if optimizer == "lion" and beta2 is not None:
+        return (1 - beta1) ** 2 + beta1**2 * (1 - beta2) / (1 + beta2)
+    return (1 - beta1) / (1 + beta1)
 
 
 def sorted_powers(ratio: float, exponent: Estimate) -> tuple[float, float, float]:

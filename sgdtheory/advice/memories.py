@@ -33,12 +33,15 @@ def momentum_row(current: TrainingSetup, new: float, family: str) -> AdviceRow |
     return AdviceRow("beta1", current.beta1, scaled, low, high, reason, "T38, T39; arXiv 2205.10287; benchmarks.advice")
 
 
-def second_moment_row(current: TrainingSetup, new: float, family: str) -> AdviceRow | None:
-    """β₂; SGD has none."""
-    if current.beta2 is None or family == "sgd":
+def second_moment_row(current: TrainingSetup, new: float, optimizer: str) -> AdviceRow | None:
+    """β₂; SGD has none, and Lion's is the memory of its momentum."""
+    if current.beta2 is None or optimizer in ("sgd", "momentum"):
         return None
     scaled = current.beta2 ** (new / current.batch_size)
     low, high = sorted((scaled, current.beta2))
+    if optimizer == "lion":
+        reason = "the half-life of the momentum in samples is kept, as the learning rate above assumes"
+        return AdviceRow("beta2", current.beta2, scaled, low, high, reason, "T54")
     new_beta = max(scaled, min(SHORTEST, current.beta2))
     reason = (
         f"the half-life in samples is kept, but β₂ not below {SHORTEST}: a memory of fewer than five steps would "

@@ -1,6 +1,7 @@
 """`sgdtheory advise`: what to do to the settings of a run when its batch size changes, and why."""
 
 import csv
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -9,32 +10,46 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import tyro
 
-from sgdtheory._common.sheets import Sheet
-from sgdtheory.advice import change_batch_size
-from sgdtheory.cli.log_flags import remarks_of_logs
-from sgdtheory.cli.log_optimizer import names_in, optimizer_named, taken_optimizer
-from sgdtheory.fits import LossGrid, fit_loss_grid, read_loss_grid
-from sgdtheory.logs import TrainingLog, loss_grid, read_logs
+from sgdtheory._common.sheets import Sheet, between, number
+from sgdtheory.advice import BatchSizeChange, change_batch_size
+from sgdtheory.cli.function_command import Output
+from sgdtheory.cli.log_flags import NUMBERS, LogFlags, number_or_text, remarks_of_logs
+from sgdtheory.cli.log_optimizer import optimizer_named, taken_optimizer
+from sgdtheory.cli.target_logs import TargetSteps, steps_of_logs
+from sgdtheory.fits import (
+    SMALLEST,
+    Convention,
+    FittedCriticalBatchSize,
+    LawsOfGroups,
+    LossGrid,
+    StepsLaw,
+    fit_loss_grid,
+    fit_steps_law,
+    read_loss_grid,
+)
+from sgdtheory.logs import TrainingLog, loss_curve, loss_grid
 
+KINDS_OF_LOSS = "train", "eval"
 LONGEST_HEADER = 1 << 20  # A first line of more characters than this names no columns: the file is not a grid.
 GRID = "batch_size", "samples", "learning_rate", "loss"
 
 
 class Known(NamedTuple):
-    """Contents of a run's file: a fitted grid of losses or None, settings by name, remarks, names of optimizers."""
+    """Contents of a run's files: a fit or None, settings by name, remarks, the logs, and the answer about B*."""
 
-    grid: LossGrid | None
+    fit: LossGrid | StepsLaw | None
     settings: dict[str, float]
     remarks: list[str]
-    optimizers: list[str]
+    logs: list[TrainingLog]
+    law: FittedCriticalBatchSize | None = None
 
 
 def advise(
+    logs: LogFlags,
     new_batch_size: float,
-    file: Annotated[Path | None, tyro.conf.Positional] = None,
+    files: Annotated[tuple[Path, ...], tyro.conf.Positional] = (),
+    target_loss: float | None = None,
     optimizer: Literal["sgd", "momentum", "adam", "adamw", "sign", "signum", "lion", "muon"] | None = None,
-    batch_size: float | None = None,
-    learning_rate: float | None = None,
     beta1: float | None = None,
     beta2: float | None = None,
     weight_decay: float | None = None,
@@ -44,19 +59,23 @@ def advise(
     critical_batch_size: float | None = None,
     reference: float | None = None,
     level: float = 0.95,
-) -> Sheet:
+) -> Sheet | Output:
     """Advise on a change of the batch size: learning rate, β₁, β₂, weight decay, warm-up, decay and steps.
 
     Samples are kept: half-lives, warm-up and decay. Each number has a range, a reason and a source. A training log says
-    what the settings are now. With runs at several batch sizes, as logs or as a grid (columns batch_size, samples,
+    what the settings are now. With logs at three batch sizes or more and --target-loss, B* is fitted to them as `fit`
+    does it. With runs at several batch sizes and learning rates, as logs or as a grid (columns batch_size, samples,
     learning_rate and loss), the learning rate follows their own exponent.
 
     Args:
         new_batch_size: Batch size to change to, in the unit of the one now.
-        file: Log with the settings now; or measurements: logs at several batch sizes (a folder), or a grid's CSV file.
-        optimizer: What takes the steps; None: as the log says, or adam.
-        batch_size: Batch size now, over all devices and accumulated micro batches; None: the log's.
-        learning_rate: Learning rate now, at its peak; None: the log's.
+        files: Log with the settings now; or logs at several batch sizes, files or folders; or a grid's CSV file.
+        target_loss: Loss to which steps are counted in logs at three batch sizes or more, for B*.
+        optimizer: What takes the steps; None: as the log says, or adam where it is a language model's or has a weight
+            decay or Adam's settings.
+        batch_size: Batch size now, over all devices and accumulated micro batches; of logs also their column, or that
+            of each run: run7=64,run8=256; None: the log's, of several the nearest to the new one.
+        learning_rate: Learning rate now, at its peak; of logs also their column, or that of each run; None: the log's.
         beta1: Adam's β₁; the momentum of other optimizers.
         beta2: Adam's β₂.
         weight_decay: Weight decay, decoupled as AdamW's.
@@ -65,11 +84,11 @@ def advise(
         num_steps: Steps of the run.
         critical_batch_size: B*, with which a run needs 20% more data than with --reference, if you know it.
         reference: Batch size from which B* counts, as fit prints both; None: batches so small that they waste nothing.
-        level: Level of the intervals from a grid.
+        level: Level of the intervals from logs or a grid.
     """
+    if logs.preview:
+        return Output(logs.preview_of(files, "steps"))
     given = {
-        "batch_size": batch_size,
-        "learning_rate": learning_rate,
         "beta1": beta1,
         "beta2": beta2,
         "weight_decay": weight_decay,
@@ -79,36 +98,137 @@ def advise(
         "critical_batch_size": critical_batch_size,
         "reference": reference,
     }
-    known = Known(None, {}, [], []) if file is None else _known(file, level)
+    if target_loss is not None and critical_batch_size is not None:
+        raise ValueError("target_loss asks for B* of the logs, and critical_batch_size gives it: leave one of them out")
+    now = {name: number_or_text(getattr(logs, name)) for name in NUMBERS}
+    if not files:
+        for name, value in now.items():
+            if isinstance(value, str):
+                raise ValueError(f"{name} must be a number where there are no logs, got {value!r}")
+    given |= {name: value for name, value in now.items() if isinstance(value, float)}
+    known = _known(logs, files, new_batch_size, given.get("batch_size"), target_loss, level)
     current = known.settings | {name: value for name, value in given.items() if value is not None}
-    for name in ("batch_size", "learning_rate"):
+    for name in NUMBERS:
         if name not in current:
-            where = f"; fit-curves {file} --preview says what the log has of it" if file else ""
+            where = f"; fit-curves {files[0]} --preview says what the log has of it" if files else ""
             raise ValueError(f"the {name.replace('_', ' ')} now is not known: give --{name.replace('_', '-')}{where}")
-    taken = taken_optimizer(optimizer, known.optimizers, "adam", optimizer_named)
+    flags = {"weight_decay": weight_decay, "beta2": beta2, "sequence_length": logs.sequence_length}
+    taken = taken_optimizer(optimizer, known.logs, optimizer_named, flags)
     change = change_batch_size(
-        current, new_batch_size=new_batch_size, optimizer=taken.optimizer, fit=known.grid, level=level
+        current, new_batch_size=new_batch_size, optimizer=taken.optimizer, fit=known.fit, level=level
     )
     sheet = change.sheet()
-    return replace(sheet, remarks=[*known.remarks, taken.doubt, *sheet.remarks])
+    sheet = replace(sheet, remarks=[*known.remarks, *(taken.notes if known.law else [taken.doubt]), *sheet.remarks])
+    return sheet if target_loss is None or known.law is None else _with_answer(sheet, change, known.law, target_loss)
 
 
-def _known(file: Path, level: float) -> Known:
-    """Return the fit of a grid of losses, or of the ends of several runs; or the settings of a log's first run."""
-    if _is_grid(file):
+def _with_answer(sheet: Sheet, change: BatchSizeChange, found: FittedCriticalBatchSize, target_loss: float) -> Sheet:
+    """Return the sheet with B* of the logs, and what the change costs, in the first line."""
+    data, reference = change["extra_data"], found.convention.reference
+    answer = (
+        f"B* = {number(found.batch_size)} ({between(*found.interval)}), {found.convention.overhead:.0%} more data than "
+        f"at B = {reference:g}\nLoss {target_loss:g} takes {data.new:+.1%} ({data.low:+.1%} … {data.high:+.1%}) data "
+        f"at batch size {number(change.new_batch_size)}, compared with {number(change.current.batch_size)}"
+    )
+    settings = {
+        "target_loss": target_loss,
+        "critical_batch_size": found.batch_size,
+        "critical_batch_size_interval": found.interval,
+        "reference": reference,
+    }
+    return replace(sheet, answer=answer, settings={**sheet.settings, **settings})
+
+
+def _known(
+    flags: LogFlags,
+    files: tuple[Path, ...],
+    new: float,
+    now: float | None,
+    target_loss: float | None,
+    level: float,
+) -> Known:
+    """Return the fit of a grid of losses, or of several runs, and the settings of the run that is changed.
+
+    Args:
+        flags: of the columns of logs.
+        files: logs, or a grid.
+        new: batch size to change to.
+        now: batch size now, where it is given as a number.
+        target_loss: loss to which the steps of logs are counted; None: no fit of steps.
+        level: of intervals.
+    """
+    named = {name: None for name in NUMBERS if isinstance(number_or_text(getattr(flags, name)), float)}
+    flags = replace(flags, **named)  # A number is that of the run now, not that of every log.
+    if target_loss is not None:
+        return _known_steps(steps_of_logs(flags, files, [target_loss]), new, now, level)
+    if not files:
+        return Known(None, {}, [], [])
+    if len(files) == 1 and _is_grid(files[0]):
         columns: dict[str, Any] = {name: name for name in GRID}
-        return Known(fit_loss_grid(read_loss_grid(file, **columns), level=level), {}, [], [])
-    logs = read_logs(file)
+        return Known(fit_loss_grid(read_loss_grid(files[0], **columns), level=level), {}, [], [])
+    logs, options = flags.read_several(files)
     remarks = remarks_of_logs(logs)
-    runs = [settings_of(log) for log in logs]
-    names = names_in(log.settings for log in logs)
-    if len({run["batch_size"] for run in runs if "batch_size" in run}) > 1:
-        said = f"the ends of {len(runs)} runs at several batch sizes are used as a grid, and the settings of flags"
-        return Known(fit_loss_grid(loss_grid(logs), level=level), {}, [said, *remarks], names)
-    found = [f"optimizer {names[0]}"] if len(names) == 1 else []
-    found += [f"{each.replace('_', ' ')} {value:g}" for each, value in runs[0].items()]
-    said = f"from the log of {logs[0].name or file.name}: {', '.join(found) or 'no settings'}"
-    return Known(None, runs[0], [said, *remarks], names)
+    runs = [settings_of(log, options) for log in logs]
+    sizes = {place: run["batch_size"] for place, run in enumerate(runs) if "batch_size" in run}
+    if len(set(sizes.values())) < 2:
+        found = [f"{name.replace('_', ' ')} {value:g}" for name, value in runs[0].items()]
+        said = f"from the log of {logs[0].name or files[0].name}: {', '.join(_named(logs[0]) + found) or 'no settings'}"
+        return Known(None, runs[0], [said, *remarks], logs)
+    chosen = _nearest(set(sizes.values()), new, now)
+    place = next((place for place, size in sizes.items() if size == chosen), None)
+    settings = {} if place is None else runs[place]
+    said = [] if place is None else [_said(logs[place], chosen, new, now)]
+    count = len(set(sizes.values()))
+    way = f"the logs are at {count} batch sizes: if they reach a common loss, --target-loss LOSS fits B* to them"
+    try:
+        grid = fit_loss_grid(loss_grid(logs, **options), level=level)
+    except ValueError as error:
+        return Known(None, settings, [way, f"the ends of the runs are no grid: {error}", *said, *remarks], logs)
+    used = f"the ends of {len(runs)} runs at several batch sizes are used as a grid"
+    return Known(grid, settings, [*([] if grid.targets else [way]), used, *said, *remarks], logs)
+
+
+def _known_steps(steps: TargetSteps, new: float, now: float | None, level: float) -> Known:
+    """Return the law of the steps to a loss, and the settings of the best run at the batch size now."""
+    (measured,) = steps.of_one_group()
+    law = fit_steps_law(measured.batch_sizes, measured.steps, standard_errors=measured.standard_errors)
+    best = steps.best_runs
+    chosen = _nearest(set(best), new, now)
+    settings, remarks = {}, []
+    if chosen in best:
+        run = best[chosen]
+        log = next(log for log in steps.logs if (log.name, log.group) == (run.name, run.group))
+        logged = {"learning_rate": run.learning_rate} if np.isfinite(run.learning_rate) else {}
+        settings = {"num_steps": run.crossing.step} | settings_of(log, {}) | {"batch_size": chosen} | logged
+        remarks.append(_said(log, chosen, new, now))
+    if new in best and new != chosen:
+        tried = best[new]
+        remarks.append(
+            f"{tried.name} has batch size {new:g}: it reached the loss in {number(tried.crossing.step)} steps with the "
+            f"largest learning rate {number(tried.learning_rate)}"
+        )
+    convention = Convention(SMALLEST.reference_among(law.batch_sizes), SMALLEST.overhead)
+    ends = law.interval("critical_batch_size", level, convention=convention)
+    found = FittedCriticalBatchSize(law.critical_batch_size(convention=convention), *ends, convention, level)
+    doubts = LawsOfGroups((measured,), (law,), convention, level).sheet().remarks
+    return Known(law, settings, [*remarks, *steps.sheet().remarks, *doubts], steps.logs, found)
+
+
+def _nearest(sizes: set[float], new: float, now: float | None) -> float:
+    """Return the batch size now: the one that is given, or of several in logs the nearest to the new one."""
+    others = sorted(sizes - {new}) or sorted(sizes)
+    return now if now is not None else min(others, key=lambda size: abs(np.log(size / new)))
+
+
+def _said(log: TrainingLog, size: float, new: float, now: float | None) -> str:
+    """Return the sentence on the run whose settings are those now."""
+    why = "" if now is not None else f", the nearest to {new:g}; --batch-size names another"
+    return f"the settings now are those of {log.name}, with batch size {size:g}{why}"
+
+
+def _named(log: TrainingLog) -> list[str]:
+    """Return the words for the optimizer that a log names."""
+    return [f"optimizer {log.settings['optimizer']}"] if log.settings.get("optimizer") else []
 
 
 def _is_grid(path: Path) -> bool:
@@ -120,15 +240,36 @@ def _is_grid(path: Path) -> bool:
     return False
 
 
-def settings_of(log: TrainingLog) -> dict[str, float]:
-    """Return the settings of a log's run: the last batch size, the largest learning rate, and those logged by name."""
+def settings_of(log: TrainingLog, given: Mapping[str, Any]) -> dict[str, float]:
+    """Return the settings of a log's run: the last batch size, the largest learning rate, and those logged by name.
+
+    Args:
+        log: of the run.
+        given: batch size, learning rate and tokens of a sequence where the user gives them, as `loss_grid` takes them.
+    """
     same = "batch_size", "learning_rate", "beta1", "beta2", "weight_decay", "num_steps"
     named = {"warmup": "warmup_steps", **{name: name for name in same}}
     found = {named[name]: float(value) for name, value in log.settings.items() if name in named and value is not None}
-    batches = log.batch_size[np.isfinite(log.batch_size)]
-    if batches.size:
-        found["batch_size"] = float(batches[-1])
+    size = _batch_size(log, given)
+    if size is not None:
+        found["batch_size"] = size
     rates = log.learning_rate[np.isfinite(log.learning_rate)]
     if rates.size:
         found["learning_rate"] = float(rates.max())
+    rate = given.get("learning_rate")
+    if isinstance(rate, Mapping) and log.name in rate:
+        found["learning_rate"] = float(rate[log.name])
     return found
+
+
+def _batch_size(log: TrainingLog, given: Mapping[str, Any]) -> float | None:
+    """Return the last batch size of a run, in sequences; None where the log does not say."""
+    sizes = given.get("batch_size")
+    own = sizes.get(log.name) if isinstance(sizes, Mapping) else sizes
+    for loss in KINDS_OF_LOSS:
+        with suppress(ValueError):  # The log has no such loss, or too few rows of it for a curve.
+            options: dict[str, Any] = {"batch_size": own, "sequence_length": given.get("sequence_length")}
+            curve = loss_curve(log, loss=loss, learning_rate=1.0, **options)  # The learning rate has no part in it.
+            return None if curve.batch_size is None else float(curve.batch_size[-1])
+    logged = log.batch_size[np.isfinite(log.batch_size)]
+    return float(logged[-1]) if logged.size else own

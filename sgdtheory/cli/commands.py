@@ -97,18 +97,18 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "plan.plan",
             "batch size, time and cost of a run, and a batch ramp",
             "plan steps.csv --throughput 12 --micro-batch 8 --price 2.5 --deadline 72h",
-            main="files target throughput throughput_table devices micro_batch price deadline schedule trainer json",
+            main="files target target_loss throughput devices micro_batch price deadline schedule trainer json",
         ),
         "fit-curves": Entry(
             "fit_curves.fit_curves",
             "predictions and critical batch size from loss curves",
-            "fit-curves run1.csv run2.csv --learning-rate lr --plot curves.png",
+            "fit-curves run1.csv run2.csv --learning-rate lr --optimizer adam --plot curves.png",
             main="logs batch_size learning_rate optimizer warmup hold_out num_samples overhead preview plot json",
         ),
         "forecast": Entry(
             "forecast.forecast",
             "final loss of a run under way, from its log",
-            "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --follow",
+            "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --optimizer adam --follow",
             main="log num_steps schedule optimizer learning_rate batch_size preview follow level plot json",
         ),
         "noise-scale": Entry(
@@ -120,7 +120,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "advise.advise",
             "what to change when the batch size changes, and why",
             "advise --batch-size 64 --new-batch-size 256 --learning-rate 3e-4 --beta2 0.95 --weight-decay 0.1",
-            main="file new_batch_size batch_size learning_rate optimizer beta2 weight_decay warmup num_steps json",
+            main="files new_batch_size target_loss batch_size learning_rate optimizer beta2 weight_decay warmup json",
         ),
     },
     "networks and sweeps of them": {

@@ -10,11 +10,11 @@ import tyro
 
 from sgdtheory._common.arguments import positive_array
 from sgdtheory._common.files import csv_text, write_atomically
-from sgdtheory._common.sheets import Sheet
 from sgdtheory.cli.function_command import Drawn, Output
-from sgdtheory.cli.log_flags import LogFlags, is_table, remarks_of_logs
+from sgdtheory.cli.log_flags import LogFlags, is_table
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import ConventionFlags
+from sgdtheory.cli.target_logs import steps_of_logs
 from sgdtheory.fits import (
     PAPER,
     Convention,
@@ -41,7 +41,7 @@ def fit(
     steps: str = "steps",
     size: str | None = None,
     standard_error: str | None = None,
-    target_loss: float | None = None,
+    target_loss: tuple[float, ...] = (),
     data: ExampleName = "c4",
     example: bool = False,
     fit_alpha: bool = False,
@@ -69,7 +69,7 @@ def fit(
         standard_error: Column with the standard error of the steps, which weights them; the law's lack of fit is
             tested.
         target_loss: Loss to which steps are counted in logs: the best run of each batch size counts, and seeds are
-            averaged.
+            averaged. Several losses give a group each, from which `plan` makes a batch ramp.
         loss: Which loss of logs: train, eval, or the name of its column; None: evaluations, where every run has them.
         learning_rate: Of logs: column with the learning rate, or the number, or that of each run: run7=1e-3,run8=2e-3.
         data: Without a file: c4, language models of five sizes, or mlperf, twelve of MLPerf's benchmarks.
@@ -93,10 +93,8 @@ def fit(
         return Output(logs.preview_of(files, "steps"))
     columns: dict[str, Any] = {"batch_size": logs.batch_size or "batch_size", "steps": steps, "group": logs.group}
     columns |= {"size": size, "standard_error": standard_error}
-    if target_loss is None:
-        measurements, said = _measurements(files, columns, data), None
-    else:
-        measurements, said = _of_logs(logs, files, target_loss)
+    of_logs = steps_of_logs(logs, files, target_loss) if target_loss else None
+    measurements = of_logs.measurements if of_logs else _measurements(files, columns, data)
     progress("fitting a law to the steps of each group, and its intervals")
     if pool_scatter and not optimal_batch_size:
         raise ValueError("pool_scatter needs the law with an optimal batch size: give --optimal-batch-size too")
@@ -112,10 +110,12 @@ def fit(
     scatter = pooled_scatter(laws) if pool_scatter else None
     found = LawsOfGroups(tuple(measurements), tuple(laws), convention, definition.level, scatter, forecast)
     sheet = found.sheet()
-    if said is not None:
-        sheet = replace(sheet, tables=[*said.tables, *sheet.tables], remarks=[*said.remarks, *sheet.remarks])
+    if of_logs:
+        runs = of_logs.sheet()
+        sheet = replace(sheet, tables=[*runs.tables, *sheet.tables], remarks=[*runs.remarks, *sheet.remarks])
     if steps_csv:
-        print_note(f"wrote {write_atomically(steps_csv, _steps(measurements))}")
+        written = of_logs.csv() if of_logs else _steps(measurements)
+        print_note(f"wrote {write_atomically(steps_csv, written)}")
     return Drawn(sheet, draw=lambda: _figure(found, size, optimal_batch_size))
 
 
@@ -133,18 +133,6 @@ def _measurements(files: tuple[Path, ...], columns: dict[str, Any], data: Exampl
             what = f"{files[0]} is a {'folder' if files[0].is_dir() else 'log'}, not a table of measurements"
         raise ValueError(f"{what}; add --target-loss LOSS, the loss to which steps are counted")
     return read_measurements(files[0], **columns)
-
-
-def _of_logs(logs: LogFlags, files: tuple[Path, ...], target_loss: float) -> tuple[list[StepsMeasurement], Sheet]:
-    """Return the steps to the target in logs, and the sheet that says how they were found."""
-    from sgdtheory.logs import steps_to_target
-
-    if not files:
-        raise ValueError("target_loss needs logs: name files or folders")
-    read, options = logs.read_several(files)
-    found = steps_to_target(read, target_loss=target_loss, **options)
-    found = replace(found, remarks=(*found.remarks, *remarks_of_logs(read)))
-    return list(found.measurements), found.sheet()
 
 
 def _figure(found: LawsOfGroups, size: str | None, optimal_batch_size: bool) -> Any:

@@ -9,19 +9,22 @@ import numpy as np
 import tyro
 
 from sgdtheory._common.files import write_atomically
-from sgdtheory._common.sheets import Sheet
+from sgdtheory._common.sheets import Sheet, between, number
 from sgdtheory.cli.function_command import Drawn, Output
 from sgdtheory.cli.log_flags import CurveFlags
 from sgdtheory.cli.log_optimizer import TakenOptimizer
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import Overhead
+from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsMeasurement, fit_steps_law, steps_text
 
 if TYPE_CHECKING:
-    from sgdtheory.curves import CurvesFit, CurvesReport, LossCurve
+    from sgdtheory.curves import CurvesCriticalBatchSize, CurvesFit, CurvesReport, LossCurve
     from sgdtheory.logs import TrainingLog
 
+END = 0.05  # Share of the steps of a run whose mean is the loss at its end.
+ABOVE_ENDS = 0.01  # A loss that is this share above the ends of the runs is reached before them in spite of noise.
 EXAMPLE_FITTED = "cosine_24000", "constant_24000", "wsdcon_9"
-EXAMPLE_DECAY = 0.1
+EXAMPLE_DECAY, EXAMPLE_OPTIMIZER = 0.1, "adam"  # The examples were trained by AdamW.
 
 
 class Model(NamedTuple):
@@ -31,6 +34,7 @@ class Model(NamedTuple):
     held_out: "list[LossCurve]"
     taken: TakenOptimizer
     weight_decay: float | None
+    logs: "Sequence[TrainingLog]" = ()  # of the curves that are fitted
 
     @property
     def curves(self) -> "list[LossCurve]":
@@ -53,7 +57,9 @@ class FittedCurveFlags(CurveFlags):
         for log, curve in self.read_runs(paths):
             runs.setdefault(curve.group, []).append((log, curve))
         return [
-            self._model([curve for _, curve in pairs], self.taken_optimizer(log.settings for log, _ in pairs))
+            self._model([curve for _, curve in pairs], self.taken_optimizer([log for log, _ in pairs]))._replace(
+                logs=[log for log, curve in pairs if curve.name not in self.hold_out]
+            )
             for pairs in runs.values()
         ]
 
@@ -64,7 +70,7 @@ class FittedCurveFlags(CurveFlags):
         curves = list(example_loss_curves(name).values())
         rest = tuple(curve.name for curve in curves if curve.name not in EXAMPLE_FITTED)
         decay = EXAMPLE_DECAY if self.weight_decay is None else self.weight_decay
-        taken = TakenOptimizer(self.optimizer or "sgd", "", "")
+        taken = TakenOptimizer(self.optimizer or EXAMPLE_OPTIMIZER, "", "")
         return self._model(curves, taken, self.hold_out or rest)._replace(weight_decay=decay)
 
     def _model(
@@ -125,6 +131,7 @@ def fit_curves(
             progress=progress,
         )
         reports.append(CurvesReport(found, critical, tuple(model.held_out)))
+        notes += beside_fit(model, critical, columns.loss or "train", columns.sequence_length)
     if steps_csv:
         print_note(f"wrote {write_atomically(steps_csv, _steps(reports, columns.max_learning_rate, overhead))}")
     sheet = Sheet("", [], notes, {"level": level}, [report.sheet() for report in reports])
@@ -145,10 +152,51 @@ def fitted(model: Model, level: float, progress: Callable[[str], None]) -> "Curv
     return fit_loss_curves(model.fitted, **options, progress=lambda text: progress(f"{work}: {text}"))
 
 
+def beside_fit(
+    model: Model, critical: "CurvesCriticalBatchSize", loss: str, sequence_length: float | None
+) -> list[str]:
+    """Return a sentence on the B* that `sgdtheory fit` has of the same logs, from steps to a loss near their ends.
+
+    Args:
+        model: with the logs.
+        critical: B* of whole curves, at one data size or more.
+        loss: which loss of the logs.
+        sequence_length: tokens of a sequence; None: as the logs say.
+    """
+    from sgdtheory.logs import steps_to_target
+
+    whole = next((each for each in critical.compared if each is not None), None)
+    if whole is None or not model.logs:
+        return []
+    ends: dict[float, float] = {}  # the lowest loss at the end of a run, by batch size
+    for curve in model.fitted:
+        last = float(curve.loss[curve.step > (1 - END) * curve.step[-1]].mean())
+        size = float(curve.batch_size[-1])
+        ends[size] = min(last, ends.get(size, np.inf))
+    target = float(f"{max(ends.values()) * (1 + ABOVE_ENDS):.3g}")
+    try:
+        steps = steps_to_target(model.logs, target_loss=target, loss=loss, sequence_length=sequence_length)
+    except ValueError:  # Too few batch sizes reach a common loss.
+        return []
+    (measured,) = steps.measurements
+    law = fit_steps_law(measured.batch_sizes, measured.steps, standard_errors=measured.standard_errors)
+    convention = Convention(whole.smallest, critical.overhead)
+    size = law.critical_batch_size(convention=convention)
+    low, high = law.interval("critical_batch_size", critical.level, convention=convention)
+    said = f"B* from B = {whole.smallest:g} is {number(size)} ({between(low, high)})"
+    first, last = whole.from_smallest_interval
+    if max(low, first) <= min(high, last):
+        return [f"`sgdtheory fit --target-loss {target:g}` agrees on these logs: {said}"]
+    return [
+        f"`sgdtheory fit --target-loss {target:g}` disagrees on these logs: {said}, here it is "
+        f"{number(whole.from_smallest)} ({between(first, last)}). `fit` compares the steps to one loss, this command "
+        "whole curves: B* may change along the runs, or learning rates that decay before the loss may shift it. "
+        "Compare several losses, `fit --target-loss A B C`, before you trust either"
+    ]
+
+
 def _steps(reports: "list[CurvesReport]", max_learning_rate: float | None, overhead: float) -> str:
     """Return the theory's steps as CSV, with the columns of `fit` and `plan`."""
-    from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsMeasurement, steps_text
-
     measurements = []
     remarks = {"num_samples": [], "target_loss": []}
     convention = Convention(None, overhead)

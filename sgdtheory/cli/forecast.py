@@ -3,7 +3,7 @@
 import dataclasses
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,10 +16,12 @@ from sgdtheory.algorithms import Shape, algorithm_settings, make_algorithm
 from sgdtheory.cli.function_command import Drawn, Output
 from sgdtheory.cli.growing_files import versions, whole_lines
 from sgdtheory.cli.log_flags import CurveFlags
+from sgdtheory.cli.log_optimizer import UnknownOptimizerError
 from sgdtheory.cli.output import print_note
 
 if TYPE_CHECKING:
     from sgdtheory.curves import Forecast, LossCurve
+    from sgdtheory.logs import TrainingLog
 
 SECONDS = 2.0  # A log that grows is looked at once in so many seconds.
 RECENT = 10  # The distance between rows, which says whether another one will come, is that of so many last rows.
@@ -61,9 +63,9 @@ def forecast(
     if follow:
         return run.followed()
     progress("forecasting the run")
-    curves, settings = run.read(log)
-    found = run.forecast(curves, settings)
-    return Drawn(run.sheet(found, curves, settings), draw=found.plot)
+    curves, read = run.read(log)
+    found = run.forecast(curves, read)
+    return Drawn(run.sheet(found, curves, read), draw=found.plot)
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,12 @@ class _Run:
     also: tuple[Path, ...]
     level: float
 
-    def sheet(self, found: "Forecast", curves: "list[LossCurve]", settings: dict[str, Any]) -> Sheet:
+    def sheet(self, found: "Forecast", curves: "list[LossCurve]", log: "TrainingLog") -> Sheet:
         """Return the sheet of the forecast, with remarks on the optimizer and on the other curves."""
         from sgdtheory.curves import curve_remarks
 
         sheet = found.sheet()
-        others = [*self.columns.taken_optimizer([settings]).notes, *curve_remarks(curves[:-1])]
+        others = [*self.columns.taken_optimizer([log]).notes, *curve_remarks(curves[:-1])]
         return dataclasses.replace(sheet, remarks=[*sheet.remarks, *others])
 
     def followed(self) -> Iterator[Drawn]:
@@ -94,16 +96,18 @@ class _Run:
         shown = None  # step of the last line
         for _ in versions(self.log, lambda: time.sleep(SECONDS)):
             try:
-                curves, settings = self._read_whole_lines()
-                if self._ended(curves[-1], settings):
+                curves, log = self._read_whole_lines()
+                if self._ended(curves[-1], log.settings):
                     run = curves[-1]
                     print_note(f"the run has ended at step {run.step[-1]:,.0f}, loss {run.loss[-1]:.4g}")
                     return
-                found = self.forecast(curves, settings)
+                found = self.forecast(curves, log)
+            except UnknownOptimizerError:  # No later line will say it.
+                raise
             except (ValueError, OSError) as error:
                 notes = [f"waiting: {error}"]
             else:
-                sheet = self.sheet(found, curves, settings)
+                sheet = self.sheet(found, curves, log)
                 notes = sheet.notes
                 if found.step != shown:
                     early = f"; too early: {found.too_early}" if found.too_early else ""
@@ -115,7 +119,7 @@ class _Run:
                     print_note(note)
                 printed.add(note)
 
-    def _read_whole_lines(self) -> "tuple[list[LossCurve], dict[str, Any]]":
+    def _read_whole_lines(self) -> "tuple[list[LossCurve], TrainingLog]":
         """Read the log without a line that is being written."""
         with tempfile.TemporaryDirectory() as folder:
             log = whole_lines(self.log, Path(folder))
@@ -124,8 +128,8 @@ class _Run:
             except ValueError as error:
                 raise ValueError(str(error).replace(str(log), str(self.log))) from None
 
-    def read(self, log: Path) -> "tuple[list[LossCurve], dict[str, Any]]":
-        """Return the curves, the run last, and the settings that its log has."""
+    def read(self, log: Path) -> "tuple[list[LossCurve], TrainingLog]":
+        """Return the curves, the run last, and its log."""
         from sgdtheory.curves import run_last
 
         runs = self.columns.read_runs([log])
@@ -133,26 +137,27 @@ class _Run:
         if len(curves) > 1 and self.run_name is None:
             names = ", ".join(curve.name for curve in curves)
             raise ValueError(f"--run-name must say which run of {log} is meant: {names}")
-        settings = {each.name: each.settings for each, _ in runs}
+        logs = {each.name: each for each, _ in runs}
         others = [curve for _, curve in self.columns.read_runs(self.also)] if self.also else []
         curves = run_last(curves, self.run_name)
-        return [*others, *curves], dict(settings.get(curves[-1].name, {}))
+        return [*others, *curves], logs[curves[-1].name]
 
-    def _steps(self, settings: dict[str, Any]) -> int:
+    def _steps(self, settings: Mapping[str, Any]) -> int:
         steps = self.num_steps or settings.get("num_steps")
         if not steps:
             raise ValueError("--num-steps must be given: the log does not say how long the run is")
         return int(steps)
 
-    def _ended(self, run: "LossCurve", settings: dict[str, Any]) -> bool:
+    def _ended(self, run: "LossCurve", settings: Mapping[str, Any]) -> bool:
         """Return whether no further row is to be expected."""
         apart = float(np.median(np.diff(run.step[-RECENT:])))
         return bool(run.step[-1] + apart >= self._steps(settings))
 
-    def forecast(self, curves: "list[LossCurve]", settings: dict[str, Any]) -> "Forecast":
+    def forecast(self, curves: "list[LossCurve]", log: "TrainingLog") -> "Forecast":
         """Return the forecast of the run, which is the last curve."""
         from sgdtheory.curves import forecast_loss
 
+        settings = log.settings
         steps = self._steps(settings)
         decay = settings.get("weight_decay") if self.columns.weight_decay is None else self.columns.weight_decay
         return forecast_loss(
@@ -160,11 +165,11 @@ class _Run:
             num_steps=steps,
             schedule=self._shape(curves[-1], settings, steps),
             weight_decay=float(decay) if decay else None,
-            optimizer=self.columns.taken_optimizer([settings]).optimizer,
+            optimizer=self.columns.taken_optimizer([log]).optimizer,
             level=self.level,
         )
 
-    def _shape(self, run: "LossCurve", settings: dict[str, Any], steps: int) -> Shape | None:
+    def _shape(self, run: "LossCurve", settings: Mapping[str, Any], steps: int) -> Shape | None:
         """Return the schedule, with the warm-up of the run where it names none."""
         from sgdtheory.curves import after_warmup
 

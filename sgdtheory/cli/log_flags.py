@@ -1,6 +1,6 @@
 """Flags of every command that reads training logs: what columns are called, and what the logs do not say."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.sheets import Sheet, shared
-from sgdtheory.cli.log_optimizer import TakenOptimizer, names_in, optimizer_of_curves, taken_optimizer
+from sgdtheory.cli.log_optimizer import TakenOptimizer, optimizer_of_curves, taken_optimizer
 
 if TYPE_CHECKING:
     from sgdtheory.curves import LossCurve
@@ -50,7 +50,12 @@ class LogFlags:
 
     @property
     def log_options(self) -> dict[str, Any]:
-        """Return the keywords of `read_logs` and of the functions on several runs."""
+        """Return the keywords of `read_logs` and of the functions on one run or several."""
+        return self._options_of_several
+
+    @property
+    def _options_of_several(self) -> dict[str, Any]:
+        """Return the keywords of `read_logs` and of the functions on several runs, each with numbers of its own."""
         options = self._texts | {name: _number_of_each(number_or_text(getattr(self, name))) for name in NUMBERS}
         from sgdtheory.logs import ColumnNames
 
@@ -73,7 +78,7 @@ class LogFlags:
         """Return the logs among files and in folders, and the keywords of `steps_to_target` and `loss_grid`."""
         from sgdtheory.logs import ColumnNames, read_logs
 
-        names, given = ColumnNames.among(self.log_options)
+        names, given = ColumnNames.among(self._options_of_several)
         return read_logs(paths, **vars(names)), given
 
 
@@ -89,7 +94,7 @@ class CurveFlags(LogFlags):
     """Weight decay of AdamW; None: none."""
     optimizer: Literal["sgd", "adam"] | None = None
     """Whether steps follow the size of gradients, as Adam's do: then what a learning rate does depends on the batch
-    size; None: as the log says, or sgd."""
+    size; None: as the log says, or adam where it is a language model's or has a weight decay or Adam's settings."""
 
     @property
     def log_options(self) -> dict[str, Any]:
@@ -104,9 +109,10 @@ class CurveFlags(LogFlags):
         names, given = ColumnNames.among(self.log_options)
         return [(log, loss_curve(log, **given)) for log in read_logs(paths, **vars(names))]
 
-    def taken_optimizer(self, settings: Iterable[Mapping[str, Any]]) -> TakenOptimizer:
-        """Return the optimizer of runs that are fitted together, from the settings in their logs."""
-        return taken_optimizer(self.optimizer, names_in(settings), "sgd", optimizer_of_curves)
+    def taken_optimizer(self, logs: "Sequence[TrainingLog]") -> TakenOptimizer:
+        """Return the optimizer of runs that are fitted together."""
+        flags = {"weight_decay": self.weight_decay, "sequence_length": self.sequence_length}
+        return taken_optimizer(self.optimizer, logs, optimizer_of_curves, flags)
 
 
 def remarks_of_logs(logs: "Sequence[TrainingLog]") -> list[str]:

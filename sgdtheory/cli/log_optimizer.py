@@ -1,7 +1,14 @@
-"""The optimizer that a command on logs assumes: its flag's, else the one that logs name, else the command's default."""
+"""The optimizer of runs, by one rule for all commands: the flag, else the log's word, else Adam where its marks show.
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+A log is Adam's if it is a language model's, has a weight decay, or has Adam's own settings. A log without a name and
+without a mark is refused, since a wrong optimizer changes B* by a factor of two and more.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from sgdtheory.logs import TrainingLog
 
 NAMES = {  # part of a trainer's name → optimizer; the first that is there counts
     "muon": "muon",
@@ -14,10 +21,21 @@ NAMES = {  # part of a trainer's name → optimizer; the first that is there cou
     "sgd": "sgd",
 }
 FOLLOW_GRADIENTS = "sgd", "momentum"  # whose steps are in proportion to gradients; others divide by their size
+LANGUAGE_MODELS = {  # formats of programs that train language models and little else
+    *("Megatron-LM", "NeMo", "nanoGPT", "modded-nanogpt", "torchtitan", "OLMo", "MaxText", "llm.c", "fairseq"),
+    *("LitGPT", "Levanter"),
+}
+ADAMS_OWN = "beta2", "adam_eps", "adam_beta"  # parts of the names of settings that Adam alone has
+OF_TEXT = "ppl", "perplexity", "lm_loss"  # parts of the names of numbers that language models alone have
+GIVE = "give --optimizer, for example --optimizer adam"
+
+
+class UnknownOptimizerError(ValueError):
+    """Neither flags nor logs say which optimizer took the steps."""
 
 
 class TakenOptimizer(NamedTuple):
-    """An assumed optimizer, what the logs say about it, and a sentence on what is in doubt; both may be empty."""
+    """An optimizer, what the logs say about it, and a sentence on what is in doubt; both may be empty."""
 
     optimizer: str
     said: str
@@ -48,22 +66,24 @@ def optimizer_of_curves(name: str) -> str | None:
     return known if known is None else "sgd" if known in FOLLOW_GRADIENTS else "adam"
 
 
-def names_in(settings: Iterable[Mapping[str, Any]]) -> list[str]:
-    """The optimizers that the settings of logs name, each once; logs that name none say nothing."""
-    return sorted({str(each["optimizer"]) for each in settings if each.get("optimizer")})
-
-
 def taken_optimizer(
-    flag: str | None, names: list[str], default: str, kind: Callable[[str], str | None]
+    flag: str | None,
+    logs: "Sequence[TrainingLog]",
+    kind: Callable[[str], str | None],
+    flags: Mapping[str, Any] | None = None,
 ) -> TakenOptimizer:
-    """The convention of every command.
+    """Return the optimizer of runs by the rule of every command.
 
     Args:
         flag: what the user gave; it overrides.
-        names: of `names_in`.
-        default: of the command, where logs name none, several, or one that is not known.
-        kind: of `optimizer_named` and `optimizer_of_curves`: which of the command's own a name is.
+        logs: of the runs; none where flags alone describe a run.
+        kind: `optimizer_named` or `optimizer_of_curves`, which maps a trainer's name to the command's own.
+        flags: other flags that count as if the log had them, by the names of a log's settings.
+
+    Raises:
+        UnknownOptimizerError: there is no flag, no name that is known, and no mark of Adam.
     """
+    names = sorted({str(log.settings["optimizer"]) for log in logs if log.settings.get("optimizer")})
     kinds = {kind(name) for name in names}
     words = " and ".join(names)
     if flag is not None:
@@ -73,14 +93,37 @@ def taken_optimizer(
             else ""
         )
         return TakenOptimizer(flag, "", doubt)
-    if not names:
-        doubt = f"the logs name no optimizer, so {default} is assumed; give --optimizer if it is another"
-        return TakenOptimizer(default, "", doubt)
     known = kinds.pop() if len(kinds) == 1 else None
-    if known is None:
-        doubt = (
-            f"the log's optimizer {words} is not known here and treated as {default}; give --optimizer if that is wrong"
-        )
-        return TakenOptimizer(default, "", doubt)
-    as_what = "" if words == known else f", treated as {known}"
-    return TakenOptimizer(known, f"optimizer, from the log: {words}{as_what}", "")
+    if known is not None:
+        as_what = "" if words == known else f", treated as {known}"
+        return TakenOptimizer(known, f"optimizer, from the log: {words}{as_what}", "")
+    if len(kinds) > 1:
+        raise UnknownOptimizerError(f"the logs name several optimizers, {words}: {GIVE}, or fit their runs apart")
+    said = f"the log's optimizer {words} is not known here" if names else "the optimizer is not named"
+    mark = next(_marks(logs, flags or {}), None)
+    if mark is None:
+        raise UnknownOptimizerError(f"{said}: {GIVE}")
+    return TakenOptimizer("adam", "", f"{said}; Adam is assumed, since {mark}; --optimizer names another")
+
+
+def _marks(logs: "Sequence[TrainingLog]", flags: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the marks of Adam that flags and logs have, as parts of a sentence."""
+    if flags.get("weight_decay"):
+        yield f"the weight decay is {flags['weight_decay']:g}"
+    if flags.get("beta2") is not None:
+        yield "β₂ is given"
+    for log in logs:
+        decay = log.settings.get("weight_decay")
+        others = [name.lower().replace(" ", "_") for name in (*log.columns.values(), *log.unused)]
+        if decay:
+            yield f"the log has a weight decay, {float(decay):g}"
+        if log.settings.get("beta2") is not None or any(part in name for name in others for part in ADAMS_OWN):
+            yield "the log has settings of Adam"
+        if log.format in LANGUAGE_MODELS:
+            yield f"{log.format} trains language models"
+        if log.has("tokens") or log.has("batch_tokens") or log.settings.get("sequence_length"):
+            yield "the log counts tokens, as those of language models do"
+        if any(part in name for name in others for part in OF_TEXT):
+            yield "the log has numbers of a language model"
+    if flags.get("sequence_length") is not None:
+        yield "the run is of sequences of tokens"

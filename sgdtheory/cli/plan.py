@@ -10,12 +10,14 @@ import tyro
 
 from sgdtheory import fits
 from sgdtheory._common.csv_rows import csv_header
+from sgdtheory._common.sheets import Sheet
 from sgdtheory.cli.fit_curves import FittedCurveFlags, Model, fitted, longest
 from sgdtheory.cli.function_command import Drawn, Output
 from sgdtheory.cli.log_flags import number_or_text
-from sgdtheory.cli.plan_schedule import ScheduleFlags
+from sgdtheory.cli.plan_schedule import AskedRamp, ScheduleFlags, machine_of, ramp_of
 from sgdtheory.cli.settings import Overhead
-from sgdtheory.fits import Convention, HasThroughput, StepsMeasurement, StepsTable
+from sgdtheory.cli.target_logs import TargetSteps, steps_of_logs
+from sgdtheory.fits import ConstantThroughput, Convention, HasThroughput, Machine, StepsMeasurement, StepsTable
 
 UNITS = {"s": 1 / 3600, "min": 1 / 60, "h": 1.0, "d": 24.0}
 
@@ -61,6 +63,16 @@ class MachineFlags:
         return self.throughput
 
     @property
+    def has_throughput(self) -> bool:
+        """Return whether a throughput is given, in either way."""
+        return self.throughput is not None or self.throughput_table is not None
+
+    @property
+    def machine(self) -> Machine:
+        """Return the devices alone, as if each computed one sample a second."""
+        return Machine(ConstantThroughput(1.0), self.devices[:1] or None, self.micro_batch, self.max_micro_batch)
+
+    @property
     def options(self) -> dict[str, Any]:
         """Return the keywords of `sgdtheory.plan` about devices."""
         names = "micro_batch", "max_micro_batch", "memory", "price"
@@ -75,6 +87,7 @@ def plan(
     steps: str = "steps",
     standard_error: str | None = None,
     target: str | None = None,
+    target_loss: tuple[float, ...] = (),
     optimal_batch_size: bool = False,
     num_samples: float | None = None,
     deadline: str | None = None,
@@ -83,13 +96,16 @@ def plan(
     overhead: Overhead | None = None,
     level: float | None = None,
     *,
+    given: frozenset[str],
     progress: Callable[[str], None],
 ) -> Drawn | Output:
     """Choose a batch size from steps to a target, or training logs, and the throughput of devices.
 
     With a deadline it is the cheapest one that meets it; without one that of the least time × cost. Devices are as many
     as the batch feeds, or --devices at most. Extra data are relative to the smallest batch size measured. Of training
-    logs the theory is fitted as fit-curves does it, and the target is the least loss of --num-samples.
+    logs at several batch sizes with --target-loss the steps are interpolated as `fit` does it, and several losses give
+    a batch ramp, without a throughput the ramp alone. Of other training logs the theory is fitted as fit-curves does
+    it, and the target is the least loss of --num-samples.
 
     Args:
         files: CSV file with a header, one row a batch size, as `sgdtheory fit` reads it, or fit-curves or fit-grid
@@ -99,7 +115,8 @@ def plan(
         steps: Column with the steps to the target.
         group: Column that separates targets, or models; None: `group`, if a file of steps has one.
         standard_error: Column with the standard error of the steps; None: `standard_error`, if there is one.
-        target: The group to plan for; needed where there are several.
+        target: The group to plan for; needed where there are several. With --target-loss it is the lowest loss.
+        target_loss: Loss to reach, of logs at three batch sizes or more; or several, on the way of a batch ramp.
         optimal_batch_size: Fit a + b/B + c/B²: small batch sizes may take more data, too.
         sequence_length: Tokens of a sequence: batch sizes from the tokens of a log, and the schedule in tokens, as
             Megatron-LM reads it with --seq-length.
@@ -115,16 +132,21 @@ def plan(
         level: Level of the intervals; None: that of the fit, or 0.95.
     """
     if columns.preview:
-        return Output(columns.preview_of(files, "curves"))
-    measured: dict[str, StepsMeasurement] = {}
+        return Output(columns.preview_of(files, "steps" if target_loss else "curves"))
     law: StepsMeasurement | StepsTable
     notes: list[str] = []
+    measured: dict[str, StepsMeasurement] = {}
+    of_logs = None
     convention = fits.SMALLEST
-    if num_samples is not None or _are_logs(files, columns.batch_size or "batch_size", steps):
+    if target_loss:
+        of_logs = _steps_of_logs(columns, files, target_loss, given)
+        measured = {each.group or f"loss {loss:g}": each for loss, each in of_logs.named}
+        group = list(measured)[-1] if target is None else _chosen(measured, target)
+        law = measured[group]
+        notes = list(of_logs.sheet().remarks)
+    elif num_samples is not None or _are_logs(files, columns.batch_size or "batch_size", steps):
         if ramp.asked:
-            raise ValueError(
-                "--schedule needs steps to several targets of one run: write them with fit-grid --steps-csv"
-            )
+            raise ValueError("--schedule needs several losses on the way: --target-loss 2.9 2.75 2.6, for example")
         models = {model.curves[0].group: model for model in columns.models(files)}
         group = _chosen(models, target)
         share = convention.overhead if overhead is None else overhead
@@ -136,25 +158,33 @@ def plan(
         group = _chosen(measured, target)
         law = measured[group]
         convention = convention if law.critical is None else law.critical.convention
+    convention = Convention(
+        convention.reference if reference is None else reference,
+        convention.overhead if overhead is None else overhead,
+    )
+    share = 0.95 if level is None else level
+    if len(target_loss) > 1 and not machine.has_throughput:
+        sheet = _without_throughput(of_logs, measured, group, convention, share)
+        asked = _asked_ramp(columns, ramp, machine.machine, None, None, measured, group, share, of_logs)
+        return Output(ramp.added_to(sheet, asked))
     made = fits.plan(
         law,
         machine.samples_per_second,
         **machine.options,
         deadline=None if deadline is None else hours_of(deadline),
         batch_sizes=batch_sizes,
-        convention=Convention(
-            convention.reference if reference is None else reference,
-            convention.overhead if overhead is None else overhead,
-        ),
+        convention=convention,
         level=level,
         optimal_batch_size=optimal_batch_size,
     )
     sheet = made.sheet(machine.currency)
     sheet = replace(sheet, remarks=[*notes, *sheet.remarks])
-    if ramp.asked:
-        length = None if columns.sequence_length is None else int(columns.sequence_length)
-        rate = number_or_text(columns.learning_rate)
-        sheet = ramp.added_to(sheet, made, measured, group, machine.micro_batch, length, rate)
+    if ramp.asked or len(target_loss) > 1:
+        choice, devices = made.choice, machine_of(made)
+        asked = _asked_ramp(
+            columns, ramp, devices, choice.devices, choice.samples, measured, group, made.level, of_logs
+        )
+        sheet = ramp.added_to(sheet, asked)
 
     def draw() -> Any:
         from sgdtheory import plotting  # matplotlib is slow to import
@@ -162,6 +192,78 @@ def plan(
         return plotting.run_plan(made, currency=machine.currency)
 
     return Drawn(sheet, draw=draw)
+
+
+def _steps_of_logs(
+    columns: FittedCurveFlags, files: tuple[Path, ...], target_loss: tuple[float, ...], given: frozenset[str]
+) -> TargetSteps:
+    """Return the steps of logs to each loss, as `fit` reads them: of evaluations where every run has them.
+
+    A learning rate that is a number belongs to the settings of a trainer, not to the logs.
+
+    Raises:
+        ValueError: the logs hold several groups.
+    """
+    rate = columns.learning_rate
+    flags = replace(
+        columns,
+        loss=columns.loss if "loss" in given else None,
+        learning_rate=None if isinstance(number_or_text(rate), float) else rate,
+    )
+    found = steps_of_logs(flags, files, target_loss)
+    found.of_one_group()
+    return found
+
+
+def _without_throughput(
+    of_logs: TargetSteps | None,
+    measured: Mapping[str, StepsMeasurement],
+    group: str,
+    convention: Convention,
+    level: float,
+) -> Sheet:
+    """Return B* at each target, as `fit` prints it: without a throughput there is no time and no cost."""
+    assert of_logs is not None
+    laws = tuple(
+        fits.fit_steps_law(each.batch_sizes, each.steps, standard_errors=each.standard_errors)
+        for each in measured.values()
+    )
+    shared = fits.common_convention(
+        [each.batch_sizes for each in measured.values()], convention.reference, convention.overhead
+    )
+    sheet = fits.LawsOfGroups(tuple(measured.values()), laws, shared, level).sheet()
+    return replace(sheet, remarks=[*of_logs.sheet().remarks, *sheet.remarks])
+
+
+def _asked_ramp(
+    columns: FittedCurveFlags,
+    flags: ScheduleFlags,
+    machine: Machine,
+    devices: int | None,
+    num_samples: float | None,
+    measured: Mapping[str, StepsMeasurement],
+    group: str,
+    level: float,
+    of_logs: TargetSteps | None,
+) -> AskedRamp:
+    """Return the ramp of the laws of all targets up to one, with what a trainer's settings need."""
+    found, laws = ramp_of(measured, group, machine, num_samples)
+    exponent = flags.rate_exponent
+    if exponent is None:
+        logs = of_logs.logs if of_logs else None
+        of_sgd = flags.trainer and logs and columns.taken_optimizer(logs).optimizer == "sgd"
+        exponent = 1.0 if of_sgd or columns.optimizer == "sgd" else 0.5
+    return AskedRamp(
+        found,
+        laws,
+        machine,
+        devices,
+        level,
+        None if columns.sequence_length is None else int(columns.sequence_length),
+        number_or_text(columns.learning_rate),
+        exponent,
+        of_logs.learning_rates if of_logs else {},
+    )
 
 
 def hours_of(text: str) -> float:

@@ -92,7 +92,8 @@ def one_batch_size(log: TrainingLog, given: Given, length: float | None) -> floa
     known = length if length is not None else log.settings.get("sequence_length")
     sizes = batches_at(log, log.step, of_run(given, log.name), known)
     if sizes is None:
-        raise ValueError(f"{log.name}: {ask_for_batch_size(log)}, or name of the run → B")
+        ask = f"{ask_for_batch_size(log)}, or name of the run → B, as in --batch-size {log.name}=64"
+        raise ValueError(f"{log.name}: {ask}")
     usual = float(np.median(sizes))
     if (np.abs(sizes - usual) > 0.01 * usual + 1).any():
         raise VaryingError(f"{log.name}: its batch size changes from {sizes.min():g} to {sizes.max():g}")

@@ -266,15 +266,22 @@ def _on_decays(name: str, runs: Sequence[RunEnd]) -> Iterator[str]:
 
 def _too_few(target: float, runs: Sequence[RunEnd], logs: Sequence[TrainingLog], which: str) -> str:
     """Return why too few batch sizes have steps to the target, and the remedy."""
-    if not runs or not all(np.isnan(run.crossing.step) for run in runs):
+    early = {run.name: run.batch_size for run in runs if np.isnan(run.crossing.step)}
+    if not early:
         return f"target_loss {target:g} is not reached at {FEWEST} batch sizes or more: {_ends_of(logs, which)}"
-    names = {run.name for run in runs}
-    starts = [[values[0] for values in losses_of(log, which)] for log in logs if log.name in names]
+    starts = [[values[0] for values in losses_of(log, which)] for log in logs if log.name in early]
     kind, instead = ("evaluation", "use --loss train, or ") if which == "eval" else ("row", "")
     latest, lowest = (pick(values) for pick, values in zip((max, min), zip(*starts, strict=True), strict=True))
+    whose = f"all {len(runs)} runs are"
+    if len(early) < len(runs):
+        sizes = ", ".join(f"{size:g}" for size in sorted(set(early.values())))
+        plural = "sizes" if len(set(early.values())) > 1 else "size"
+        whose = f"{len(early)} of {len(runs)} runs, at batch {plural} {sizes}, {'are' if len(early) > 1 else 'is'}"
+    late = any(np.isinf(run.crossing.step) for run in runs)
+    others = f"; others do not reach it, {_ends_of(logs, which)}" if late else ""
     return (
-        f"target_loss {target:g}: all {len(runs)} runs are already below it at their first {kind} (step "
-        f"{latest:g} or before); {instead}give a target below {lowest:.4g}"
+        f"target_loss {target:g}: {whose} already below it at {'its' if len(early) == 1 else 'their'} first {kind} "
+        f"(step {latest:g} or before){others}; {instead}give a target below {lowest:.4g}"
     )
 
 

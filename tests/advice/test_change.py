@@ -52,7 +52,10 @@ def test_samples_are_kept(factor, optimizer):
     assert shrink[0] == pytest.approx(shrink[1])
     for name in ("warmup_steps", "decay_steps", "num_steps"):
         assert getattr(new, name) * new.batch_size == pytest.approx(SETUP[name] * 64)
-    assert new.learning_rate == pytest.approx(3e-4 * factor**0.5)
+    noise = [1.0, 1.0]  # variance of the average along which steps go, in variances of a gradient
+    if optimizer != "adam":
+        noise = [((1 - beta) ** 2 * beta ** (2 * np.arange(10_000))).sum() for beta in (SETUP["beta1"], new.beta1)]
+    assert new.learning_rate == pytest.approx(3e-4 * (factor * noise[1] / noise[0]) ** 0.5)
 
 
 @pytest.mark.parametrize("factor", FACTORS)
@@ -110,15 +113,16 @@ def test_sgd_keeps_its_momentum_and_its_rate_stops_at_b_star():
 @pytest.mark.parametrize("optimizer", ["sgd", "sign"])
 def test_a_rate_s_range_is_that_of_all_critical_batch_sizes_that_fit(optimizer):
     """The range spans the answers at both ends of B*'s interval; that of signs contains language models' too."""
+    setup = SETUP | {"beta1": 0.0}  # signs of averages have a range of their own
     law = st.fit_steps_law([32, 128, 512, 2048], [94_900, 25_500, 9_050, 3_870])
     ends = 0.2 * law.b / law.a, *(0.2 * end for end in law.interval("b/a"))
     alone = [
-        st.change_batch_size(SETUP | {"critical_batch_size": end}, new_batch_size=1024, optimizer=optimizer)[
+        st.change_batch_size(setup | {"critical_batch_size": end}, new_batch_size=1024, optimizer=optimizer)[
             "learning_rate"
         ]
         for end in ends
     ]
-    found = st.change_batch_size(SETUP, new_batch_size=1024, optimizer=optimizer, fit=law)["learning_rate"]
+    found = st.change_batch_size(setup, new_batch_size=1024, optimizer=optimizer, fit=law)["learning_rate"]
     assert found.new == pytest.approx(alone[0].new)
     assert found.low == pytest.approx(min(each.low for each in alone))
     assert found.high == pytest.approx(max(each.high for each in alone))
@@ -280,6 +284,7 @@ def test_counts_are_whole_and_a_run_has_a_step():
         ({"current": SETUP | {"batch_size": 0}}, "batch_size"),
         ({"new_batch_size": -1}, "new_batch_size"),
         ({"optimizer": "adagrad"}, "optimizer"),
+        ({"optimizer": None, "current": {"batch_size": 64, "learning_rate": 1}}, 'optimizer="adam"'),
         ({"fit": 3}, "fit must be a LossGrid"),
         ({"level": 2}, "level"),
     ],
@@ -321,7 +326,10 @@ def test_the_sheet_has_a_row_for_each_setting():
 
 @pytest.mark.parametrize(("new", "words"), [(256, "the extra data grow up to +300%."), (16, "up to 75% of the data")])
 def test_the_headline_says_what_an_unknown_b_star_leaves_open(new, words):
-    assert words in st.change_batch_size({"batch_size": 64, "learning_rate": 0.01}, new_batch_size=new).headline
+    setup = {"batch_size": 64, "learning_rate": 0.01, "beta2": 0.95}
+    change = st.change_batch_size(setup, new_batch_size=new)
+    assert words in change.headline
+    assert change.optimizer == "adam"  # by β₂
 
 
 def test_what_is_known_is_not_asked_for():

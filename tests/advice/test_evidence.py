@@ -14,7 +14,7 @@ NOW = {"batch_size": 64, "learning_rate": 0.01}
 
 def extra_data(fit=None, **more):
     """Low end, number and high end of the extra data from 64 to 256."""
-    row = st.change_batch_size(NOW | more, new_batch_size=256, fit=fit)["extra_data"]
+    row = st.change_batch_size(NOW | more, new_batch_size=256, optimizer="sgd", fit=fit)["extra_data"]
     return row.low, row.new, row.high
 
 
@@ -82,13 +82,15 @@ def test_curves_tell_b_star(monkeypatch):
 
 def test_b_star_over_a_reference_that_it_cannot_have():
     with pytest.raises(ValueError, match="critical_batch_size must exceed 1.2 × reference"):
-        st.change_batch_size(SETUP | {"critical_batch_size": 300, "reference": 256}, new_batch_size=128)
+        st.change_batch_size(
+            SETUP | {"critical_batch_size": 300, "reference": 256}, new_batch_size=128, optimizer="sgd"
+        )
 
 
 def test_a_fit_and_a_b_star_contradict():
     law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
     with pytest.raises(ValueError, match="give one of the two"):
-        st.change_batch_size(SETUP | {"critical_batch_size": 300}, new_batch_size=128, fit=law)
+        st.change_batch_size(SETUP | {"critical_batch_size": 300}, new_batch_size=128, optimizer="sgd", fit=law)
 
 
 def test_a_b_star_over_a_reference_counts_from_vanishing_batches():
@@ -112,7 +114,7 @@ def test_a_law_through_as_many_points_as_numbers_leaves_b_star_open():
     law = st.fits.StepsLaw(1000.0, 4e5, 1.0, False, np.array([64.0, 256.0]), np.array([7250.0, 2562.5]))
     low, new, high = extra_data(law)
     assert (low, new, high) == pytest.approx((0, data_above(80), 3))
-    reason = st.change_batch_size(NOW, new_batch_size=256, fit=law)["extra_data"].reason
+    reason = st.change_batch_size(NOW, new_batch_size=256, optimizer="sgd", fit=law)["extra_data"].reason
     assert "B* = 156.8 (0 … inf), 20% more data than batch size 64" in reason
 
 

@@ -5,8 +5,9 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.advice.best_rates import SLOPES, factor_at, factor_range, rate_curves
-from sgdtheory.advice.learning_rate import FAMILIES, sorted_powers
+from sgdtheory.advice.learning_rate import AVERAGED, FAMILIES, sorted_powers
 from sgdtheory.advice.row import Estimate
+from tests.marks import slow
 
 NOW = {"batch_size": 64, "learning_rate": 0.01}
 
@@ -22,14 +23,18 @@ def test_without_b_star_the_rate_follows_the_law_of_noise(optimizer, factor):
     row = rate(64 * factor, optimizer)
     family = FAMILIES[optimizer]
     value = factor if family == "sgd" else factor**0.5
-    ends = [*factor_range(family, 64, 64 * factor), value]
+    averaged = optimizer in AVERAGED
+    ends = [factor, value] if averaged else [*factor_range(family, 64, 64 * factor), value]
     if family != "sgd":
         ends += [factor**-0.07, factor**0.73]
     assert (row.new, row.low, row.high) == pytest.approx((0.01 * value, 0.01 * min(ends), 0.01 * max(ends)))
     assert row.old == 0.01
-    assert row.reason.startswith(f"γ* ∝ {'B' if family == 'sgd' else '√B'} while noise dominates")
+    law = "√(B ν)" if averaged else "B" if family == "sgd" else "√B"
+    assert row.reason.startswith(f"γ* ∝ {law} while noise dominates")
     assert ("language-model runs, B^0.73 below" in row.reason) == (family != "sgd")
     papers = {"sgd": "T5; arXiv 1706.02677", "sign": "T37, T39", "adam": "T38; arXiv 2205.10287"}
+    if averaged:
+        papers["sign"] = "T37, T54" + ("; for Muon by analogy" if optimizer == "muon" else "")
     assert row.source == papers[family] + ("" if family == "sgd" else "; finding: step-law's grid")
 
 
@@ -45,6 +50,35 @@ def test_with_b_star_the_rate_is_the_median_over_the_curves(optimizer, critical,
     assert (row.low, row.high) == pytest.approx((0.01 * min(ends), 0.01 * max(ends)))
     assert f"at {64 / critical:.2g} B* and {new / critical:.2g} B*, where" in row.reason
     assert row.source.startswith("your B*; best rates of theory, ")
+
+
+@slow
+@pytest.mark.parametrize("optimizer", ["signum", "lion"])
+def test_signs_of_averages_follow_the_noise_of_the_average(optimizer):
+    """Optimal learning rates in theory, half-lives kept or β kept; √B for the latter is the control."""
+    problem = st.PowerLaw(1.5, 2)
+
+    def optimal(batch, beta1, beta2):
+        method = st.SignSGD(momentum=beta1) if optimizer == "signum" else st.Lion(beta1=beta1, beta2=beta2)
+        algorithm = st.Algorithm(method, schedule=st.Linear(), average=st.LastIterate())
+        found = st.optimal_learning_rate(problem, batch_size=batch, num_samples=2**17, algorithm=algorithm)
+        return float(found.learning_rate)
+
+    setup = {"batch_size": 16, "learning_rate": 1.0, "beta1": 0.9} | ({"beta2": 0.99} if optimizer == "lion" else {})
+    now, same_betas = (optimal(batch, 0.9, 0.99) for batch in (16, 64))
+    new = st.change_batch_size(setup, new_batch_size=64, optimizer=optimizer)
+    advised = optimal(64, new["beta1"].new, new["beta2"].new if optimizer == "lion" else None) / now
+    assert new["learning_rate"].new == pytest.approx(advised, rel=0.05)
+    assert advised > 3.5
+    assert same_betas / now == pytest.approx(2, rel=0.2)
+
+
+@pytest.mark.parametrize("optimizer", AVERAGED)
+def test_b_star_is_not_used_where_nothing_says_what_it_does(optimizer):
+    """The theory of signs without memory is not that of their averages: the row is the same with and without B*."""
+    more = {"beta1": 0.9, "beta2": 0.99}
+    assert rate(512, optimizer, **more)[:5] == rate(512, optimizer, **more, critical_batch_size=100)[:5]
+    assert f"near B* is not known for {optimizer}" in rate(512, optimizer, **more).reason
 
 
 def law_with_an_interval():

@@ -10,8 +10,8 @@ from tests.cli.text import strict_json
 from tests.data.synthetic import power_law_rows
 
 REFUSALS = {  # command → part of the one line on standard error, with exit status 2
-    "fit-curves log.csv --hold-out none": "hold-out must name curves, got none; there are log",
-    "fit-curves log.csv --hold-out log": "hold-out must leave curves to fit",
+    "fit-curves log.csv --optimizer sgd --hold-out none": "hold-out must name curves, got none; there are log",
+    "fit-curves log.csv --optimizer sgd --hold-out log": "hold-out must leave curves to fit",
     "fit-curves count.csv": "count: no column counts optimizer steps; name it, --step",
     "fit-curves --preview": "preview needs files: name logs",
     "fit-curves --example 1B": "model must be one of",
@@ -69,11 +69,12 @@ REFUSALS = {  # command → part of the one line on standard error, with exit st
     "plan steps.csv --group g --target s": "give --throughput",
     "plan counts.csv --throughput 2": "has no column 'steps'",
     "plan none.csv --throughput 2": "cannot read",
-    "plan log.csv --throughput 2 --schedule": "schedule needs steps to several targets",
-    "plan log.csv --throughput 2 --target x": "target must be one of no group, got x",
+    "plan log.csv --throughput 2 --schedule": "schedule needs several losses on the way: --target-loss",
+    "plan log.csv --throughput 2 --optimizer sgd --target x": "target must be one of no group, got x",
 }
 KEYS = {  # command → keys of its JSON beside "notes"
-    "advise log.csv --batch-size 64 --new-batch-size 256": "optimizer batch_size new_batch_size headline unknown rows",
+    "advise log.csv --batch-size 64 --new-batch-size 256 --optimizer sgd": "optimizer batch_size "
+    "new_batch_size headline unknown rows",
     "noise-scale norms.csv --small-batch 4 --large-batch 32": "noise_scale interval level rows left_out "
     "squared_gradient trace drift path",
     "fit steps.csv --group g --size size": "convention level groups power_law forecasts sensitivity",

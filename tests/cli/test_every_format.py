@@ -16,7 +16,7 @@ from tests.logs.writers import FILES, write_tensorboard_csvs, write_wandb_charts
 from tests.marks import slow
 
 BATCHES = 32, 128, 512
-QUICK = "hugging face, no bar", "W&B charts"
+QUICK = "megatron", "Hugging Face trainer state", "W&B history"
 ONE = Interval(1.5, (1.0, 2.0))
 
 
@@ -123,6 +123,7 @@ def test_from_a_log_to_every_answer(run, tmp_path, fitted, name):
     WRITERS[name](log, run_of(128))
     flags, unknown, _ = missing(log)
     flags += ["--batch-size", 128] if unknown else []
+    flags += ["--optimizer", "adam"]  # Charts do not say it.
     found = strict_json(run("fit-curves", log, *flags, "--json"))["groups"][0]
     assert found["critical_batch_size"] == [100]
     (curve,) = fitted[-1]
@@ -141,12 +142,23 @@ def test_from_a_log_to_every_answer(run, tmp_path, fitted, name):
         WRITERS[name](tmp_path / "runs" / f"bs{batch}", run_of(batch))
     flags, unknown, names = missing(tmp_path / "runs")
     sizes = ",".join(f"{each}={batch}" for batch in BATCHES for each in names if f"bs{batch}" in each)
-    steps = tmp_path / "steps.csv"
-    flags = ["--batch-size", sizes] if unknown else []
-    found = strict_json(run("fit", tmp_path / "runs", "--target-loss", 3, *flags, "--steps-csv", steps, "--json"))[
-        "groups"
-    ][0]
+    _walk(run, tmp_path, ["--batch-size", sizes] if unknown else [], flags)
+
+
+def _walk(run, tmp_path, flags, rate):
+    """From logs at three batch sizes to B*, to the settings at another one, and to a ramp: a command each."""
+    runs, steps = tmp_path / "runs", tmp_path / "steps.csv"
+    (found,) = strict_json(run("fit", runs, "--target-loss", 3, *flags, "--steps-csv", steps, "--json"))["groups"]
     assert found["b"] / found["a"] == pytest.approx(100, rel=0.1)
-    assert strict_json(run("plan", steps, "--throughput", 10, "--json"))["critical_batch_size"] == pytest.approx(
-        found["critical_batch_size"]
-    )
+    asked = "--target-loss", 3, "--new-batch-size", 256, "--optimizer", "adam"
+    advised = strict_json(run("advise", runs, *asked, *flags, *rate, "--json"))
+    assert advised["critical_batch_size"] == found["critical_batch_size"]
+    assert advised["batch_size"] in (128, 512)  # next to 256
+    more = (256 + 100) / (advised["batch_size"] + 100) - 1
+    assert advised["rows"][-1]["new"] == pytest.approx(more, abs=0.05)
+    planned = strict_json(run("plan", steps, "--throughput", 10, "--json"))
+    assert planned["critical_batch_size"] == pytest.approx(found["critical_batch_size"])
+    ramp = strict_json(run("plan", runs, "--target-loss", 3.2, 3.1, 3, *flags, "--json"))
+    assert [group["group"] for group in ramp["groups"]] == ["loss 3.2", "loss 3.1", "loss 3"]
+    assert ramp["groups"][-1]["critical_batch_size"] == pytest.approx(found["critical_batch_size"])
+    assert ramp["schedule"]["verdict"].startswith("No ramp is worth it")  # the noise scale is 100 all along

@@ -1,6 +1,7 @@
 """`sgdtheory fit-curves`: what it prints of examples and files, and what it hands on to `plan`."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -9,8 +10,10 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory._common.interval import Interval
-from sgdtheory.cli.fit_curves import FittedCurveFlags, fitted
+from sgdtheory.cli.fit_curves import FittedCurveFlags, Model, beside_fit, fitted
+from sgdtheory.cli.log_optimizer import TakenOptimizer
 from sgdtheory.curves import CurvesCriticalBatchSize
+from sgdtheory.curves.equal_loss import compare_at_equal_loss
 from tests.curves.theory_curves import SHAPES, curve
 
 NUMBERS = "capacity", "source", "signal", "noise", "step_size", "irreducible_loss", "growth"
@@ -103,9 +106,29 @@ def test_json(run, files):
     assert group["num_samples"] == [1e5]
 
 
+@pytest.mark.parametrize("agrees", [True, False])
+def test_the_answer_of_fit_stands_beside_that_of_whole_curves(agrees):
+    """B* of runs at three batch sizes, samples ∝ 1 + B/300; an answer that is far off is called so, with both."""
+    steps = np.arange(20.0, 8001, 20)
+    logs = []
+    for batch in (64, 256, 1024):
+        loss = 1.8 + 35 * (steps * batch / (1 + batch / 300) + 400) ** -0.3
+        series = {"loss": (steps, loss), "learning_rate": (steps, 0 * steps + 3e-4), "batch_size": (steps[:1], [batch])}
+        logs.append(st.logs.TrainingLog.from_series(f"B{batch}", "made", series))
+    curves = [st.logs.loss_curve(log) for log in logs]
+    compared = compare_at_equal_loss(curves, 5e5, 0.2, 0.95)
+    if not agrees:
+        compared = replace(compared, from_smallest=1000.0, from_smallest_interval=(900.0, 1100.0))
+    of_curves = CurvesCriticalBatchSize(*np.ones((4, 1)), 3e-4, "", compared=(compared,))
+    (said,) = beside_fit(Model(curves, [], TakenOptimizer("adam", "", ""), None, logs), of_curves, "train", None)
+    assert ("` agrees on these logs: B* from B = 64 is 136" in said) is agrees
+    assert ("` disagrees on these logs: B* from B = 64 is 136" in said) is not agrees
+    assert ("here it is 1,000 (900 … 1,100)" in said) is not agrees
+
+
 def test_the_optimizer_is_handed_on(monkeypatch):
     seen = []
     monkeypatch.setattr("sgdtheory.curves.fit_loss_curves", lambda curves, **options: seen.append(options))
-    for flags in (FittedCurveFlags(), FittedCurveFlags(optimizer="adam")):
+    for flags in (FittedCurveFlags(), FittedCurveFlags(optimizer="sgd")):
         fitted(flags.example_model("100M"), 0.95, lambda text: None)  # noqa: ARG005
-    assert [each["optimizer"] for each in seen] == ["sgd", "adam"]
+    assert [each["optimizer"] for each in seen] == ["adam", "sgd"]

@@ -34,7 +34,7 @@ def expected(count=14):
     rows = slice(None, count * EVERY, EVERY)
     head = st.LossCurve(run.step[rows], run.learning_rate[rows], run.loss[rows], warmup=2160)
     return st.curves.forecast_loss(
-        head, num_steps=23_920, schedule=st.Cosine(final=0.1, warmup=2160 / 23_920), weight_decay=0.1
+        head, num_steps=23_920, schedule=st.Cosine(final=0.1, warmup=2160 / 23_920), weight_decay=0.1, optimizer="adam"
     )
 
 
@@ -148,7 +148,7 @@ def test_following_waits_for_a_log(tmp_path, growing, capsys):
     """The log does not exist yet, and then has too few rows: one message for each."""
     path = tmp_path / "soon.csv"
     growing(path, [HEADER, lines()[0], "", "".join(lines()[1:14]), "".join(lines()[14:])])
-    cli.main(["forecast", str(path), *PLAN[:2], "--warmup", "2160", "--follow", "--json"])
+    cli.main(["forecast", str(path), *PLAN[:2], "--warmup", "2160", "--optimizer", "sgd", "--follow", "--json"])
     out, err = capsys.readouterr()
     (line,) = out.splitlines()
     assert json.loads(line)["step"] == expected().step

@@ -1,17 +1,18 @@
-"""One convention for the optimizer, whichever command reads the log: flag, then log, then what the command has always
-taken; and it is said.
-"""
+"""One rule for the optimizer in every command: the flag, then the log's word, then Adam by the marks of a log."""
 
 import numpy as np
 import pytest
 
 from sgdtheory import cli, curves
-from sgdtheory.cli.log_optimizer import names_in, optimizer_of_curves, taken_optimizer
+from sgdtheory.cli.log_optimizer import LANGUAGE_MODELS, UnknownOptimizerError, optimizer_of_curves, taken_optimizer
+from sgdtheory.logs import FORMATS, TrainingLog
 from tests.cli.test_every_format import MadeUp, run_of
 from tests.logs.text_writers import PRINTINGS
 
 SETTINGS = {"megatron": "  optimizer {} {}\n", "maxtext": "Config param opt_type: {}{}\n"}
-NOTHING = "the logs name no optimizer, so sgd is assumed; give --optimizer if it is another"
+BY_FORMAT = (
+    "the optimizer is not named; Adam is assumed, since MaxText trains language models; --optimizer names another"
+)
 
 
 def log_of(folder, name, optimizer):
@@ -56,10 +57,10 @@ COMMANDS = {
     [
         ("megatron", "adam", None, "adam", "optimizer, from the log: adam"),
         ("maxtext", "adamw", "sgd", "sgd", "the log names the optimizer adamw, but --optimizer sgd overrides it"),
-        ("maxtext", None, None, "sgd", NOTHING),
+        ("maxtext", None, None, "adam", BY_FORMAT),
     ],
 )
-def test_a_flag_then_the_log_then_sgd(asked, capsys, tmp_path, command, log, name, flag, taken, said):
+def test_a_flag_then_the_log_then_its_marks(asked, capsys, tmp_path, command, log, name, flag, taken, said):
     path = log_of(tmp_path, log, name)
     flags = ["--optimizer", flag] if flag else []
     flags += ["--learning-rate", "0.001"] if log == "maxtext" else []
@@ -75,35 +76,79 @@ def test_a_flag_then_the_log_then_sgd(asked, capsys, tmp_path, command, log, nam
         ("adam_pax", None, "adam", "optimizer, from the log: adam_pax, treated as adam", ""),
         ("sgd", None, "sgd", "optimizer, from the log: sgd", ""),
         ("muon", None, "adam", "optimizer, from the log: muon, treated as adam", ""),
-        (
-            "shampoo",
-            None,
-            "sgd",
-            "",
-            "the log's optimizer shampoo is not known here and treated as sgd; give --optimizer if that is wrong",
-        ),
         ("shampoo", "adam", "adam", "", "the log names the optimizer shampoo, but --optimizer adam overrides it"),
         ("adamw", "adam", "adam", "", ""),
         ("", "adam", "adam", "", ""),
     ],
 )
 def test_what_a_name_is_taken_as(name, flag, taken, said, doubt):
-    found = taken_optimizer(flag, names_in([{"optimizer": name}]), "sgd", optimizer_of_curves)
-    assert found == (taken, said, doubt)
+    assert taken_optimizer(flag, [log_with({"optimizer": name})], optimizer_of_curves) == (taken, said, doubt)
+
+
+def log_with(settings, format="CSV", column="loss", **series):
+    """A log of ten rows, with these settings."""
+    steps = np.arange(1.0, 11)
+    values = {"loss": 3 - steps / 10} | {name: np.full(10, value) for name, value in series.items()}
+    named = {name: (steps, each) for name, each in values.items()}
+    return TrainingLog.from_series("run", format, named, settings=settings, columns={"loss": column})
+
+
+@pytest.mark.parametrize(
+    ("log", "flags", "since"),
+    [
+        (log_with({"weight_decay": 0.1}), {}, "the log has a weight decay, 0.1"),
+        (log_with({"beta2": 0.95}), {}, "the log has settings of Adam"),
+        (log_with({"sequence_length": 1024}), {}, "the log counts tokens"),
+        (log_with({}, tokens=1e6), {}, "the log counts tokens"),
+        (log_with({}, format="nanoGPT"), {}, "nanoGPT trains language models"),
+        (log_with({}, column="train/lm loss"), {}, "the log has numbers of a language model"),
+        (log_with({"optimizer": "shampoo", "weight_decay": 0.1}), {}, "shampoo is not known here; Adam is assumed"),
+        (log_with({}), {"weight_decay": 0.1}, "the weight decay is 0.1"),
+        (log_with({}), {"beta2": 0.95}, "β₂ is given"),
+        (log_with({}), {"sequence_length": 1024.0}, "the run is of sequences of tokens"),
+    ],
+)
+def test_marks_of_adam(log, flags, since):
+    taken = taken_optimizer(None, [log], optimizer_of_curves, flags)
+    assert taken.optimizer == "adam"
+    assert since in taken.doubt
+
+
+@pytest.mark.parametrize("settings", [{}, {"weight_decay": 0.0}, {"optimizer": "shampoo"}, {"num_steps": 10}])
+def test_without_a_mark_the_optimizer_is_asked_for(settings):
+    with pytest.raises(UnknownOptimizerError, match="give --optimizer, for example --optimizer adam"):
+        taken_optimizer(None, [log_with(settings)], optimizer_of_curves)
+
+
+@pytest.mark.parametrize(
+    "command", ["fit-curves", "plan --throughput 10", "forecast --num-steps 99", "forecast --num-steps 99 --follow"]
+)
+def test_every_command_asks(asked, fails, tmp_path, command):
+    path = tmp_path / "log.csv"
+    path.write_text("step,loss,lr\n" + "".join(f"{step},{3 - step / 100},1e-3\n" for step in range(1, 30)))
+    name, *flags = command.split()
+    assert "the optimizer is not named: give --optimizer" in fails(name, path, *flags)
+    assert not asked
+    assert "the optimizer is not named: give --optimizer" in fails(
+        "advise", path, "--batch-size", 8, "--new-batch-size", 16
+    )
+
+
+def test_the_formats_of_language_models_are_formats():
+    assert {each.name for each in FORMATS} >= LANGUAGE_MODELS
 
 
 def test_examples_are_what_they_are(asked, capsys):
     """No log is there to say anything."""
     cli.main(["fit-curves"])
-    assert asked[-1]["optimizer"] == "sgd"
+    assert asked[-1]["optimizer"] == "adam"
     assert "optimizer" not in capsys.readouterr().err
 
 
 def test_several_logs():
-    settings = {"optimizer": "adamw_torch"}, {}, {"optimizer": "adamw_torch_fused"}
-    taken = taken_optimizer(None, names_in(settings), "sgd", optimizer_of_curves)
+    logs = [log_with({"optimizer": "adamw_torch"}), log_with({}), log_with({"optimizer": "adamw_torch_fused"})]
+    taken = taken_optimizer(None, logs, optimizer_of_curves)
     assert taken.optimizer == "adam"
     assert taken.notes == ["optimizer, from the log: adamw_torch and adamw_torch_fused, treated as adam"]
-    mixed = taken_optimizer(None, names_in([*settings, {"optimizer": "SGD"}]), "sgd", optimizer_of_curves)
-    assert mixed.optimizer == "sgd"
-    assert "SGD and adamw_torch and adamw_torch_fused is not known here and treated as sgd" in mixed.doubt
+    with pytest.raises(UnknownOptimizerError, match="SGD and adamw_torch and adamw_torch_fused: give --optimizer"):
+        taken_optimizer(None, [*logs, log_with({"optimizer": "SGD"})], optimizer_of_curves)

@@ -1,0 +1,107 @@
+"""Steps to one loss or to several, interpolated in the logs that a command is given."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory.cli.log_flags import LogFlags, remarks_of_logs
+from sgdtheory.fits import StepsMeasurement, steps_text
+
+if TYPE_CHECKING:
+    from sgdtheory.logs import RunEnd, StepsToTarget, TrainingLog
+
+
+@dataclass(frozen=True)
+class TargetSteps:
+    """Steps at several batch sizes to each of several losses.
+
+    Attributes:
+        logs: that were read.
+        found: of each loss, the steps of the runs.
+    """
+
+    logs: "list[TrainingLog]"
+    found: "tuple[StepsToTarget, ...]"
+
+    @property
+    def named(self) -> list[tuple[float, StepsMeasurement]]:
+        """Return (loss, measurement) of each loss and group; several losses are in the names of the groups."""
+        pairs = [(each.target_loss, one) for each in self.found for one in each.measurements]
+        if len(self.found) == 1:
+            return pairs
+        return [(loss, replace(one, group=f"{one.group} loss {loss:g}".strip())) for loss, one in pairs]
+
+    @property
+    def measurements(self) -> list[StepsMeasurement]:
+        """Return the measurement of each loss and group."""
+        return [each for _, each in self.named]
+
+    @property
+    def best_runs(self) -> "dict[float, RunEnd]":
+        """Return the run at each batch size that reaches the lowest loss first."""
+        best: dict[float, RunEnd] = {}
+        for run in self.found[-1].runs:
+            if np.isfinite(run.crossing.step):
+                first = best.get(run.batch_size)
+                best[run.batch_size] = run if first is None or run.crossing.step < first.crossing.step else first
+        return best
+
+    @property
+    def learning_rates(self) -> dict[float, float]:
+        """Return the largest learning rate of the best run at each batch size, where it is logged."""
+        rates = {batch: run.learning_rate for batch, run in self.best_runs.items()}
+        return {batch: rate for batch, rate in rates.items() if np.isfinite(rate)}
+
+    def of_one_group(self) -> list[StepsMeasurement]:
+        """Return the measurement of each loss, all of one group of runs.
+
+        Raises:
+            ValueError: the logs hold several groups.
+        """
+        groups = sorted({one.group for each in self.found for one in each.measurements})
+        if len(groups) > 1:
+            raise ValueError(f"the logs hold runs of {len(groups)} groups, {', '.join(groups)}: name the logs of one")
+        return self.measurements
+
+    def csv(self) -> str:
+        """Return the measurements as CSV, for `plan`; a single group is called as the tables call it."""
+        measurements = [replace(each, group=each.group or "all") for each in self.measurements]
+        return steps_text(measurements, remarks={"target_loss": [loss for loss, _ in self.named]})
+
+    def sheet(self) -> Sheet:
+        """Return the steps of each run, and the remarks on logs and runs."""
+        sheets = [each.sheet() for each in self.found]
+        remarks = [*(remark for each in sheets for remark in each.remarks), *remarks_of_logs(self.logs)]
+        if len(sheets) == 1:
+            return replace(sheets[0], remarks=remarks)
+        tables = [each.tables[0] for each in sheets]
+        count = len(tables[0].quantities[0].value)
+        losses = [each.target_loss for each in self.found for _ in range(count)]
+        joined = [
+            parts[0]._replace(value=[value for part in parts for value in part.value])
+            for parts in zip(*(table.quantities for table in tables), strict=True)
+        ]
+        title = f"steps to each loss{tables[0].title.removeprefix(f'steps to loss {self.found[0].target_loss:g}')}"
+        quantities = [Quantity("target_loss", "loss", losses), *joined]
+        return Sheet("", [Table(quantities, "runs", title, hidden=tables[0].hidden)], remarks)
+
+
+def steps_of_logs(flags: LogFlags, paths: Sequence[Path], targets: Sequence[float]) -> TargetSteps:
+    """Read logs, and return the steps to each loss, the highest first.
+
+    Raises:
+        ValueError: no logs, losses that repeat, or a loss that too few batch sizes reach.
+    """
+    from sgdtheory.logs import steps_to_target
+
+    if not paths:
+        raise ValueError("target_loss needs logs: name files or folders")
+    if len(set(targets)) < len(targets):
+        raise ValueError(f"target_loss must not repeat a loss, got {' '.join(f'{each:g}' for each in targets)}")
+    logs, options = flags.read_several(paths)
+    ordered = sorted(targets, reverse=True)
+    return TargetSteps(logs, tuple(steps_to_target(logs, target_loss=each, **options) for each in ordered))

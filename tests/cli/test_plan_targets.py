@@ -1,0 +1,141 @@
+"""From logs at several batch sizes to B* at several losses, to advice and to a batch ramp."""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory import cli
+from tests.cli.text import strict_json
+
+BATCHES = 64, 256, 1024, 4096
+LOSSES = 3.0, 2.6, 2.3
+
+
+def progress_to(loss):
+    """Steps without noise to a loss."""
+    return (20 / (loss - 2)) ** 2
+
+
+def law_of(loss):
+    """a and b: the noise scale grows along the run, so that a ramp saves steps."""
+    return progress_to(loss), 10 * progress_to(loss) ** 1.5
+
+
+def write_runs(folder, law, batches=BATCHES):
+    """Logs as CSV files in which the steps to every loss are a + b/B."""
+    losses = np.linspace(5.0, 2.2, 400)
+    a, b = np.array([law(loss) for loss in losses]).T
+    for batch in batches:
+        at = a + b / batch
+        steps = np.unique(np.linspace(at[0], at[-1], 300).round())
+        rows = zip(steps, np.interp(steps, at, losses), strict=True)
+        lines = [f"{step:g},{loss:.7g},{2e-4 * (batch / 64) ** 0.5:g},{batch}" for step, loss in rows]
+        folder.mkdir(exist_ok=True)
+        (folder / f"bs{batch}.csv").write_text("\n".join(["step,loss,learning_rate,batch_size", *lines]))
+    return folder
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return write_runs(tmp_path / "runs", law_of)
+
+
+def expected(multiple):
+    laws = [st.fit_steps_law(BATCHES, [a + b / batch for batch in BATCHES]) for a, b in map(law_of, LOSSES)]
+    return st.batch_ramp(laws, multiple=multiple)
+
+
+def test_the_ramp_of_logs_is_that_of_their_laws(run, runs):
+    found = strict_json(run("plan", runs, "--target-loss", *LOSSES, "--micro-batch", 32, "--json"))
+    ramp = expected(32)
+    assert found["schedule"]["pairs"].split()[0] == ramp.pairs().split()[0]
+    assert found["schedule"]["batch_sizes"] == pytest.approx(ramp.batch_sizes, abs=32)
+    assert found["schedule"]["starts"] == pytest.approx(ramp.starts, rel=0.05)
+    assert found["schedule"]["verdict"] == ""
+    sizes = [int(pair.split(":")[1]) for pair in found["schedule"]["pairs"].split()]
+    assert sizes == sorted(set(sizes))  # no stage is that before it
+    out = run("plan", runs, "--target-loss", *LOSSES, "--micro-batch", 32)
+    assert f'--step-batch-size-schedule "{found["schedule"]["pairs"]}"' in out
+
+
+def test_the_file_of_fit_leads_to_the_same_ramp(run, runs, tmp_path):
+    steps = tmp_path / "steps.csv"
+    fitted = strict_json(run("fit", runs, "--target-loss", *LOSSES, "--steps-csv", steps, "--json"))
+    assert [group["group"] for group in fitted["groups"]] == ["loss 3", "loss 2.6", "loss 2.3"]
+    assert [row["target_loss"] for row in fitted["runs"][::4]] == [*LOSSES]
+    machine = "--throughput", 10, "--micro-batch", 32, "--json"
+    of_file = strict_json(run("plan", steps, "--target", "loss 2.3", "--schedule", *machine))
+    of_logs = strict_json(run("plan", runs, "--target-loss", *LOSSES, *machine))
+    assert of_logs["schedule"] == of_file["schedule"]
+    assert of_logs["choice"] == of_file["choice"]
+
+
+def test_one_stage_is_no_ramp(run, runs):
+    out = run("plan", runs, "--target-loss", *LOSSES, "--micro-batch", 4096)
+    assert out.startswith("No ramp is worth it: in multiples of 4096 the best batch size of all stages is 4,096.")
+
+
+def test_stages_that_are_noise_are_called_so(run, tmp_path):
+    """A noise scale of 300 all along."""
+    rng = np.random.default_rng(0)
+    folder = write_runs(
+        tmp_path / "runs", lambda loss: (progress_to(loss) * np.exp(0.002 * rng.standard_normal()),) * 2
+    )
+    found = strict_json(run("plan", folder, "--target-loss", *LOSSES, "--json"))
+    assert found["schedule"]["verdict"].startswith("No ramp is worth it")
+
+
+@pytest.mark.parametrize("trainer", ["hf", "megatron"])
+def test_a_trainer_s_learning_rate_is_that_of_the_logs(run, runs, trainer):
+    flags = "--target-loss", *LOSSES, "--micro-batch", 32, "--trainer", trainer, "--optimizer", "adam", "--json"
+    found = strict_json(run("plan", runs, *flags))
+    last = found["schedule"]["batch_sizes"][-1]
+    (said,) = [note for note in found["notes"] if "the peak learning rate" in note]
+    assert f"{2e-4 * (last / 64) ** 0.5:.3g} with the last batch size" in said  # γ ∝ √B in the logs and along the ramp
+    given = strict_json(run("plan", runs, *flags, "--learning-rate", 1e-3))
+    assert not [note for note in given["notes"] if "the peak learning rate" in note]
+
+
+def test_advice_of_logs(run, runs):
+    """The run next to the new batch size is the one that is changed; its range is that of B*."""
+    flags = "--target-loss", 2.3, "--new-batch-size", 512, "--optimizer", "adam"
+    found = strict_json(run("advise", runs, *flags, "--json"))
+    a, b = law_of(2.3)
+    assert found["critical_batch_size"] == pytest.approx(0.2 * b / a + 1.2 * 64, rel=0.02)
+    assert found["batch_size"] == 256
+    data = found["rows"][-1]
+    assert data["new"] == pytest.approx((512 + b / a) / (256 + b / a) - 1, rel=0.02)
+    assert data["low"] <= data["new"] <= data["high"]
+    assert found["rows"][0]["old"] == pytest.approx(4e-4)
+    other = strict_json(run("advise", runs, *flags, "--batch-size", 1024, "--json"))
+    assert (other["batch_size"], other["rows"][0]["old"]) == (1024, pytest.approx(8e-4))
+    assert run("advise", runs, *flags).startswith("B* = ")
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("fit --target-loss 3 3", "target-loss must not repeat a loss"),
+        ("fit --target-loss 3 1", "target-loss 1 is not reached"),
+        ("advise --target-loss 2.3 --new-batch-size 8 --critical-batch-size 9", "leave one of them out"),
+        ("advise --new-batch-size 8 --target-loss 2.3", "the optimizer is not named: give --optimizer"),
+        ("plan --target-loss 3 2.3 --trainer hf", "the optimizer is not named: give --optimizer"),
+        ("plan --target-loss 3 2.3 --trainer maxtext --optimizer adam", "devices must be given for trainer maxtext"),
+        ("plan --target-loss 2.3", "give --throughput"),
+    ],
+)
+def test_refusals(fails, runs, command, words):
+    name, *flags = command.split()
+    assert words in fails(name, runs, *flags)
+
+
+def test_advice_of_a_few_runs_asks_for_their_target(tmp_path, capsys):
+    """The ends of three runs with decays are no grid: the settings of the nearest are there, and the way to B*."""
+    for batch in (64, 256, 1024):
+        rows = "".join(f"{step},{3 - step / 90},{1e-3 / step},{batch}\n" for step in range(1, 30))
+        (tmp_path / f"bs{batch}.csv").write_text("step,loss,lr,batch_size\n" + rows)
+    cli.main(["advise", str(tmp_path), "--new-batch-size", "512", "--optimizer", "adam"])
+    out, err = capsys.readouterr()
+    assert out.startswith("B* is not known")
+    assert "adam: batch size 256 → 512" in out
+    assert "the logs are at 3 batch sizes: if they reach a common loss, --target-loss LOSS fits B* to them" in err
