@@ -1,25 +1,25 @@
 """Rows of CSV files that people write: columns by name, and what is wrong with a cell in one sentence."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from sgdtheory._common.files import check_regular
 
-OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+SEPARATORS = ",;\t|"
 
 
 def csv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line number, row) of each row, its cells by column.
+    """(line number, row) of each row, its cells by column, which commas, semicolons, tabs or bars separate.
 
     Args:
         path: the file.
         columns: that it must have.
 
     Raises:
-        ValueError: no such file, no such column, another separator than commas, or no CSV.
+        ValueError: no such file, no such column, or no CSV.
     """
     check_regular(path)
     try:
@@ -28,11 +28,14 @@ def csv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, st
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
     with file:
         try:
-            reader = csv.DictReader(file, restval="")  # cells that a short line leaves out
+            separator = _separator(file.readline())
+            file.seek(0)
+            reader = csv.DictReader(file, restval="", delimiter=separator)  # cells that a short line leaves out
             present = reader.fieldnames or []
             for column in columns:
                 if column not in present:
-                    raise ValueError(f"{path} has no column {column!r}; {_instead(present)}")
+                    columns_are = ", ".join(map(repr, present)) or "none"
+                    raise ValueError(f"{path} has no column {column!r}; its columns are: {columns_are}")
             for row in reader:
                 yield reader.line_num, row
         except (UnicodeDecodeError, csv.Error):
@@ -48,20 +51,18 @@ def csv_header(path: Path) -> list[str]:
     check_regular(path)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            return next(csv.reader(file), [])
+            separator = _separator(file.readline())
+            file.seek(0)
+            return next(csv.reader(file, delimiter=separator), [])
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
     except (UnicodeDecodeError, csv.Error):
         raise ValueError(f"cannot read {path}: it is not a CSV file in UTF-8") from None
 
 
-def _instead(present: Sequence[str]) -> str:
-    """Return the part of an error message that names the columns of a header."""
-    if len(present) == 1:
-        for mark, name in OTHER_SEPARATORS.items():
-            if mark in present[0]:
-                return f"its header is separated by {name}, {mark!r}: separate columns by commas"
-    return f"its columns are: {', '.join(map(repr, present)) or 'none'}"
+def _separator(header: str) -> str:
+    """Return what separates the columns of a header: a comma, where there is one or nothing else does."""
+    return next((mark for mark in SEPARATORS if mark in header), ",")
 
 
 def positive_cell(text: str, column: str, where: str) -> float:

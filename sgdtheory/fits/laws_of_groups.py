@@ -167,6 +167,7 @@ class LawsOfGroups(Shown):
         """Return reasons to trust B* and the exponent less than their intervals suggest."""
         for measured, law in zip(self.measurements, self.laws, strict=True):
             name = measured.group or "the measurements"
+            yield from measured.remarks
             for remark in law_remarks(law, self.convention, self.scatter):
                 yield f"{name}: {remark}"
             if law.residual_std > POOR:

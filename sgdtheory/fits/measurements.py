@@ -56,7 +56,11 @@ def read_measurements(
     size: str | None = None,
     standard_error: str | None = None,
 ) -> list[StepsMeasurement]:
-    """Read a CSV file with a header: one row a (group, batch size).
+    """Read a CSV file with a header: a row for each group and batch size, or several that differ by their seeds.
+
+    Of several rows that have nothing but steps and seeds of their own the geometric mean of the steps counts, as for
+    seeds of logs. A row without steps is of a run that
+    did not reach the target, and is left out. Both are said in the measurement's `remarks`.
 
     >>> import pathlib, tempfile
     >>> import sgdtheory as st
@@ -81,11 +85,13 @@ def read_measurements(
         One StepsMeasurement a group, in the order of the file.
 
     Raises:
-        ValueError: no such file or column, an entry that is not a positive number, a batch size that occurs twice
-            in a group, or fewer than three batch sizes; the message has the line.
+        ValueError: no such file or column, an entry that is not a positive number, rows of a group and batch size that
+            differ in another column, or fewer than three batch sizes in a group; the message has the line.
     """
     columns = [batch_size, steps, *filter(None, (group, size, standard_error))]
-    groups: dict[str, dict[float, tuple[float, float]]] = {}
+    groups: dict[str, dict[float, list[tuple[float, float]]]] = {}
+    unreached: dict[str, list[float]] = {}
+    alike: dict[tuple[str, float], dict[str, str]] = {}  # (group, B) → cells of columns that are not asked for
     sizes: dict[str, float] = {}
     computed: set[str] = set()
     critical: dict[str, FittedCriticalBatchSize | None] = {}
@@ -94,15 +100,22 @@ def read_measurements(
         name = row[group].strip() if group else ""
         if group and not name:
             raise ValueError(f"{where}: {group} must not be empty")
-        batch, count = (positive_cell(row[column], column, where) for column in (batch_size, steps))
+        batch = positive_cell(row[batch_size], batch_size, where)
         measured = groups.setdefault(name, {})
-        if batch in measured:
-            raise ValueError(
-                f"{where}: {batch_size} {batch:g} occurs twice{f' for {name}' if name else ''}; keep its best run, or "
-                "name the column that tells the groups apart"
-            )
+        if not row[steps].strip():
+            unreached.setdefault(name, []).append(batch)
+            continue
+        count = positive_cell(row[steps], steps, where)
         error = _error(row[standard_error], standard_error, where) / count if standard_error else float("nan")
-        measured[batch] = count, error
+        others = {key: cell for key, cell in row.items() if key not in columns and "seed" not in str(key).lower()}
+        if batch in measured and others != alike[name, batch]:
+            differs = next(column for column in others if others[column] != alike[name, batch][column])
+            raise ValueError(
+                f"{where}: {batch_size} {batch:g} occurs twice{f' for {name}' if name else ''}, with different "
+                f"{differs}; keep its best run, or name the column that tells the groups apart"
+            )
+        alike[name, batch] = others
+        measured.setdefault(batch, []).append((count, error))
         if row.get(COMPUTED, "").strip() == "yes":
             computed.add(name)
         if name not in critical:  # all rows of a group say the same
@@ -116,7 +129,15 @@ def read_measurements(
     if not groups:
         raise ValueError(f"{path} has no rows below its header")
     return [
-        _measurement(path, name, measured, sizes.get(name, float("nan")), name in computed, critical[name])
+        _measurement(
+            path,
+            name,
+            measured,
+            sizes.get(name, float("nan")),
+            name in computed,
+            critical.get(name),
+            _row_remarks(name, measured, unreached.get(name, [])),
+        )
         for name, measured in groups.items()
     ]
 
@@ -134,19 +155,43 @@ def _error(text: str, column: str, where: str) -> float:
 def _measurement(
     path: str | Path,
     name: str,
-    measured: dict[float, tuple[float, float]],
+    measured: dict[float, list[tuple[float, float]]],
     size: float,
     computed: bool,
     critical: FittedCriticalBatchSize | None,
+    remarks: tuple[str, ...],
 ) -> StepsMeasurement:
     if len(measured) < MIN_POINTS:
         raise ValueError(
             f"{path}: {name or 'the file'} has {len(measured)} batch sizes; a fit needs at least {MIN_POINTS}"
         )
     batch_sizes = np.array(sorted(measured))
-    steps, errors = np.array([measured[batch] for batch in batch_sizes]).T
+    rows = [np.array(measured[batch]) for batch in batch_sizes]
+    steps = np.array([np.exp(np.log(each[:, 0]).mean()) if len(each) > 1 else each[0, 0] for each in rows])
+    errors = np.array([np.sqrt((each[:, 1] ** 2).sum()) / len(each) for each in rows])  # of the mean of logs
     known = None if np.isnan(errors).any() else errors
-    return StepsMeasurement(name, size, batch_sizes, steps, known, computed, critical)
+    return StepsMeasurement(name, size, batch_sizes, steps, known, computed, critical, remarks)
+
+
+def _row_remarks(
+    name: str, measured: dict[float, list[tuple[float, float]]], unreached: list[float]
+) -> tuple[str, ...]:
+    """Return sentences on the rows of a group that were averaged, and on those that were left out."""
+    prefix = f"{name}: " if name else ""
+    repeated = [f"{batch:g}" for batch, rows in sorted(measured.items()) if len(rows) > 1]
+    blank = [f"{batch:g}" for batch in sorted(set(unreached))]
+    remarks = []
+    if repeated:
+        remarks.append(
+            f"{prefix}batch size {', '.join(repeated)} has several rows, taken as seeds: the geometric mean of their "
+            "steps counts; of several learning rates keep the best run alone"
+        )
+    if blank:
+        runs = "1 row" if len(unreached) == 1 else f"{len(unreached)} rows"
+        remarks.append(
+            f"{prefix}{runs} of batch size {', '.join(blank)} without steps left out: runs that did not reach the target"
+        )
+    return tuple(remarks)
 
 
 def steps_text(measurements: Iterable[StepsMeasurement], *, remarks: Mapping[str, Sequence[Any]] | None = None) -> str:

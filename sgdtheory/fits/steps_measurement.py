@@ -24,6 +24,7 @@ class StepsMeasurement:
             takes a `StepsTable`).
         critical: B* with its interval, where a fit has found it that knows more than these steps; None: it follows from
             them.
+        remarks: on the rows of the file: those that were left out or averaged.
     """
 
     group: str
@@ -33,3 +34,4 @@ class StepsMeasurement:
     standard_errors: np.ndarray | None = None
     computed: bool = False
     critical: FittedCriticalBatchSize | None = None
+    remarks: tuple[str, ...] = ()

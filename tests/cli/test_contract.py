@@ -35,7 +35,7 @@ REFUSALS = {  # command → part of the one line on standard error, with exit st
     "fit steps.csv --group g --plot figure.jpg": "plot must end in .png, .pdf or .svg, got figure.jpg",
     "fit steps.csv --group g --size size --forecast 100 0": "forecast",
     "fit steps.csv --group g --forecast 100": "forecast needs a column of sizes (--size)",
-    "fit steps.csv": "line 6: batch_size 64 occurs twice; keep its best run, or name the column",
+    "fit steps.csv": "line 6: batch_size 64 occurs twice, with different g; keep its best run, or name the column",
     "fit --group model": "give the file too",
     "fit --standard-error se": "give the file too",
     "fit steps.csv --data mlperf": "data names measurements of the package",

@@ -145,25 +145,40 @@ def test_dialects(write, content):
 PLAIN, GROUPED = "batch_size,steps\n", "m,n,batch_size,steps\n"
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_seeds_and_runs_that_did_not_reach_the_target(write, separator):
+    """As for logs: the geometric mean over seeds, and a remark on what is left out."""
+    rows = "batch_size,seed,steps,se\n64,0,100,3\n64,1,400,8\n128,0,90,1\n256,0,,\n256,1,60,1\n512,0,,1\n"
+    (found,) = st.read_measurements(write(rows.replace(",", separator)), standard_error="se")
+    np.testing.assert_array_equal(found.batch_sizes, [64, 128, 256])
+    np.testing.assert_allclose(found.steps, [200, 90, 60], rtol=1e-14)
+    errors = [np.hypot(3 / 100, 8 / 400) / 2, 1 / 90, 1 / 60]
+    np.testing.assert_allclose(found.standard_errors, errors, rtol=1e-14)
+    averaged, left_out = found.remarks
+    assert averaged.startswith("batch size 64 has several rows, taken as seeds: the geometric mean")
+    assert left_out == "2 rows of batch size 256, 512 without steps left out: runs that did not reach the target"
+    sheet = st.fits.LawsOfGroups((found,), (st.fit_steps_law(found.batch_sizes, found.steps),), st.fits.PAPER)
+    assert {averaged, left_out} <= set(sheet.sheet().remarks)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("", "has no column 'batch_size'; its columns are: none"),
         (PLAIN, "has no rows below its header"),
         ("batch,steps\n" + ROWS, "has no column 'batch_size'; its columns are: 'batch', 'steps'"),
-        (
-            "batch_size;steps\n64;1\n",
-            "has no column 'batch_size'; its header is separated by semicolons, ';': separate columns by commas",
-        ),
-        ("batch_size\tsteps\n64\t1\n", "has no column 'batch_size'; its header is separated by tabs"),
+        ("batch;steps\n64;1\n", "has no column 'batch_size'; its columns are: 'batch', 'steps'"),
         (PLAIN + "64,46000\n128,23000\n", "the file has 2 batch sizes; a fit needs at least 3"),
         (PLAIN + "64,46000\n128,0\n256,13000\n", "line 3: steps must be positive and finite, got 0"),
         (PLAIN + "64,nan\n128,23000\n256,5\n", "line 2: steps must be positive and finite, got nan"),
         (PLAIN + "64,1e999\n128,23000\n256,5\n", "line 2: steps must be positive and finite, got inf"),
         (PLAIN + "0,46000\n128,23000\n256,5\n", "line 2: batch_size must be positive and finite, got 0"),
         (PLAIN + "64,46000\n\n\n128,many\n256,5\n", "line 5: steps must be a number, got 'many'"),
-        (PLAIN + "64,46000\n128\n256,5\n", "line 3: steps must be a number, got ''"),
-        (PLAIN + "64,46000\n128,23000\n64.0,5\n", "line 4: batch_size 64 occurs twice"),
+        (PLAIN + "64,46000\n128\n256,5\n", "the file has 2 batch sizes; a fit needs at least 3"),
+        (
+            "batch_size,steps,rate\n64,46000,1\n128,23000,1\n64.0,5,2\n",
+            "line 4: batch_size 64 occurs twice, with different rate; keep its best run, or name the column",
+        ),
         (b"\x89PNG\r\n\x1a\n\x00\x00\xff\xfe" * 50, "cannot read .*: it is not a CSV file in UTF-8"),
         (b"batch_size,steps\n64,46000\n128,\xff\xfe\n", "cannot read .*: it is not a CSV file in UTF-8"),
         (PLAIN + '64,"' + "1" * 200_000 + '"\n', "cannot read .*: it is not a CSV file in UTF-8"),
@@ -181,7 +196,7 @@ def test_bad_files(write, tmp_path, content, message):
         ({"group": "m", "size": "n"}, "m,batch_size,steps\na,1,5\n", "has no column 'n'; its columns are: 'm', 'batch"),
         ({"group": "m", "size": "n"}, "n,batch_size,steps\n5,1,5\n", "has no column 'm'; its columns are: 'n', 'batch"),
         ({"group": "m"}, GROUPED + "a,5,1,9\na,5,2,8\na,5,4,7\nb,5,1,9\n", "b has 1 batch sizes; a fit needs at least"),
-        ({"group": "m"}, GROUPED + "a,5,1,9\na,5,1,8\n", "line 3: batch_size 1 occurs twice for a"),
+        ({"group": "m"}, GROUPED + "a,5,1,9\na,6,1,8\n", "line 3: batch_size 1 occurs twice for a, with different n"),
         (
             {"group": "m", "size": "n"},
             GROUPED + "a,5,1,9\nb,7,1,9\na,6,2,8\n",
