@@ -35,9 +35,9 @@ def write_runs(folder, law, batches=BATCHES):
     return folder
 
 
-@pytest.fixture
-def runs(tmp_path):
-    return write_runs(tmp_path / "runs", law_of)
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return write_runs(tmp_path_factory.mktemp("logs") / "runs", law_of)
 
 
 def expected(multiple):
