@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def goals() -> str:
-    """In words."""
+    """Return the goals in words."""
     return ", ".join(f"{what} {1000 * seconds:g} ms" for what, seconds in GOALS.items())
 
 

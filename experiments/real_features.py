@@ -162,7 +162,7 @@ def _item(config: Config, item: Item) -> list[Row]:
 
 
 def _centred(name: str, steps: float, rows: Rows) -> Study:
-    """As a layer sees them that has a bias."""
+    """Return features as a layer with a bias sees them."""
     return Study(name, steps, Rows(*(part - part.mean(0) for part in rows)))
 
 

@@ -68,7 +68,7 @@ def door(wing):
 
 @pytest.mark.parametrize("wing", [".", *WINGS[1:-1]])
 def test_stubs_have_one_name_a_line(wing):
-    """As the door reads them."""
+    """The package reads its stub in this form."""
     for line in (ROOT / "sgdtheory" / wing / "__init__.pyi").read_text().splitlines():
         if line.strip() and line != "__version__: str":
             assert re.fullmatch(r"from \.([\w.]*) import (\w+) as (\w+)", line)

@@ -42,7 +42,7 @@ class Losses(NamedTuple):
         return round(float(self.step[k - 1] + share * (self.step[k] - self.step[k - 1])), 2)
 
     def smooth(self) -> "Losses":
-        """With means of log losses over steps within a factor of e^±WINDOW."""
+        """Smooth log losses by means over steps within a factor of e^±WINDOW."""
         known = (self.step > 0) & np.isfinite(self.loss)
         place, value = np.log(self.step[known]), np.log(self.loss[known])
         mean = [value[np.abs(place - center) < WINDOW].mean() for center in place]

@@ -83,7 +83,7 @@ _STATE = _Interruption()
 
 
 def take_over() -> None:
-    """From here on Ctrl-C ends this process as the module says; to be called once, in the main thread.
+    """Let Ctrl-C end this process as the module says; to be called once, in the main thread.
 
     A process that was started to ignore Ctrl-C, in the background of a script, goes on ignoring it.
     """

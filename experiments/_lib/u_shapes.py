@@ -10,7 +10,7 @@ SIGN_LIMIT = np.pi / 2  # κ_1/κ_∞ of T37, and κ_∞ itself
 
 
 class Row(NamedTuple):
-    """As in the `UNITS` of the experiment."""
+    """Row with the columns in the `UNITS` of the experiment."""
 
     kind: str
     method: str
@@ -43,7 +43,7 @@ class Curve(NamedTuple):
 
 
 def curve_of(rows: list[Row], name: str, samples: float) -> Curve:
-    """From the table."""
+    """Return a curve from the table."""
     mine = sorted(
         (row.batch_size, row.risk, row.samples_needed)
         for row in rows

@@ -1,4 +1,6 @@
 from .balls import Enclosure as Enclosure
+from .bounds_at_setting import BoundsAtSetting as BoundsAtSetting
+from .bounds_at_setting import at_setting as at_setting
 from .certificate import Certificate as Certificate
 from .certificate import Certificates as Certificates
 from .certificate import certify as certify

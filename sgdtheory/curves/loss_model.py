@@ -1,9 +1,12 @@
 """The theory's loss along runs: the last iterate's risk on a power law, for many candidates of its numbers at once."""
 
-from typing import NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sgdtheory._common.compiled import compiled_loop
 from sgdtheory.curves.panels import Optimizer, Panels, weight_norms
 
 LEADING = 16  # directions that are kept by themselves
@@ -12,6 +15,9 @@ UNMOVED = 1e-4  # of n γ λ: directions below it have hardly moved
 ROUNDS = 2  # of v and the risk that it depends on, in a panel of Adam
 EDGE, LARGEST_STEP = 2.0, 1.99  # of γλ: from which on a step is unstable, and up to which it is computed
 BLOCK = 2**14  # numbers of the panels that are computed at once: as many as a cache holds
+# A compiled loop has room for one of these numbers of candidates and of runs, and for a multiple of so many panels.
+LANES = 1, 2, 4, 8, 16, 32, 64
+PANELS_AT_ONCE = 64
 
 
 class LossModel(NamedTuple):
@@ -130,7 +136,7 @@ def _plain_course(modes: Directions, panels: Panel, x_top: np.ndarray, risk: np.
     for first in range(0, len(x_top), block):
         part = panels.at(slice(first, first + block))
         x = np.minimum(x_top[first : first + block, :, runs, None] * modes.eigenvalue[:, None, :], LARGEST_STEP)
-        kept, gain = _kept_and_gained(modes, part._replace(own=part.own[:, runs]), x)
+        kept, gain = _kept_and_gained(modes.count[:, None, :], part._replace(own=part.own[:, runs]), x)
         for m in range(len(kept)):
             risk = _plain(part.at(m), kept[m], gain[m], risk)
             found.append(risk.sum(-1))
@@ -150,52 +156,91 @@ def _plain(panel: Panel, kept: np.ndarray, gain: np.ndarray, risk: np.ndarray) -
 
 
 def _adaptive_course(modes: Directions, panels: Panel, x_top: np.ndarray, risk: np.ndarray) -> np.ndarray:
-    """(M, Q, J) sum of the risk after each panel of Adam."""
-    found = []
-    for m, top in enumerate(x_top):
-        risk = _adaptive(modes, panels.at(m), top, risk)
-        found.append(risk.sum(-1))
-    return np.array(found)
+    """(M, Q, J) sum of the risk after each panel of Adam, in a compiled loop of panels.
+
+    The loop has room for more panels, candidates and runs than there are, so that few shapes are compiled. Panels
+    beyond the last one have no steps; candidates and runs beyond the last one repeat it.
+    """
+    panel_count, candidates, runs = x_top.shape
+    more = -panel_count % PANELS_AT_ONCE, _room(candidates) - candidates, _room(runs) - runs
+
+    def filled(values: np.ndarray, *axes: int, mode: Any = "edge") -> np.ndarray:
+        return np.pad(values, [(0, more[axis]) if axis >= 0 else (0, 0) for axis in axes], mode)
+
+    course = Panel(
+        filled(filled(panels.steps, 0, -1, mode="constant"), -1, 2),
+        filled(panels.change, 0, 2),
+        filled(panels.own, 0, 2),
+        filled(np.broadcast_to(panels.noise, x_top.shape), 0, 1, 2),
+    )
+    directions = filled(modes.eigenvalue, 1, -1), filled(modes.count, 1, -1)
+    found = _adaptive_loop()(*directions, course, filled(x_top, 0, 1, 2), filled(risk, 1, 2, -1))
+    return found[:panel_count, :candidates, :runs]
 
 
-def _adaptive(modes: Directions, panel: Panel, x_top: np.ndarray, risk: np.ndarray) -> np.ndarray:
-    """(Q, J, K) risk after a panel of Adam, with v in the middle of its steps.
+def _room(count: int) -> int:
+    """Return the least of the lanes that has room, or the next multiple of the largest one."""
+    return next((each for each in LANES if each >= count), count + -count % LANES[-1])
+
+
+@functools.cache
+def _adaptive_loop() -> Callable[..., np.ndarray]:
+    """Return the compiled loop over panels of Adam, which has v in the middle of a panel's steps.
 
     A step larger than `c (1 − hx/2)^½`, c that of noise alone and h = 1 + 1/B, does not last: then the direction's risk
     is above `x/(2 − hx)` of the noise, and v with it. So Adam has no edge.
     """
-    x_noise = x_top[:, :, None] * modes.eigenvalue[:, None, :]
-    own = 1 + panel.own[:, None]
-    way = (1 - 1 / np.maximum(panel.steps[:, None], 1.0)) / 2  # to the end of the panel, of where its steps begin
-    after = risk
-    for _ in range(ROUNDS):
-        middle = ((1 - way) * np.sqrt(risk) + way * np.sqrt(after)) ** 2
-        noise = (panel.noise + panel.own * middle.sum(-1))[:, :, None]
-        square = x_noise**2 * panel.noise[:, :, None]
-        x = np.sqrt(square / (noise + own * middle / modes.count[:, None, :]))
-        bend = own * square / noise / 4
-        x = np.minimum(x, np.sqrt(bend**2 + square / noise) - bend)
-        kept, gain = _kept_and_gained(modes, panel, x)
-        after = kept * risk + gain * noise
-    return after
+    import jax
+    import jax.numpy as jnp
+
+    def run(eigenvalue: Any, count: Any, panels: Panel, x_top: Any, risk: Any) -> Any:
+        count = count[:, None, :]
+
+        def after(risk: Any, now: tuple[Panel, Any]) -> tuple[Any, Any]:
+            panel, top = now
+            x_noise = top[:, :, None] * eigenvalue[:, None, :]
+            own = 1 + panel.own[:, None]
+            way = (1 - 1 / jnp.maximum(panel.steps[:, None], 1.0)) / 2  # to the end, of where its steps begin
+            after = risk
+            for _ in range(ROUNDS):
+                middle = ((1 - way) * jnp.sqrt(risk) + way * jnp.sqrt(after)) ** 2
+                noise = (panel.noise + panel.own * middle.sum(-1))[:, :, None]
+                square = x_noise**2 * panel.noise[:, :, None]
+                x = jnp.sqrt(square / (noise + own * middle / count))
+                bend = own * square / noise / 4
+                x = jnp.minimum(x, jnp.sqrt(bend**2 + square / noise) - bend)
+                kept, gain = _kept_and_gained(count, panel, x, jnp)
+                after = kept * risk + gain * noise
+            return after, after.sum(-1)
+
+        return jax.lax.scan(after, risk, (panels, x_top))[1]
+
+    return compiled_loop(run)
 
 
-def _kept_and_gained(modes: Directions, panel: Panel, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(…, Q, J, K) what a panel keeps of a node's risk, and what it adds in units of the noise of a batch."""
+def _kept_and_gained(count: Any, panel: Panel, x: Any, library: Any = np) -> tuple[Any, Any]:
+    """(…, Q, J, K) what a panel keeps of a node's risk, and what it adds in units of the noise of a batch.
+
+    Args:
+        count: (Q, 1, K) how many directions a node stands for.
+        panel: one of them, or several.
+        x: (…, Q, J, K) γλ.
+        library: NumPy, or that of JAX in a compiled loop.
+    """
     steps = panel.steps[..., None, :, None]
     square = x * x
     loss_rate = 2 * x - square * (1 + panel.own[..., None, :, None])  # 1 − α
-    kept = np.exp(steps * np.log1p(-np.clip(loss_rate, -0.5, 1 - 1e-15)))
-    gain = modes.count[:, None, :] * square / np.maximum(loss_rate, 1e-300) * (1 - kept)
-    if panel.change.any():
-        gain *= 1 + panel.change[..., None, :, None] * _lateness(loss_rate * steps)
+    kept = library.exp(steps * library.log1p(-library.clip(loss_rate, -0.5, 1 - 1e-15)))
+    gain = count * square / library.maximum(loss_rate, 1e-300) * (1 - kept)
+    if library is not np or panel.change.any():
+        gain = gain * (1 + panel.change[..., None, :, None] * _lateness(loss_rate * steps, library))
     return kept, gain
 
 
-def _lateness(decay: np.ndarray) -> np.ndarray:
+def _lateness(decay: Any, library: Any = np) -> Any:
     """How much later than the middle of a panel, in panels, the noise was made that is left at its end.
 
     `½ − 1/z + 1/(e^z − 1)` for a decay by e^−z over the panel: 0 for slow directions, ½ for fast ones.
     """
-    z = np.maximum(decay, 1e-2)
-    return np.where(decay > 1e-2, 0.5 - 1 / z + 1 / np.expm1(np.minimum(z, 700.0)), decay / 12)
+    z = library.maximum(decay, 1e-2)
+    return library.where(decay > 1e-2, 0.5 - 1 / z + 1 / library.expm1(library.minimum(z, 700.0)), decay / 12)

@@ -13,6 +13,7 @@ from typing import Any
 from bokeh.document import Document
 from bokeh.models import Button, Column, Div, Select
 
+from sgdtheory._common.sheets import Sheet
 from sgdtheory.explore.appearance import DARK, LIGHT, Palette
 from sgdtheory.explore.controls import STYLE, Controls
 from sgdtheory.explore.drawing import make_drawings
@@ -23,7 +24,7 @@ from sgdtheory.explore.registry import JOBS, SHOWN_IN, SPECS
 from sgdtheory.explore.signals import awaited, signals
 from sgdtheory.explore.spec import Answer
 from sgdtheory.explore.state import COLOURS, SIZES, SLOTS, State, kinds_of
-from sgdtheory.explore.texts import note, rates, readings, replicas, waiting
+from sgdtheory.explore.texts import note, rates, readings, replicas, results, waiting
 from sgdtheory.explore.worker import Message
 from sgdtheory.explore.workers import GRACE, Workers
 
@@ -53,6 +54,7 @@ class Page:
         self.notes: dict[Any, tuple[str, ...]] = {"link": tuple(sentences)}
         self.ledger = Ledger()
         self.marks: dict[Subject, dict[str, float]] = {}
+        self.sheets: dict[Subject, tuple[Sheet, ...]] = {}
         self.before: dict[Subject, dict[str, float]] = {}  # those before the last move of a control
         self.simulated: dict[int, Any] = {}  # algorithm's place → what a simulation of it would be of
         self.inbox: queue.SimpleQueue[tuple[Subject, Message]] = queue.SimpleQueue()
@@ -73,8 +75,8 @@ class Page:
         names = [NO_PRESET, *(preset.name for preset in PRESETS)]
         self.presets = Select(title="", options=list(names), value=NO_PRESET, css_classes=["control-preset"], **how)
         self.presets.on_change("value", lambda attr, old, new: self.take_preset())
-        self.sentence, self.words, self.readings, self.status = (
-            Div(text="", css_classes=[name], **how) for name in ("sentence", "words", "readings", "status")
+        self.sentence, self.words, self.readings, self.results, self.status = (
+            Div(text="", css_classes=[name], **how) for name in ("sentence", "words", "readings", "results", "status")
         )
         self.readings.margin = 0
         self.words.visible = False  # as long as there are none: they would keep a line free
@@ -97,7 +99,7 @@ class Page:
             "setting": self.controls.column("num_samples", "batch_size", "learning_rate", "rate_factor", "overhead"),
             **{slot: each.column for slot, each in self.controls.algorithms.items()},
         }
-        own = "presets", "sentence", "words", "readings", "status", "simulation", "share", "colours", "text"
+        own = "presets", "sentence", "words", "readings", "results", "status", "simulation", "share", "colours", "text"
         for name, root in {**panels, **columns, **{name: getattr(self, name) for name in own}, **self.signals}.items():
             root.name = name
             self.document.add_root(root)
@@ -226,6 +228,7 @@ class Page:
         answer, slot = JOBS[subject[0]].answer, subject[1]
         for name in SHOWN_IN[answer]:
             self.panels[name].clear(slot, answer)
+        self.sheets.pop((answer, slot), None)
         if self.marks.pop((answer, slot), None):
             self.tell_readings()
 
@@ -252,6 +255,7 @@ class Page:
         self.workers.stop(self.key)
         self.ledger.clear()
         self.marks.clear()
+        self.sheets.clear()
         for slot in range(len(SLOTS)):
             for panel in self.panels.values():
                 panel.clear(slot)
@@ -305,6 +309,7 @@ class Page:
         for name in SHOWN_IN[answer.panel]:
             self.panels[name].show(slot, answer)
         self.marks[answer.panel, slot] = answer.marks
+        self.sheets[answer.panel, slot] = answer.sheets
         self.notes[subject] = tuple(words.replace(" (optimal_batch_size)", "") for words in answer.words)
         self.tell_words()
         self.tell_readings()
@@ -322,11 +327,14 @@ class Page:
             self.words.update(text=text, visible=bool(text))
 
     def tell_readings(self) -> None:
-        """Show the numbers of the setting, one row for each algorithm."""
+        """Show the numbers of the setting, a column for each algorithm, and the tables of the results."""
         names = () if self.refusal else self.state.names
         text = readings(names, self.marks, self.pale, self.before) if self.marks else ""
         if self.readings.text != text:
             self.readings.text = text
+        text = results(names, self.sheets, self.pale)
+        if self.results.text != text:
+            self.results.text = text
         self.controls.tell_rates(rates(self.state, {} if self.refusal else self.marks, self.pale))
         self.signals["awaited"].value = awaited(self.ledger)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from sgdtheory._common.sheets import Sheet
 from sgdtheory.explore.state import SLOTS, State
 
 LAW = "capacity", "source", "noise_variance", "precondition", "num_features", "num_samples"
@@ -27,12 +28,14 @@ class Answer:
         columns: (K,) arrays by name.
         marks: single numbers by name.
         words: sentences for the reader.
+        sheets: the results' own tables, as the command line and notebooks show them.
     """
 
     panel: str
     columns: Columns = field(default_factory=dict)
     marks: dict[str, float] = field(default_factory=dict)
     words: tuple[str, ...] = ()
+    sheets: tuple[Sheet, ...] = ()
 
 
 Tell = Callable[[Answer], None]

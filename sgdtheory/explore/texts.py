@@ -3,6 +3,7 @@
 import html
 from collections.abc import Collection, Mapping, Sequence
 
+from sgdtheory._common.sheets import Sheet, as_html
 from sgdtheory.explore.appearance import number
 from sgdtheory.explore.formulas import typeset
 from sgdtheory.explore.legends import symbol
@@ -81,6 +82,24 @@ def readings(
         listed.append(f"<div><dt>{typeset(words)}</dt>{''.join(values)}</div>")
     named = "\u2003".join(f"{dot} {html.escape(name)}" for dot, name in zip(dots, names, strict=True) if dot)
     return f"<div>{named}</div><dl class='listed'>{''.join(listed)}</dl>" if listed else ""
+
+
+def results(
+    names: Sequence[str], sheets: Mapping[tuple[str, int], Sequence[Sheet]], pale: Collection[tuple[str, int]] = ()
+) -> str:
+    """Return the tables of the results, under the name of each algorithm.
+
+    Args:
+        names: of the algorithms.
+        sheets: (answer, algorithm's place) → the sheets of its results.
+        pale: answers that were computed for an earlier position of a slider, which are left out.
+    """
+    parts = []
+    for slot, name in enumerate(names):
+        own = [subject for subject in sheets if subject[1] == slot and subject not in pale]
+        tables = [as_html(sheet) for answer in sorted(own) for sheet in sheets[answer]]
+        parts += [f"<div><h3>{html.escape(name)}</h3>{''.join(tables)}</div>"] if tables else []
+    return f"<div class='side'>{''.join(parts)}</div>" if parts else ""
 
 
 def _value(key: str, value: float, pale: bool, old: float | None) -> str:

@@ -1,3 +1,4 @@
+from .bounds import published_bounds as published_bounds
 from .critical import critical_batch_size as critical_batch_size
 from .critical import critical_growth as critical_growth
 from .critical import data_overhead as data_overhead

@@ -136,7 +136,7 @@ def test_csv_reads_back_as_it_was():
 
 @pytest.mark.parametrize("kind", [float, np.float64, np.float32])
 def test_csv_numbers_that_are_not_finite(kind):
-    """As R, Julia, pandas and databases read them: no text in a column of numbers but for Inf."""
+    """R, Julia, pandas and databases can read the cells: a column of numbers has no text except Inf."""
     values = [kind("nan"), None, kind("inf"), kind("-inf"), kind(1.5)]
     assert csv_text(["x", "y"], [[value, 1] for value in values]) == "x,y\n,1\n,1\nInf,1\n-Inf,1\n1.5,1\n"
     assert csv_columns({"x": np.array([np.nan, -np.inf]), "y": np.array([1, 2])}) == "x,y\n,1\n-Inf,2\n"

@@ -91,7 +91,7 @@ def test_the_memory_of_v_is_not_cut_below_what_adam_needs():
 
 
 def test_there_and_back():
-    """With B* known the median over problems is the same way back; memories are so too."""
+    """The median over problems comes back if B* is known, and so do the memories."""
     there = st.change_batch_size(SETUP | {"critical_batch_size": 300}, new_batch_size=128, optimizer="adam").settings
     back = st.change_batch_size(there, new_batch_size=64, optimizer="adam").settings
     for name, value in SETUP.items():

@@ -32,7 +32,7 @@ def names_in(folder):
 
 
 def as_perceptron(sizes, width, batch):
-    """In the place of a transformer, which takes long to compile."""
+    """Return the config of a perceptron instead of a transformer, which takes long to compile."""
     run = {"batch_size": batch, "max_steps": 8, "eval_every": 8, "averages": (), "precision": "bfloat16"}
     return TrainConfig.from_fields({"width": width, "depth": 1, "input_dim": 4, **run})
 

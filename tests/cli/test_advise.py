@@ -87,7 +87,7 @@ def test_names_of_optimizers(name, known):
 
 
 def test_b_star_is_the_one_that_fit_prints(run, tmp_path):
-    """As number and reference; given back as such, it leads to the same data."""
+    """The number and the reference agree; passed back to `advise`, they lead to the same data."""
     batches, steps = [32, 128, 512, 2048], [94_900, 25_500, 8_050, 3_870]
     path = tmp_path / "steps.csv"
     path.write_text("batch_size,steps\n" + "".join(f"{b},{s}\n" for b, s in zip(batches, steps, strict=True)))

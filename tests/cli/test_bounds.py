@@ -32,4 +32,4 @@ def test_an_infinite_problem(run):
 
 
 def test_one_setting_at_a_time(fails):
-    assert "must have one value each" in fails(*COMMAND, "--num-samples", 1e4, 1e5)
+    assert "--num-samples must be one value for a table of bounds, got 2" in fails(*COMMAND, "--num-samples", 1e4, 1e5)

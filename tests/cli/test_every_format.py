@@ -28,7 +28,7 @@ def run_of(batch, length=1500):
 
 
 def table_of(run):
-    """As writers of tables take it; the batch size is in none."""
+    """Return the table that writers of tables take; none has the batch size."""
     rows = zip(run.steps.tolist(), run.loss.tolist(), run.rate.tolist(), strict=True)
     return {step: {"loss": loss, "learning_rate": rate} for step, loss, rate in rows}
 

@@ -67,7 +67,7 @@ def test_preview(run, tmp_path):
 
 
 def test_preview_says_what_the_fit_would_stop_at(run, tmp_path):
-    """As the fit itself reads them: a number for each run is one, and a warm-up matters to neither."""
+    """The preview reads arguments like the fit: a number for each run is one, and a warm-up matters to neither."""
     folder = folder_of_logs(tmp_path / "runs", "olmo")
     out = run("fit", folder, "--preview", "--batch-size", "bs32/train=32,bs128/train=128")
     assert out.count("batch size not known") == 1

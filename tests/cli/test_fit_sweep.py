@@ -180,7 +180,7 @@ batch_size = [2, 4, 8]
 
 @pytest.mark.slow
 def test_the_advice_can_be_followed(run, fails, tmp_path, capsys):
-    """From a store in which nothing can be fitted, by the commands that fit prints and nothing else, to a fit."""
+    """A store in which nothing can be fitted leads to a fit by the commands that `fit-sweep` prints."""
     (tmp_path / "grid.toml").write_text(GRID.format(target=1.2))
     store = tmp_path / "store"
     run("sweep", tmp_path / "grid.toml", "--store", store)

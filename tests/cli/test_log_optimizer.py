@@ -16,7 +16,7 @@ BY_FORMAT = (
 
 
 def log_of(folder, name, optimizer):
-    """As a program prints it, with its line for the optimizer where it has one."""
+    """Return a log as a program prints it, with its line for the optimizer if it has one."""
     text = PRINTINGS[name].text(run_of(128))
     line = SETTINGS[name].format("." * 39 if name == "megatron" else "", optimizer) if optimizer else ""
     path = folder / "train.log"

@@ -94,7 +94,7 @@ def test_failing_process():
 
 @pytest.mark.parametrize("arguments", [["fit"], slow(["fit", "--json"])])
 def test_reader_that_has_seen_enough(arguments):
-    """As in `sgdtheory fit | head -0`: no complaint but the notes on the data."""
+    """A reader such as `sgdtheory fit | head -0` causes no complaint except the notes on the data."""
     reading, writing = os.pipe()
     os.close(reading)
     try:

@@ -71,7 +71,7 @@ def test_a_schedule_of_the_targets_on_the_way(run, steps_file, laws, target, num
 
 
 def of_stages(run):
-    """As many devices as a stage feeds."""
+    """Return micro batches, and as many devices as each stage can occupy."""
     sizes = [size for _, size in run.stages]
     return {"micro_batch": sizes, "num_devices": [size // 8 for size in sizes]}
 

@@ -1,4 +1,4 @@
-"""In the place of `TunedRisk`: a tuned risk that is a formula of B and n, so that every answer can be listed."""
+"""Tuned risk with a formula in B and n, instead of `TunedRisk`, so that every answer can be listed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from sgdtheory.critical.tuned_risk import TunedRisk
     ("capacity", "source", "noise"), [(1.1, 2.0, 0.3), (2.0, 3.0, 1.0), (1.2, 3.0, 3.0), (3.0, 4.0, 1.0)]
 )
 def test_momentum_swings_on(capacity, source, noise):
-    """With it n + 1 steps may do worse than n: the fewest that are enough are those of a list of all."""
+    """A step more may raise the risk of momentum: the fewest sufficient steps are those of a list of all."""
     problem, samples = st.PowerLaw(capacity, source, 16, noise_variance=noise), 600.0
     given = {
         "num_samples": samples,

@@ -49,7 +49,7 @@ def test_a_fall_is_told_from_the_largest_before_to_the_least(shares, told):
     [(2.0, (1.0,), [1]), (3.0, (1.0,), [1]), (4.0, (1.0,), [1, 2]), (1e4, (7.0, 3.0), [1, 3, 7, 70])],
 )
 def test_batch_sizes_of_the_curve(samples, included, sizes):
-    """From 1 to ten times those included or half the samples, each the largest with as many steps."""
+    """The batch sizes go from 1 to ten times those included or half the samples, each the largest for its steps."""
     found = _curve_sizes(samples, included)
     assert set(sizes) <= set(found)
     assert (found[0], found[-1]) == (sizes[0], sizes[-1])

@@ -119,7 +119,7 @@ def test_every_batch_size_of_random_problems(name, seed):
 
 
 def test_no_batch_size_is_larger_than_the_data():
-    """With an overhead above 1 the largest one would be: an error, as of SGD."""
+    """If the overhead is above 1 the largest batch size would be larger: an error, as for SGD."""
     algorithm = st.Algorithm(st.SignSGD(), average=LAST)
     setting = {"num_samples": 10, "algorithm": algorithm, "curve": False}
     found = st.critical_batch_size(st.PowerLaw(1.5, 2.0), **setting)

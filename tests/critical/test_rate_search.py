@@ -58,7 +58,7 @@ def test_the_lower_of_two_basins():
 
 
 def test_a_narrow_basin_between_the_points_of_the_first_grid():
-    """As narrow as slopes of 2 allow."""
+    """The basin is as narrow as slopes of 2 allow."""
     middle = np.log(300) + FINE_GRID[-5] - 0.03
 
     def basin(position, pair):

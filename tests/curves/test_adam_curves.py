@@ -57,7 +57,7 @@ def slowly(of, rates, batch, reference, rows, decay=0.0):
 )
 @pytest.mark.parametrize("shape", ["constant", "cosine"])
 def test_a_step_at_a_time(of, batch, within, shape):
-    """From step 30 on; as SGD the same numbers are off by far more."""
+    """The losses agree from step 30 on; with SGD the same parameters are off by far more."""
     steps = 2000
     rows = np.unique(np.round(np.geomspace(30, steps, 40))).astype(int)
     rates = TOP * SHAPES[shape].factors(np.arange(steps), steps)

@@ -216,7 +216,7 @@ def test_rates_end_below_the_edge():
 
 
 def test_the_steps_for_a_plan(monkeypatch):
-    """From the batch size that takes the least, D by its definition, up to eight times B*, with B* among them."""
+    """The table goes from the batch size with the fewest samples, D by its definition, to eight times B*, with B*."""
     log_steps, log_rate = np.arange(np.log(8), 14, 0.1), np.log(0.5) - np.arange(0, 9, 0.2)[::-1]
     rate = np.exp(log_rate)[:, None]
     bias, variance = (1 + rate * np.exp(log_steps)) ** -0.6, 3 * rate / (1 + rate) + 0 * log_steps

@@ -153,7 +153,7 @@ def test_a_run_that_is_nearly_done_is_not_too_early(run):
 
 @pytest.mark.parametrize("noise", [0.03, slow(0.003)])
 def test_rows_that_scatter_on_their_own(run, noise):
-    """As a log of single batches: cells average, and the band is not that of a row."""
+    """The log is of single batches: cells average, and the band is not that of a row."""
     step = np.arange(2160, 12_000, 8)
     random = np.random.default_rng(1)
     loss = np.interp(step, run.step, run.loss) * np.exp(noise * random.standard_normal(step.size))

@@ -148,7 +148,7 @@ def test_bad_input(change, message):
 
 
 def test_numbers_of_the_theory_keep_their_units_at_another_peak():
-    """As `fit_loss_curves` predicts: step sizes are at the learning rate of the curves that were fitted."""
+    """The predictions are those of `fit_loss_curves`: step sizes are at the learning rate of the fitted curves."""
     curves = st.example_loss_curves("25M")
     long = curves["constant_24000"]
     few = slice(None, None, 8)  # 22 rows, which both fit

@@ -63,7 +63,7 @@ def test_a_step_that_takes_a_direction_to_its_minimum():
 
 
 def test_runs_and_candidates_do_not_touch_each_other():
-    """With and without a known batch size, and with rates that change within panels or do not."""
+    """Runs with and without a known batch size, and with learning rates that change within panels or do not."""
     rates, batches, changes = [[0.1, 0.2], [0.05, 0.1]], [[np.nan] * 2, [8.0] * 2], [[0.0, 0.0], [0.5, -0.5]]
     both = model(**PLAIN)._replace(**{name: np.array([value, 0.9 * value + 0.2]) for name, value in PLAIN.items()})
     panels = Panels(np.full((2, 2), 7.0), *(np.array(each) for each in (rates, changes, batches)), ())
@@ -105,7 +105,7 @@ def test_how_late_the_noise_was_made_that_is_left():
     ],
 )
 def test_as_the_exact_engine(shape, capacity, source, batch, noise):
-    """From step 100 on within 0.2% of the risk; a wrong batch size is off by far more."""
+    """The losses agree from step 100 on within 0.2% of the risk; a wrong batch size is off by far more."""
     rows = np.unique(np.append(np.round(np.geomspace(1, 6000, 300)), 2400))  # where the rate drops
     problem = st.PowerLaw(capacity, source, noise_variance=noise)
     expected, rates = path_losses(problem, SHAPES[shape], rate=0.3, batch=batch, floor=0.0, rows=rows)

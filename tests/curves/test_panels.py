@@ -89,7 +89,7 @@ def test_batch_sizes_that_are_not_known_are_nan():
 
 @pytest.mark.parametrize("decay", [0.0, 1e-11, 0.1])
 def test_norms_of_weights_step_by_step(decay):
-    """In the middle of panels of 2 to 40 steps, against the recursion with steps that are cut into a hundred."""
+    """The norms are right in the middle of panels of 2 to 40 steps, against steps divided into a hundred."""
     steps, rates = np.array([[2, 40, 10, 20, 0], [30, 4, 4, 6, 8]]), np.array([[0.1, 0.2, 0.05, 0.1, 0.1]] * 2)
     growth = np.array([0.0, 0.02])
     found = weight_norms(Panels(steps, rates, rates, rates, ()), growth, Optimizer(0.2, decay))

@@ -124,7 +124,7 @@ def test_starts_lie_within_the_bounds():
 
 
 def test_rows_that_a_curve_shares_with_one_before_it_count_once():
-    """From the start until loss or learning rate differ; a curve that adds nothing has no rows left."""
+    """Rows are shared until loss or learning rate differ; a curve that adds nothing has no rows left."""
     step, rate = np.array([0, 10, 20, 30, 40, 50]), np.array([0.1, 0.1, 0.2, 0.1, 0.1, 0.1])
     loss = np.array([5.0, 4, 3, 2.5, 2.4, 2.3])
     first = st.LossCurve(step, rate, loss)

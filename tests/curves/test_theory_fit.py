@@ -1,4 +1,4 @@
-"""From curves of the theory back to its numbers, and what is predicted from them."""
+"""Parameters of the theory recovered from its curves, and predictions from them."""
 
 import re
 

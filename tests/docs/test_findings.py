@@ -73,7 +73,7 @@ def test_every_figure_of_the_findings_has_its_page():
 
 @pytest.mark.parametrize("page", TEXTS)
 def test_tables_are_those_of_the_recorded_results(page):
-    """As `python -m experiments --findings` writes them."""
+    """`python -m experiments --findings` writes the same tables."""
     assert findings.with_tables(TEXTS[page]) == TEXTS[page]
 
 

@@ -110,7 +110,7 @@ def test_a_cell_that_raises_ends_the_build(code):
 
 
 def test_a_build_runs_what_has_changed_alone(tmp_path, monkeypatch):
-    """In another process, whose failure is the build's."""
+    """The build runs in another process, and fails if that process fails."""
     monkeypatch.setattr(tutorials, "KEPT", tmp_path)
     page = "# A?\n\n```python\n6 * 7\n```\n"
     assert tutorials.shown_by({"a": page}) == {"a": [[{"text/plain": "42"}]]}
@@ -136,6 +136,6 @@ def test_the_notebook_holds_the_page():
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
 def test_notebooks_are_valid(page):
-    """As Jupyter's own schema has it, where that is installed."""
+    """Jupyter's own schema accepts them, if it is installed."""
     nbformat = pytest.importorskip("nbformat")
     nbformat.validate(json.loads(notebook(page.read_text())))

@@ -62,7 +62,7 @@ def members(session):
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one core an experiment has no workers")
 @pytest.mark.parametrize("times", [slow(1), 2])
 def test_experiments_end_soon(tmp_path, times):
-    """With workers at work, as a terminal does it: the signal goes to them as well."""
+    """The signal comes as from a terminal, with workers at work: it goes to them as well."""
     process = start("-m", "experiments", "--only", "theorem7", "--output", tmp_path)
     assert process.stdout.readline().startswith("theorem7, about")
     waited = time.perf_counter() + PATIENCE

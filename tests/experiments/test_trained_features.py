@@ -36,7 +36,7 @@ def test_the_regression_is_least_squares(sampled):
 
 
 def test_steps_are_the_fewest_over_learning_rates(sampled):
-    """As a dense grid of γ has them, to what a grid of powers of two misses."""
+    """A dense grid of γ has the same steps, to the accuracy of a grid of powers of two."""
     learnt = regression(*sampled, 1.0)
     rate, average, steps = fewest_steps(CONFIG, learnt, st.SGD(), 16)
     every = [experiment._steps(CONFIG, learnt, st.SGD(), 16, rate * factor)[0] for factor in np.geomspace(0.1, 10, 31)]

@@ -17,7 +17,7 @@ def count(times, name, tell):
 
 
 def flood(times, name, tell):
-    """As many as can be told."""
+    """Send as many messages as asked for."""
     for number in range(times):
         tell((name, number))
 
@@ -38,7 +38,7 @@ def importing(folder, name, tell):
 
 
 def nothing(state, slot, tell):
-    """In place of what warms the worker up."""
+    """Do nothing, instead of warming the worker up."""
 
 
 def slowly(state, slot, tell):
@@ -46,7 +46,7 @@ def slowly(state, slot, tell):
 
 
 def run_worker(connection, nice):
-    """In place of `work`."""
+    """Run `work` with jobs that are busy instead of computing."""
     mine = {each.__name__: each for each in (count, flood, refuse, fail, importing)}
     mine |= dict.fromkeys(("run", "tuned"), nothing) | {"critical": slowly}
     JOBS.update({name: Job(name, compute, "", "", None, turn=0) for name, compute in mine.items()})

@@ -1,9 +1,11 @@
 """Missing and changed answers: no old number appears beside a new name."""
 
+import sgdtheory as st
 from sgdtheory.explore.ledger import Ledger
+from sgdtheory.explore.registry import JOBS
 from sgdtheory.explore.signals import awaited
 from sgdtheory.explore.state import State
-from sgdtheory.explore.texts import rates, readings
+from sgdtheory.explore.texts import rates, readings, results
 
 RUN, CRITICAL = ("run", 0), ("critical", 0)
 
@@ -42,6 +44,24 @@ def test_numbers_that_changed_are_marked():
     assert text.count('class="changed"') == 1
     assert 'class="changed"' not in readings(["sgd"], now, pale=[("path", 0)], before=before)
     assert 'class="changed"' not in readings(["sgd"], now)  # the first numbers of a page
+
+
+def test_tables_of_results_are_those_of_the_library():
+    """Each under the name of its algorithm, without those of an earlier position of a slider."""
+    told = []
+    for name in ("run", "critical"):
+        JOBS[name].compute(State(num_samples=1e3), 0, told.append)
+    sheets = {(answer.panel, 0): answer.sheets for answer in told}
+    problem, batch_size = State().problem, State().batch_size
+    critical = st.critical_batch_size(problem, num_samples=1e3)
+    rate = float(st.optimal_learning_rate(problem, batch_size=batch_size, num_samples=1e3).learning_rate)
+    risk = st.excess_risk(problem, batch_size=batch_size, learning_rate=rate, num_samples=1e3)
+    text = results(["sgd & co"], sheets)
+    assert "<h3>sgd &amp; co</h3>" in text
+    assert critical._repr_html_() in text
+    assert risk._repr_html_() in text
+    assert critical._repr_html_() not in results(["sgd"], sheets, pale=[("samples", 0)])
+    assert results([], sheets) == ""
 
 
 def test_rates_in_force():

@@ -131,7 +131,7 @@ STALE = """() => {
 
 
 def nothing_old_beside_a_new_name(page):
-    """As soon as a control has moved; what came of it is marked, and so is the control."""
+    """Check that old results are marked as soon as a control has moved, and so is the control."""
     assert page.evaluate(STALE) == {"pale": len(TITLES), "said": "", "numbers": 0, "computing": 10}
     ready(page)
     assert page.locator("section[data-waiting]").count() == 0

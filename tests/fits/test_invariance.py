@@ -104,7 +104,7 @@ def dense_search(batches, steps, reference, overhead):
 @pytest.mark.parametrize("reference", [16, 40, 55.5])
 @pytest.mark.parametrize("overhead", [0.1, 0.5])
 def test_interpolation_against_a_dense_search(reference, overhead):
-    """In whatever unit steps are."""
+    """Steps may be in any unit."""
     for seed, unit in enumerate((1, 1e-6, 1e6)):
         steps = 300 * (1 + 150 / BATCHES) * np.exp(0.1 * np.random.default_rng(seed).standard_normal(5))
         found = interpolated_critical_batch_size(BATCHES, unit * steps, Convention(reference, overhead))

@@ -1,4 +1,4 @@
-"""From grids of losses to B*: grids that follow a law come out exactly, and what is not tuned is said."""
+"""B* from grids of losses: grids that follow a law come out exactly, and remarks name what was not tuned."""
 
 import numpy as np
 import pytest

@@ -40,7 +40,7 @@ def test_curves_need_two_data_sizes():
 
 @pytest.mark.parametrize("number", [3, 4])
 def test_targets_lie_at_the_quarters_of_what_most_batch_sizes_reach(number):
-    """In log D of the first; the others begin and end at other losses, so that all reach a part of it."""
+    """Quarters are in log D of the first; the others begin and end at other losses, so that all reach a part of it."""
     curves = {place: curve_of(batch) for place, batch in enumerate(BATCHES[:number])}
     found = default_targets(tuned_of(), curves)
     (high, _), (_, low) = curves[0].knots[0, [0, -1]], curves[number - 1].knots[0, [0, -1]]

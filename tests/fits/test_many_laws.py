@@ -10,7 +10,7 @@ from sgdtheory.fits.many_laws import critical_batch_sizes_of
 @pytest.mark.parametrize("ratio", [3.0, 300.0, 3e4])
 @pytest.mark.parametrize("noise", [0.01, 0.3])
 def test_they_are_the_laws_one_by_one(ratio, noise):
-    """With b/a among the batch sizes, below and above them; some laws then have no plateau, or no slope."""
+    """The ratio b/a lies among the batch sizes, below and above them; some laws have no plateau, or no slope."""
     random = np.random.default_rng(int(ratio))
     batch_sizes = np.array([20.0, 30.0, 100.0, 400.0, 2000.0])
     steps = (1 + ratio / batch_sizes) * np.exp(noise * random.standard_normal((8, 5)))

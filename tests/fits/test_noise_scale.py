@@ -56,7 +56,7 @@ def off_level(hits, level=0.95):
 
 
 def unpaired_interval(found, small, large):
-    """As if the two norms of a row were independent: the delta method with no covariance of theirs."""
+    """Return the interval for independent norms of a row: the delta method without their covariance."""
     batch, parts = MICRO * PARTS, PARTS
     to_squared = np.array([-1, parts]) / (parts - 1)
     to_trace = np.array([1, -1]) / (1 / MICRO - 1 / batch)

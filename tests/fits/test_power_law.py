@@ -32,7 +32,7 @@ def test_power_law_is_linear_regression_of_logs(number):
 @pytest.mark.parametrize("new", [True, False])
 @pytest.mark.parametrize("level", [0.8, 0.95])
 def test_prediction_interval_of_the_textbook(level, new):
-    """From the normal equations: se² = s² (1 + x₀ᵀ(XᵀX)⁻¹x₀) for a measurement, without the 1 for the mean."""
+    """The normal equations give se² = s² (1 + x₀ᵀ(XᵀX)⁻¹x₀) for a measurement, without the 1 for the mean."""
     size, value = powers(7, 6)
     design = np.stack([np.ones(6), np.log(size)], axis=1)
     beta, (rss,), *_ = np.linalg.lstsq(design, np.log(value))

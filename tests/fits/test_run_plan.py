@@ -305,7 +305,7 @@ def test_steps_of_a_theory_with_errors_are_a_table():
 
 @pytest.mark.parametrize("computed", [True, False])
 def test_the_critical_batch_size_that_a_fit_has_found_stands(computed):
-    """With its interval, its convention and its level, none of which the steps by themselves have."""
+    """B* keeps the interval, convention and level of its fit, none of which the steps have by themselves."""
     critical = st.fits.FittedCriticalBatchSize(700.0, 500.0, 1000.0, st.Convention(128, 0.3), 0.9)
     measured = st.fits.StepsMeasurement("", np.nan, BATCHES, A + B / BATCHES, None, computed, critical)
     plan = st.plan(measured, 20)

@@ -18,7 +18,7 @@ def ends(a, b, c, reference, overhead):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_ends_are_the_roots(seed):
-    """With b = 0 in some, and B_ref below B_opt or above it."""
+    """In some laws b = 0, and B_ref lies below B_opt or above it."""
     random = np.random.default_rng(seed)
     a, b, c, reference = 10.0 ** random.uniform(-3, 4, 4)
     b *= seed % 3 > 0

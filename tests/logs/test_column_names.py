@@ -22,7 +22,7 @@ OTHERS = ["epoch", "_runtime", "grad_norm", "train/z_loss", "loss_scale", "aux_l
 
 @pytest.mark.parametrize("program", KNOWN)
 def test_known_programs(program):
-    """In any order, and among columns that are none of these."""
+    """The columns are in any order, and among others."""
     attributes = "step", "loss", "evaluation_loss", "learning_rate", "tokens"
     wanted = {key: name for key, name in zip(attributes, KNOWN[program], strict=True) if name is not None}
     for present in ([*wanted.values(), *OTHERS], [*OTHERS, *reversed(wanted.values())]):

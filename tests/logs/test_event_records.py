@@ -87,7 +87,7 @@ def test_a_file_that_ends_within_a_record(packed, event_file):
 
 
 def test_a_length_that_is_no_length(event_file):
-    """With the right checksum: a record that would end beyond the file."""
+    """The checksum is right, but the record would end beyond the file."""
     content = event_file.read_bytes()
     head = struct.pack("<Q", 1 << 40)
     event_file.write_bytes(content + head + struct.pack("<I", masked_crc32c(head)) + b"x" * 99)

@@ -231,7 +231,7 @@ def test_a_folder_of_logs(tmp_path):
 
 
 def test_a_folder_of_one_point_is_no_run(tmp_path):
-    """As TensorBoard's plug-in of hyper-parameters writes it beside the run."""
+    """TensorBoard's plug-in of hyper-parameters writes such a folder beside the run."""
     writers.write_tensorboard(tmp_path / "a", RUN)
     writers.write_tensorboard(tmp_path / "a" / "1700", {8: {"loss": 1.5}})
     assert [log.name for log in st.logs.read_logs(tmp_path / "a")] == ["a"]
@@ -305,7 +305,7 @@ def test_a_table_without_steps_lists_its_columns(tmp_path):
 
 
 def test_runs_and_groups_of_a_table_are_told_apart_by_both(tmp_path):
-    """In the order in which they begin, whatever their names; rows of a run may lie apart."""
+    """Runs keep the order in which they begin, whatever their names; rows of a run may lie apart."""
     path = tmp_path / "a.csv"
     rows = [("b", "y"), ("a", "x"), ("b", "x"), ("a", "y"), ("b", "y"), ("a", "x"), ("c", "x")]
     lines = [f"{run},{group},{step},{step / 8},1" for step, (run, group) in enumerate(rows)]

@@ -92,7 +92,7 @@ def test_a_compressed_log_that_was_cut_is_read_up_to_there(write, tmp_path):
 
 
 def test_a_compressed_log_of_several_members(tmp_path):
-    """As of `cat a.gz b.gz`, with zeros at the end as tapes have them."""
+    """`cat a.gz b.gz` makes such a log, and tapes add zeros at the end."""
     path = writers.write_csv(tmp_path / "a.csv", random_run())
     content = path.read_bytes()
     packed = tmp_path / "b.csv.gz"

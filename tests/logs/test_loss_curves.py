@@ -1,4 +1,4 @@
-"""From logs to curves: what is joined, left out, assumed, and asked for, in which words."""
+"""Curves from logs: joined, left out and assumed data, and the words of questions."""
 
 import numpy as np
 import pytest
@@ -192,7 +192,7 @@ def test_tokens_from_step_0_on():
 
 
 def test_tokens():
-    """As logged, or steps × batch size × length, by a loop; None where neither is known."""
+    """Tokens are logged, or steps × batch size × length, by a loop; None if neither is known."""
     assert curve_of().tokens is None
     assert curve_of(batch_size=16.0).tokens is None
     assert curve_of(batch_size=16.0, sequence_length=4.0).tokens.tolist() == (64 * STEPS).tolist()
@@ -356,7 +356,7 @@ def test_no_token_is_seen_before_the_first_step():
 
 
 def test_batch_sizes_of_tokens_that_are_a_step_late():
-    """In every other row; one sequence a step is the least."""
+    """Tokens are late in every other row; one sequence a step is the least."""
     steps = 10 * STEPS
     late = 448 * (steps - np.arange(10) % 2)
     log = log_of(loss=(steps, LOSSES), learning_rate=(steps, np.full(10, 1e-3)), tokens=(steps, late))

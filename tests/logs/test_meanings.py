@@ -228,7 +228,7 @@ def test_llama_factory_s_counter(tmp_path):
 
 
 def test_nan_for_blank_is_a_gap_and_at_the_end_a_divergence(tmp_path):
-    """As a table has it that was written without blanks; a train loss beside an evaluation at the same step stays."""
+    """The table was written without blanks; a training loss beside an evaluation at the same step stays."""
     rows = [{"_step": t, "train/loss": loss(t), "eval/loss": np.nan} for t in range(10, 210, 10)]
     rows += [{"_step": t, "train/loss": np.nan, "eval/loss": 3.0} for t in (100, 200)]
     rows.sort(key=lambda row: row["_step"])

@@ -241,7 +241,7 @@ def test_too_few_batch_sizes_reach_the_target():
 
 
 def test_batch_sizes_from_tokens_that_are_printed_with_four_digits():
-    """As OLMo-core prints them from 10⁹ on: differences from row to row tell nothing."""
+    """OLMo-core prints tokens so from 10⁹ on: differences from row to row carry no information."""
     steps = np.arange(1.0, 2000)
     tokens = [float(f"{each:.4g}") for each in steps * 512 * 4096]
     log = without(log_of(512, every=1), "batch_size")
@@ -251,7 +251,7 @@ def test_batch_sizes_from_tokens_that_are_printed_with_four_digits():
 
 
 def test_a_grid_from_the_ends_of_runs():
-    """As `fit_loss_grid`'s own example, through logs: B* = 0.2 · 200 + 1.2 · 256."""
+    """The grid is `fit_loss_grid`'s own example, through logs: B* = 0.2 · 200 + 1.2 · 256."""
     logs = []
     for batch in 2.0 ** np.arange(4, 11):
         for samples in 2.0 ** np.arange(16, 23, 2):

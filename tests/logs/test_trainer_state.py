@@ -37,7 +37,7 @@ class Trap:
 
 
 def write_arguments(path, **numbers):
-    """As torch.save does: a zip archive that holds the pickle."""
+    """Write arguments like torch.save: a zip archive that holds the pickle."""
     buffer = io.BytesIO()
     pickle.Pickler(buffer, protocol=2).dump(Arguments(**numbers))
     with zipfile.ZipFile(path, "w") as archive:
@@ -154,7 +154,7 @@ def test_no_pickle_is_run(tmp_path):
 
 
 class Choice(enum.Enum):
-    """As transformers has its optimizers."""
+    """Choice of an optimizer as transformers stores it."""
 
     MUON = "muon"
 

@@ -90,7 +90,7 @@ def write_tensorboard(folder, run):
 
 
 def write_tensors(folder, run):
-    """As TensorFlow and JAX write scalars: tensors without a dimension."""
+    """Write scalars like TensorFlow and JAX: tensors without a dimension."""
     writer = Writer(str(folder))
     for t, numbers in run.items():
         for key, value in numbers.items():

@@ -12,7 +12,7 @@ PROBLEM = st.LeastSquares([1.0, 0.2], [0.5, 1.0], noise_variance=0.3)
 
 @pytest.mark.parametrize(("batch", "steps"), [(3, 8), (10_000, 3)])
 def test_peaks_are_the_best_up_to_the_edge(batch, steps):
-    """With few steps of large batches some would be better beyond it."""
+    """Some peaks would be better beyond the threshold with few steps of large batches."""
     best = st.optimal_schedule(PROBLEM, num_samples=batch * steps + batch // 2, batch_size=batch)
     found = named_schedules(PROBLEM, best)
     assert set(found) == set(NAMED)

@@ -56,7 +56,7 @@ def test_a_valley_that_bends():
 
 
 def test_searches_side_by_side_find_what_each_finds_alone():
-    """In a box whose bounds hold some of the variables, from inside and from a corner."""
+    """The bounds of the box hold some of the variables, from inside and from a corner."""
     rng = np.random.default_rng(0)
     way, _ = np.linalg.qr(rng.normal(size=(8, 8)))
     matrix, centre = way @ np.diag(np.logspace(-4, 1, 8)) @ way.T, rng.normal(size=8)

@@ -25,7 +25,7 @@ def fixed():
 
 @pytest.fixture(scope="module")
 def ramped():
-    """As many samples and steps, B_t free."""
+    """Return the best schedule of fixed samples and steps, with free B_t."""
     return st.optimal_schedule(PROBLEM, num_samples=8000, num_steps=500)
 
 

@@ -67,7 +67,7 @@ def test_fits(case):
 @pytest.mark.parametrize("case", seldom([case for case in MEASURED if case != "few batch sizes"], USUAL))
 @pytest.mark.parametrize("curvature", [0.0, 30.0])
 def test_useful_range(case, curvature):
-    """With an optimum inside the batch sizes, and without."""
+    """The figure has an optimum inside the batch sizes, or none."""
     groups = [changed(each, steps=each.steps * (1 + curvature / each.batch_sizes)) for each in MEASURED[case]]
     laws = [st.fit_steps_law(each.batch_sizes, each.steps, optimal_batch_size=True) for each in groups]
     figure, axes = plotting.new_figure(width=4.8, height=3.9)

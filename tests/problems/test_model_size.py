@@ -125,7 +125,7 @@ def averaged_sketches(problem, size, count):
     ],
 )
 def test_sampled_sketches_tend_to_the_equivalent(problem, size):
-    """In all but the last tenth of the directions, to 3/M and five standard errors; the first ones are far off."""
+    """All but the last tenth of the directions agree to 3/M and five standard errors; the first ones are far off."""
     mean, error = averaged_sketches(problem, size, 48)
     kept = np.concatenate([np.tile(np.arange(size) < 0.9 * size, 2), [True]])
 

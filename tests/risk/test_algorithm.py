@@ -33,7 +33,7 @@ class TestIdentities:
 
     @pytest.mark.parametrize("steps", [1e6, 1e12])
     def test_momentum_0_is_sgd_after_many_steps(self, steps):
-        """In infinite dimension, where few digits are left of 1 − γλ."""
+        """The dimension is infinite, and few digits are left of 1 − γλ."""
         for average in (LAST, st.TailAverage(0.5)):
             setting = {"problem": st.PowerLaw(2.0, 3.0), "batch_size": 16, "num_samples": 16 * steps}
             both = [risk(st.Algorithm(method, average=average), **setting) for method in (st.SGD(), st.HeavyBall(0))]

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from sgdtheory.risk.solvers.steps import compiled_loop
+from sgdtheory._common.compiled import compiled_loop
 
 
 def test_float64_on_the_processor_a_shape_once():

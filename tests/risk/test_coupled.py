@@ -116,7 +116,7 @@ class Plain(CoupledReaction):
 
 @pytest.mark.parametrize(("shape", "average"), half(SHAPES, AVERAGES))
 def test_with_the_identity_it_is_the_exact_engine(monkeypatch, shape, average):
-    """In any coordinates: single and long steps against closed forms and panels of second moments."""
+    """Any coordinates agree: single and long steps against closed forms and panels of second moments."""
     monkeypatch.setattr(fields, "CoupledSigns", Plain)
     setting = {"batch_size": 4, "learning_rate": 0.2, "num_samples": 2400}
     mine = algorithm(ROTATION, shape, average)

@@ -26,7 +26,7 @@ def risk(method, *, batch=4, rate=0.01, steps=300, schedule=None, average=LAST, 
 
 @pytest.mark.parametrize(("method", "average"), half(METHODS, AVERAGES), ids=str)
 def test_eigenvectors_given_as_coordinates_are_eigenvectors(method, average):
-    """In another order, one of them turned round."""
+    """The eigenvectors are in another order, and one of them is turned round."""
     basis = np.eye(12)[::-1] * np.where(np.arange(12) == 3, -1.0, 1.0)
     given = risk(replace(method, basis=basis), average=average).total
     assert given == pytest.approx(risk(method, average=average).total, rel=1e-5)

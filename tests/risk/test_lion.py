@@ -30,7 +30,7 @@ def test_steps_are_those_of_optax():
 
 @pytest.mark.parametrize(("lion", "sign"), [((0.9, 0.9), 0.9), ((0.0, 0.9), 0.0)])
 def test_limits_are_signs(lion, sign):
-    """With equal memories signSGD with momentum; without β₁ that without, whatever is remembered."""
+    """Equal memories give signSGD with momentum; without β₁ it is signSGD without, whatever is remembered."""
     problem = st.PowerLaw(1.5, 2.0, 30)
     found, expected = (risk(method, problem) for method in (st.Lion(*lion), st.SignSGD(sign)))
     assert (found.total, found.relative_error) == (expected.total, expected.relative_error)

@@ -21,7 +21,7 @@ FALSE_ALARM = 4.5  # standard errors: 7e-6
 
 
 def ensemble_of(eigenvalue, noise):
-    """With one that is left out, of no trace."""
+    """Return an ensemble with one direction that is left out, of no trace."""
     return Ensemble(
         np.append(np.sqrt(eigenvalue), 0.0),
         np.append(eigenvalue, 0.0),
@@ -101,7 +101,7 @@ def test_the_length_of_a_step(batch, noise, variance):
 @pytest.mark.parametrize("batch", [1, 3, 64])
 @pytest.mark.parametrize(("mean", "variance"), [(0.8, 0.02), (2.0, 1.5), (0.05, 1e-8)])
 def test_one_direction_is_the_sign(monkeypatch, batch, mean, variance):
-    """With as many nodes of χ."""
+    """The number of nodes of χ is the same."""
     monkeypatch.setattr("sgdtheory.risk.mean_field.normalized.NODES_BY_BATCH", chi.NODES_BY_BATCH)
     eigenvalue = np.array([0.25])
     ensemble = ensemble_of(eigenvalue, 0.7)

@@ -16,7 +16,7 @@ ALGORITHMS = {
 
 
 class AfterSteps(st.AbstractAverage):
-    """From the second step on the iterate before it, and the last iterate beside them."""
+    """Average of the iterates before each step from the second on, and the last iterate beside them."""
 
     def first(self, num_steps):
         return min(1.0, num_steps)

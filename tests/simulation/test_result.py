@@ -53,7 +53,7 @@ def test_one_replica_has_a_mean_but_no_standard_error():
 
 @pytest.mark.parametrize("size", [1e-300, 1e-170, 1e170, 1e300])
 def test_numbers_whose_squares_leave_the_range_of_a_float(size):
-    """As float64 runs beyond the stability edge have them."""
+    """Runs in float64 beyond the stability threshold have such numbers."""
     found = simulation(size * np.array([1.0, 2.0, 3.0, 6.0]), "float64")
     assert found.mean == pytest.approx(3 * size, rel=1e-12, abs=0)
     assert found.standard_error == pytest.approx(size * np.sqrt(14 / 12), rel=1e-12, abs=0)

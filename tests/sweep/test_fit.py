@@ -1,4 +1,4 @@
-"""From tables of runs to B*: laws that are exact in the table come out exactly."""
+"""B* from tables of runs: laws that are exact in the table come out exactly."""
 
 from dataclasses import replace
 

@@ -223,7 +223,7 @@ def test_adopting_is_quick(tmp_path):
 
 
 def test_missing_runs_make_a_sweep_tuned(tmp_path):
-    """From one learning rate that is too low and one average too few, by what is asked for each time."""
+    """The sweep has one learning rate that is too low and one average too few, and adds what is asked for."""
     configs = [
         changed(BASE, learning_rate=rate, averages=(0.5,), max_steps=20, seed=seed)
         for rate in (0.001, 0.002)

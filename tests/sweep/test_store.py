@@ -38,7 +38,7 @@ def runs(folder):
 
 
 def test_a_finished_sweep_is_read_and_not_run(whole, tmp_path):
-    """In the order of what varies: here learning rate, then seed."""
+    """Results are in the order of what varies: here learning rate, then seed."""
     before = {path: path.stat().st_mtime_ns for path in whole[0].rglob("*.*")}
     table = sweep(CONFIGS, whole[0], lanes=LANES)
     assert (table.to_csv(), table.notes, table.interrupted) == (whole[1].to_csv(), (), False)
@@ -52,7 +52,7 @@ def test_a_finished_sweep_is_read_and_not_run(whole, tmp_path):
 
 
 def test_edited_data_are_trained_on_anew(tmp_path):
-    """In one process, which has compiled the old data into its programs; the old result is kept aside."""
+    """One process has compiled the old data into its programs; the old result is kept aside."""
     x, store = np.random.default_rng(0).normal(size=(40, 3)), tmp_path / "store"
     paths = {"features": str(tmp_path / "X.npy"), "targets": str(tmp_path / "y.npy")}
     np.save(paths["features"], x)

@@ -134,7 +134,7 @@ GAIN, BIAS = ("vector", -1), ("vector", 0)  # drawn as 1 and as 0
     ids=["mlp", "residual", "conv", "recurrent", "transformer"],
 )
 def test_roles_and_inputs_at_the_base_width(config, expected):
-    """With the table of exponents they are what the coordinate check looks at, of networks that train for minutes."""
+    """The coordinate check uses these and the table of exponents, on networks that train for minutes."""
     found = {name: (tensor.role, tensor.fan_in) for name, tensor in config.network.tensors.items()}
     vectors = {name: GAIN if name.endswith("gain") else BIAS for name in found if name.endswith(("gain", "bias"))}
     assert found == expected | vectors

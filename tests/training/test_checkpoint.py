@@ -222,7 +222,7 @@ def test_two_schedules_are_not_spliced(schedule, name, goes_on, tmp_path):
 
 
 def test_a_constant_rate_goes_on(tmp_path):
-    """In a longer config too; training losses are means since the evaluation before, whichever config made that."""
+    """A longer config continues too; training losses are means since the evaluation before, under either config."""
     plain = changed(CONFIG, averages=(), uniform_average=False)
     train(changed(plain, max_steps=43, schedule_steps=50), tmp_path)
     found = train(changed(plain, max_steps=100), tmp_path)

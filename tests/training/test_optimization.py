@@ -159,7 +159,7 @@ def test_schedule_free_trains(optimizer):
 
 
 def schedule_free_by_hand(config, later=0):
-    """As facebookresearch/schedule_free has it: z_{t+1} weighs γ_t² in the average, γ_t being the rate that made it.
+    """Run facebookresearch/schedule_free's update: z_{t+1} has the weight γ_t² in the average, γ_t being its rate.
 
     With `later` = 1 it weighs γ_{t+1}².
     """

@@ -37,13 +37,17 @@ def run(state: State, slot: int, tell: Tell) -> None:
     edge = stability_edge(state, algorithm)
     marks = {name: float(getattr(risk, name)) for name in ("bias", "variance", "total")}
     marks |= {"learning_rate": rate, "missed": float(problem.approximation_risk)} | ({"edge": edge} if edge else {})
+    sheets = [risk.sheet()]
     if covered(algorithm):
-        marks["theorem7"] = float(theorem7(problem, **setting, learning_rate=rate).total)
+        bound = theorem7(problem, **setting, learning_rate=rate)
+        marks["theorem7"] = float(bound.total)
+        sheets.append(bound.sheet())
     path = risk_path(problem, **setting, learning_rate=rate, algorithm=algorithm, points=PATH_POINTS)
     marks["num_steps"] = float(path.num_steps[-1])
     words = _unstable(state, algorithm, rate, edge) if algorithm.linear else (_about(state, slot, risk),)
     columns = path_columns(path)
-    tell(Answer("path", columns | {"relative_rate": columns["learning_rate"] / rate}, marks, words))
+    columns |= {"relative_rate": columns["learning_rate"] / rate}
+    tell(Answer("path", columns, marks, words, tuple(sheets)))
 
 
 def path_columns(path: RiskPath) -> Columns:

@@ -14,7 +14,8 @@ def critical(state: State, slot: int, tell: Tell) -> None:
         columns = {name: getattr(found.curve, name) for name in names} if curve else {}
         if curve:
             columns["data_ratio"] = columns["samples_needed"] / state.num_samples
-        tell(Answer("samples", columns, critical_marks(found), (found.remark,) if found.remark else ()))
+        words = (found.remark,) if found.remark else ()
+        tell(Answer("samples", columns, critical_marks(found), words, (found.sheet(),)))
 
 
 def critical_marks(found: CriticalBatchSize) -> dict[str, float]:

@@ -106,9 +106,11 @@ def _steps(printed: _Printed) -> Sequence[float | None]:
     following = [printed.bars[row.place] for row in trained if row.place < len(printed.bars)]
     if following:  # evaluation and data have bars of their own, of other lengths
         length = printed.said.get("num_steps") or Counter(total for _, total in following).most_common(1)[0][0]
-        return [
-            next((step for step, total in printed.bars[row.place :] if total == length), None) for row in printed.rows
-        ]
+        next_step: list[float | None] = [None]  # of the training's bars, from the end of the log backwards
+        for step, total in reversed(printed.bars):
+            next_step.append(step if total == length else next_step[-1])
+        next_step.reverse()
+        return [next_step[row.place] for row in printed.rows]
     if {"num_steps", "epochs"} <= printed.said.keys() and all("epoch" in row.pairs for row in printed.rows):
         return _of_epochs(printed)
     raise ValueError(

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sgdtheory._common.compiled import compiled_loop
 from sgdtheory.algorithms import Course
 from sgdtheory.problems import Modes
-from sgdtheory.risk.solvers.steps import STEPS_AT_ONCE, compiled_loop
+from sgdtheory.risk.solvers.steps import STEPS_AT_ONCE
 from sgdtheory.risk.systems.moments import Ends
 from sgdtheory.risk.thresholds import THRESHOLDS
 

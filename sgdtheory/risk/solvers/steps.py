@@ -10,41 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sgdtheory._common.compiled import compiled_loop
 from sgdtheory.problems import Modes
 from sgdtheory.risk.systems.moments import Moments, Steps, at_runs, ends
 from sgdtheory.risk.systems.one_step import APART, StepMaps, nested, stacked, step, step_maps
 from sgdtheory.risk.systems.runs import Propagated, Segment, propagated
 from sgdtheory.risk.thresholds import THRESHOLDS
-
-# Optimizations beyond the first level take as long as all else, and such loops do not run faster after them.
-COMPILER_OPTIONS = {"xla_backend_optimization_level": 1}
-
-
-def compiled_loop(run: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of arrays, of any structure, compiled for each shape once; it gives arrays of NumPy.
-
-    Small numbers go round thousands of times: an accelerator would wait for each step, so none is used.
-    """
-    import jax
-
-    compiled = jax.jit(run, compiler_options=COMPILER_OPTIONS)
-
-    def called(*arguments: Any) -> Any:
-        with jax.enable_x64(True), jax.default_device(_processor()):
-            return jax.tree.map(np.asarray, compiled(*arguments))
-
-    return called
-
-
-def _processor() -> Any:
-    """Return a processor's device; None, JAX's own choice, where JAX was told to know of none."""
-    import jax
-
-    try:
-        return jax.local_devices(backend="cpu")[0]
-    except RuntimeError:
-        return None
-
 
 # The coefficients of so many steps are held at once, and a compiled loop has room for them.
 STEPS_AT_ONCE = 4096

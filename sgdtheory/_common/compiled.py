@@ -1,0 +1,35 @@
+"""Loops of small arrays, compiled by JAX in float64, for the processor, and without a long compilation."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+# Optimizations beyond the first level take as long as all else, and such loops do not run faster after them.
+COMPILER_OPTIONS = {"xla_backend_optimization_level": 1}
+
+
+def compiled_loop(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of arrays, of any structure, compiled for each shape once; it gives arrays of NumPy.
+
+    Small numbers go round thousands of times: an accelerator would wait for each step, so none is used.
+    """
+    import jax
+
+    compiled = jax.jit(run, compiler_options=COMPILER_OPTIONS)
+
+    def called(*arguments: Any) -> Any:
+        with jax.enable_x64(True), jax.default_device(_processor()):
+            return jax.tree.map(np.asarray, compiled(*arguments))
+
+    return called
+
+
+def _processor() -> Any:
+    """Return a processor's device; None, JAX's own choice, where JAX was told to know of none."""
+    import jax
+
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError:
+        return None
