@@ -148,7 +148,7 @@ def _theory_rows(config: Config, problem: tuple[float, float, float], trial: int
     settings = [(shape, config.theory_fitted_rate) for shape in ("constant", "cosine", "drop")]
     settings += [] if alone else [("constant", max(config.theory_rates))]
     how = config.fitted, config.theory_steps[0], config.scatter, random
-    fit = st.fit_loss_curves([theory_curve(law, *setting, *how) for setting in settings])
+    fit = st.fit_loss_curves([theory_curve(law, *setting, *how) for setting in settings], optimizer="sgd")
     rows = []
     for batch in config.theory_batches:
         length = num_steps(batch, config.fitted, *config.theory_steps)

@@ -146,6 +146,7 @@ def _forecast(item: tuple[Config, str, str, float, tuple[str, ...]]) -> Row:
         weight_decay=config.weight_decay,
         level=LEVEL,
         experience=st.curves.PUBLIC.without(unknown, doubt=0.0),
+        optimizer="sgd",
     )
     low, high = found.band
     deviation = np.log(high / low) / (2 * stats.norm.ppf((1 + LEVEL) / 2))

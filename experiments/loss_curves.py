@@ -107,7 +107,7 @@ def _fit(config: Config, item: tuple[str, tuple[str, float]]) -> list[Row]:
     if law in OTHERS:
         predicted = partial(_by_law, st.curves.fit_law(fitted, OTHERS[law]))
     else:
-        found = st.fit_loss_curves(fitted, weight_decay=None if np.isnan(decay) else decay)
+        found = st.fit_loss_curves(fitted, weight_decay=None if np.isnan(decay) else decay, optimizer="sgd")
         numbers = {name: getattr(found, name) for name in NUMBERS if getattr(found, name) is not None}
         rows = [(name, "number", np.nan, each.value, *each.interval) for name, each in numbers.items()]
         predicted = partial(_by_law, found)

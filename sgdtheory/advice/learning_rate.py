@@ -6,10 +6,9 @@ on growing, up to like B, as fewer steps have to lead as far. On language models
 
 Signum, Lion and Muon take steps of fixed size along an average of gradients with weights p_k. The noise of this average
 has the variance ν/B, ν = Σ_k p_k², so a step moves along a weak gradient by γ √(B/ν), and the same progress per sample
-needs `γ ∝ √(B ν)`. With β kept this is √B. With half-lives kept in samples ν grows like B while they are longer than a
-batch, and γ ∝ B. The optimal learning rates of Lion and Signum in theory (T37, T54) follow it within 10% on a power law
-(a = 1.5, b = 2, D = 131,072, B = 4 to 256, half-lives kept from β = 0.9, for Lion also 0.99, at B = 16). For Muon it is
-the same argument, without such a check.
+needs `γ ∝ √(B ν)` (T54). With β kept this is √B. With half-lives kept in samples ν grows like B while they are longer
+than a batch, and γ ∝ B. Optimal learning rates of Lion and Signum in theory follow it within 10%. For Muon it is the
+same argument, without such a check.
 """
 
 import math

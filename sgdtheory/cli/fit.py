@@ -14,7 +14,7 @@ from sgdtheory.cli.function_command import Drawn, Output
 from sgdtheory.cli.log_flags import LogFlags, is_table
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import ConventionFlags
-from sgdtheory.cli.target_logs import steps_of_logs
+from sgdtheory.cli.target_logs import once_for_all, steps_of_logs
 from sgdtheory.fits import (
     PAPER,
     Convention,
@@ -112,7 +112,8 @@ def fit(
     sheet = found.sheet()
     if of_logs:
         runs = of_logs.sheet()
-        sheet = replace(sheet, tables=[*runs.tables, *sheet.tables], remarks=[*runs.remarks, *sheet.remarks])
+        doubts = once_for_all(sheet.remarks, [each.group for each in measurements if each.group])
+        sheet = replace(sheet, tables=[*runs.tables, *sheet.tables], remarks=[*runs.remarks, *doubts])
     if steps_csv:
         written = of_logs.csv() if of_logs else _steps(measurements)
         print_note(f"wrote {write_atomically(steps_csv, written)}")

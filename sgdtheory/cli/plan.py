@@ -16,9 +16,10 @@ from sgdtheory.cli.function_command import Drawn, Output
 from sgdtheory.cli.log_flags import number_or_text
 from sgdtheory.cli.plan_schedule import AskedRamp, ScheduleFlags, machine_of, ramp_of
 from sgdtheory.cli.settings import Overhead
-from sgdtheory.cli.target_logs import TargetSteps, steps_of_logs
+from sgdtheory.cli.target_logs import TargetSteps, once_for_all, steps_of_logs
 from sgdtheory.fits import ConstantThroughput, Convention, HasThroughput, Machine, StepsMeasurement, StepsTable
 
+OF_TIME = {"deadline", "batch_sizes", "price", "memory", "optimal_batch_size", "plot"}  # flags of a plan, not of a ramp
 UNITS = {"s": 1 / 3600, "min": 1 / 60, "h": 1.0, "d": 24.0}
 
 
@@ -163,8 +164,10 @@ def plan(
         convention.overhead if overhead is None else overhead,
     )
     share = 0.95 if level is None else level
-    if len(target_loss) > 1 and not machine.has_throughput:
-        sheet = _without_throughput(of_logs, measured, group, convention, share)
+    if of_logs is not None and len(target_loss) > 1 and not machine.has_throughput:
+        for name in sorted(given & OF_TIME):
+            raise ValueError(f"{name} needs a throughput: give --throughput, samples a second of one device, too")
+        sheet = _without_throughput(of_logs, measured, convention, share)
         asked = _asked_ramp(columns, ramp, machine.machine, None, None, measured, group, share, of_logs)
         return Output(ramp.added_to(sheet, asked))
     made = fits.plan(
@@ -216,14 +219,12 @@ def _steps_of_logs(
 
 
 def _without_throughput(
-    of_logs: TargetSteps | None,
+    of_logs: TargetSteps,
     measured: Mapping[str, StepsMeasurement],
-    group: str,
     convention: Convention,
     level: float,
 ) -> Sheet:
     """Return B* at each target, as `fit` prints it: without a throughput there is no time and no cost."""
-    assert of_logs is not None
     laws = tuple(
         fits.fit_steps_law(each.batch_sizes, each.steps, standard_errors=each.standard_errors)
         for each in measured.values()
@@ -232,7 +233,7 @@ def _without_throughput(
         [each.batch_sizes for each in measured.values()], convention.reference, convention.overhead
     )
     sheet = fits.LawsOfGroups(tuple(measured.values()), laws, shared, level).sheet()
-    return replace(sheet, remarks=[*of_logs.sheet().remarks, *sheet.remarks])
+    return replace(sheet, remarks=[*of_logs.sheet().remarks, *once_for_all(sheet.remarks, list(measured))])
 
 
 def _asked_ramp(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.sheets import Quantity, Sheet, Table, shared
 from sgdtheory.cli.log_flags import LogFlags, remarks_of_logs
 from sgdtheory.fits import StepsMeasurement, steps_text
 
@@ -88,6 +88,16 @@ class TargetSteps:
         title = f"steps to each loss{tables[0].title.removeprefix(f'steps to loss {self.found[0].target_loss:g}')}"
         quantities = [Quantity("target_loss", "loss", losses), *joined]
         return Sheet("", [Table(quantities, "runs", title, hidden=tables[0].hidden)], remarks)
+
+
+def once_for_all(remarks: Sequence[str], groups: Sequence[str]) -> list[str]:
+    """Return remarks on groups, of which one that several groups have is said once.
+
+    >>> once_for_all(["loss 3: three batch sizes", "loss 2: three batch sizes", "other"], ["loss 3", "loss 2"])
+    ['2 targets: three batch sizes', 'other']
+    """
+    named = [(next((name for name in groups if each.startswith(f"{name}: ")), ""), each) for each in remarks]
+    return shared(((name, each.removeprefix(f"{name}: ") if name else each) for name, each in named), "targets")
 
 
 def steps_of_logs(flags: LogFlags, paths: Sequence[Path], targets: Sequence[float]) -> TargetSteps:

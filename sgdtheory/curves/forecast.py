@@ -13,7 +13,7 @@ from sgdtheory._common.sheets import Sheet
 from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import Constant, Shape
 from sgdtheory.curves.experience import PUBLIC, Experience, Prior, prior_of
-from sgdtheory.curves.law_fit import POOR, LossPrediction, checked_curves
+from sgdtheory.curves.law_fit import POOR, LossPrediction, checked_curves, optimizer_of
 from sgdtheory.curves.laws.theory import TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve, curve_remarks
 from sgdtheory.curves.posterior import Posterior, posterior
@@ -90,7 +90,7 @@ def forecast_loss(
     learning_rate: ArrayLike | None = None,
     schedule: Shape | None = None,
     weight_decay: float | None = None,
-    optimizer: str = "sgd",
+    optimizer: str | None = None,
     level: float = 0.95,
     experience: Experience = PUBLIC,
 ) -> Forecast:
@@ -124,11 +124,11 @@ def forecast_loss(
     Example:
         >>> import sgdtheory as st
         >>> run = st.example_loss_curves("100M")["cosine_24000"]
-        >>> half = st.LossCurve(run.step[:80], run.learning_rate[:80], run.loss[:80], warmup=run.warmup)
+        >>> part = st.LossCurve(run.step[:120], run.learning_rate[:120], run.loss[:120], warmup=run.warmup)
         >>> cosine = st.Cosine(final=0.1, warmup=0.09)
-        >>> print(st.curves.forecast_loss(half, num_steps=24_000, schedule=cosine, weight_decay=0.1))
-        final loss 2.99 (2.972 … 3.008) at step 24,000, 95%
-        now 3.107 at step 12,272, 51% of the run
+        >>> print(st.curves.forecast_loss(part, num_steps=24_000, schedule=cosine, weight_decay=0.1))
+        final loss 2.984 (2.959 … 3.01) at step 24,000, 95%
+        now 3.03 at step 17,392, 72% of the run
         >>> print(run.loss[-1])
         2.9791
     """
@@ -140,7 +140,7 @@ def forecast_loss(
         raise ValueError(f"num_steps must be more than the run has, {run.step[-1]:g}, got {count}; it has ended")
     rates, remarks = planned_rates(run, count, learning_rate, schedule)
     decay = None if weight_decay is None else positive_number("weight_decay", weight_decay)
-    law = TheoryLaw(decay, optimizer)
+    law = TheoryLaw(decay, optimizer_of(curves, decay, optimizer))
     rows = rows_of(curves, rates, law)
     latest = float(np.exp(rows.log_loss[-LATEST:].mean()))
     batch = 1.0 if run.batch_size is None else float(np.median(run.batch_size))

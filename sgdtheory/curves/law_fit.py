@@ -139,6 +139,21 @@ def fit_to(
     return fit(data, law.starts(curves), progress or (lambda text: None)), data
 
 
+def optimizer_of(curves: Sequence[LossCurve], weight_decay: float | None, optimizer: str | None) -> str:
+    """Return the optimizer that is given, or "adam" for runs with weight decay or with tokens.
+
+    Raises:
+        ValueError: none is given, and nothing says which one took the steps.
+    """
+    if optimizer is not None:
+        return optimizer
+    if not weight_decay and all(curve.tokens is None for curve in curves):
+        raise ValueError(
+            'optimizer must be given, "sgd" or "adam": neither weight decay nor tokens say that it is Adam'
+        )
+    return "adam"
+
+
 def checked_curves(curves: LossCurve | Sequence[LossCurve]) -> tuple[LossCurve, ...]:
     """Curves of one group, all with batch sizes or all without."""
     curves = (curves,) if isinstance(curves, LossCurve) else tuple(curves)

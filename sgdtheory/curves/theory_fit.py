@@ -6,7 +6,7 @@ import numpy as np
 
 from sgdtheory._common.arguments import share_between_0_and_1, single_number
 from sgdtheory.curves.curves_fit import CurvesFit
-from sgdtheory.curves.law_fit import checked_curves, fit_to, general_remarks, intervals, told
+from sgdtheory.curves.law_fit import checked_curves, fit_to, general_remarks, intervals, optimizer_of, told
 from sgdtheory.curves.laws.theory import TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.robust_fit import Observed, RobustFit
@@ -16,7 +16,7 @@ def fit_loss_curves(
     curves: LossCurve | Sequence[LossCurve],
     *,
     weight_decay: float | None = None,
-    optimizer: str = "sgd",
+    optimizer: str | None = None,
     level: float = 0.95,
     progress: Callable[[str], None] | None = None,
 ) -> CurvesFit:
@@ -45,7 +45,7 @@ def fit_loss_curves(
             a curve like it, but tells noise from slow learning only if its learning rate changes.
         weight_decay: w of AdamW. None: no weight decay, and weights of constant norm.
         optimizer: "sgd", or "adam", in coordinates that are eigenvectors: predictions for other batch sizes at a given
-            learning rate need it.
+            learning rate need it. None: "adam" for runs with weight decay or with tokens.
         level: of the intervals.
         progress: is called, in a few words, with what is computed.
 
@@ -53,13 +53,16 @@ def fit_loss_curves(
         CurvesFit.
 
     Raises:
-        ValueError: no curves, of several groups, some with and some without batch sizes, or fewer rows than numbers.
+        ValueError: no curves, of several groups, some with and some without batch sizes, fewer rows than numbers, or
+            no optimizer where neither weight decay nor tokens say that it is Adam.
 
     Example:
         >>> import sgdtheory as st
         >>> curves = st.example_loss_curves("100M")
         >>> names = "cosine_24000", "constant_24000", "wsdcon_9"
-        >>> found = st.fit_loss_curves([curves[name] for name in names], weight_decay=0.1)
+        >>> fitted = [curves[name] for name in names]
+        >>> # The runs used AdamW. At their own batch size the law of SGD predicts as well, and it is fitted faster.
+        >>> found = st.fit_loss_curves(fitted, weight_decay=0.1, optimizer="sgd")
         >>> held_out = curves["cosine_72000"]
         >>> error = found.predict_curve(held_out).loss / held_out.loss - 1
         >>> print(f"L0 = {found.irreducible_loss.value:.2f}, largest error {abs(error).max():.1%}")
@@ -73,7 +76,7 @@ def fit_loss_curves(
     decay = None if weight_decay is None else single_number("weight_decay", weight_decay)
     if decay is not None and not 0 <= decay < np.inf:
         raise ValueError(f"weight_decay must be 0 or more, got {weight_decay}; leave it out where there is none")
-    found, data = fit_to(curves, TheoryLaw(decay, optimizer), progress)
+    found, data = fit_to(curves, TheoryLaw(decay, optimizer_of(curves, decay, optimizer)), progress)
     if progress is not None:
         progress("intervals of the numbers")
     return _result(found, data, curves, share)

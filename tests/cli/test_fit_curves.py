@@ -33,7 +33,19 @@ def files(tmp_path_factory):
 
 def arguments(folder, *more):
     paths = [str(folder / f"{name}.csv") for name in SHAPES]
-    return ("fit-curves", *paths, "--step", "t", "--learning-rate", "lr", "--batch-size", "32", *more)
+    return (
+        "fit-curves",
+        *paths,
+        "--step",
+        "t",
+        "--learning-rate",
+        "lr",
+        "--batch-size",
+        "32",
+        "--optimizer",
+        "sgd",
+        *more,
+    )
 
 
 @pytest.mark.slow

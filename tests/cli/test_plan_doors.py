@@ -63,7 +63,7 @@ def once(monkeypatch):
 
 
 def test_one_number_and_one_interval_through_every_door(run, log, once, tmp_path):
-    reading = ["--curve", "run", "--batch-size", 256, "--warmup", 2160, "--weight-decay", 0.1]
+    reading = ["--curve", "run", "--batch-size", 256, "--warmup", 2160, "--weight-decay", 0.1, "--optimizer", "sgd"]
     flags = [*reading, "--num-samples", SAMPLES, "--level", 0.9, "--overhead", 0.25]
     steps = tmp_path / "steps.csv"
     table = run("fit-curves", log, *flags, "--steps-csv", steps)

@@ -27,7 +27,7 @@ def write_runs(folder, law, batches=BATCHES):
     a, b = np.array([law(loss) for loss in losses]).T
     for batch in batches:
         at = a + b / batch
-        steps = np.unique(np.linspace(at[0], at[-1], 300).round())
+        steps = np.unique(np.linspace(at[0], at[-1], 120).round())
         rows = zip(steps, np.interp(steps, at, losses), strict=True)
         lines = [f"{step:g},{loss:.7g},{2e-4 * (batch / 64) ** 0.5:g},{batch}" for step, loss in rows]
         folder.mkdir(exist_ok=True)
@@ -35,9 +35,9 @@ def write_runs(folder, law, batches=BATCHES):
     return folder
 
 
-@pytest.fixture
-def runs(tmp_path):
-    return write_runs(tmp_path / "runs", law_of)
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    return write_runs(tmp_path_factory.mktemp("logs") / "runs", law_of)
 
 
 def expected(multiple):
@@ -122,6 +122,7 @@ def test_advice_of_logs(run, runs):
         ("plan --target-loss 3 2.3 --trainer hf", "the optimizer is not named: give --optimizer"),
         ("plan --target-loss 3 2.3 --trainer maxtext --optimizer adam", "devices must be given for trainer maxtext"),
         ("plan --target-loss 2.3", "give --throughput"),
+        ("plan --target-loss 3 2.3 --deadline 3d", "deadline needs a throughput: give --throughput"),
     ],
 )
 def test_refusals(fails, runs, command, words):

@@ -187,7 +187,7 @@ def test_other_batch_sizes_at_one_learning_rate(curves, fitted):
     assert np.abs(np.log(ratios)).max() < left_out() < 0.1
     assert abs(power) < left_out() / np.log(BATCHES[-1] / BATCHES[0])
     with linear_intervals():
-        plain = st.fit_loss_curves(curves)
+        plain = st.fit_loss_curves(curves, optimizer="sgd")
     ratios, power = exponent(plain)
     assert 0.35 < power < 0.5
     assert np.ptp(np.log(ratios)) > np.log(4)

@@ -35,13 +35,15 @@ def first(curve, rows, every=1, **change):
 
 @pytest.fixture(scope="module")
 def halfway(run):
-    return forecast_loss(first(run, 80), num_steps=STEPS, schedule=COSINE, weight_decay=0.1)
+    return forecast_loss(first(run, 80), num_steps=STEPS, schedule=COSINE, weight_decay=0.1, optimizer="sgd")
 
 
 def test_the_band_of_a_public_run_holds_and_is_narrower_than_the_fall(run, halfway):
     low, high = halfway.band
     assert low < run.loss[-1] < high
-    own = forecast_loss(first(run, 80), num_steps=STEPS, schedule=COSINE, weight_decay=0.1, experience=THEIR_OWN)
+    own = forecast_loss(
+        first(run, 80), num_steps=STEPS, schedule=COSINE, weight_decay=0.1, experience=THEIR_OWN, optimizer="sgd"
+    )
     assert own.band[0] < run.loss[-1] < own.band[1]
     assert own.band[1] - own.band[0] < (halfway.now - halfway.loss) / 2
     assert halfway.now == pytest.approx(run.loss[79], rel=2e-3)
@@ -64,7 +66,12 @@ def test_the_band_adds_numbers_scatter_and_the_law(run, halfway):
     parts = []
     for doubt in (0.0, 2 * PUBLIC.doubt):
         found = forecast_loss(
-            first(run, 80), num_steps=STEPS, schedule=COSINE, weight_decay=0.1, experience=PUBLIC._replace(doubt=doubt)
+            first(run, 80),
+            num_steps=STEPS,
+            schedule=COSINE,
+            weight_decay=0.1,
+            experience=PUBLIC._replace(doubt=doubt),
+            optimizer="sgd",
         )
         assert found.loss == halfway.loss
         parts.append(np.log(found.band[1] / found.band[0]) ** 2)
@@ -84,7 +91,7 @@ def test_a_fit_forecasts_its_last_curve_or_the_one_that_is_named(run):
     found: Any = SimpleNamespace(curves=tuple(curves), level=0.9, fitted=fitted)  # a fit, as far as it is asked
     found.forecast = partial(st.curves.CurvesFit.forecast, found)
     last = found.forecast(STEPS, schedule=COSINE)
-    direct = forecast_loss(curves, num_steps=STEPS, schedule=COSINE, weight_decay=0.1, level=0.9)
+    direct = forecast_loss(curves, num_steps=STEPS, schedule=COSINE, weight_decay=0.1, level=0.9, optimizer="sgd")
     assert (last.loss, last.band, last.level) == (direct.loss, direct.band, 0.9)
     named = found.forecast(30_000, run="constant_24000", level=0.5)
     assert (named.step, named.level) == (other.step[55], 0.5)
@@ -99,8 +106,8 @@ def test_a_finished_run_tells_what_a_decay_gains(run):
     head = first(decaying, 120)
     rates = np.interp(np.arange(decaying.step[-1]), decaying.step, decaying.learning_rate)
     plan: Any = {"num_steps": rates.size, "learning_rate": rates, "weight_decay": 0.1, "experience": THEIR_OWN}
-    alone = forecast_loss(head, **plan)
-    beside = forecast_loss([run, head], **plan)
+    alone = forecast_loss(head, **plan, optimizer="sgd")
+    beside = forecast_loss([run, head], **plan, optimizer="sgd")
     assert "the learning rate has not changed yet, and the gain of its decay is known from other" in alone.too_early
     assert not beside.too_early
     assert beside.band[1] - beside.band[0] < (alone.band[1] - alone.band[0]) / 3
@@ -124,7 +131,7 @@ def test_a_finished_run_tells_what_a_decay_gains(run):
 )
 def test_too_early_says_why(steps, rate, loss, warmup, text):
     run = st.LossCurve(steps, rate, loss, warmup=warmup)
-    found = forecast_loss(run, num_steps=10_000, schedule=st.Cosine(warmup=0.05))
+    found = forecast_loss(run, num_steps=10_000, schedule=st.Cosine(warmup=0.05), optimizer="sgd")
     assert text in found.too_early
     assert 0 < found.band[0] < found.loss < found.band[1]
     assert f"too early: {found.too_early}" in str(found)
@@ -132,12 +139,14 @@ def test_too_early_says_why(steps, rate, loss, warmup, text):
 
 def test_losses_that_scatter_without_a_fall_are_too_early():
     loss = 3 * np.exp(0.01 * np.random.default_rng(0).standard_normal(200))
-    found = forecast_loss(st.LossCurve(np.arange(1000, 3000, 10), 1e-3, loss, warmup=500), num_steps=20_000)
+    found = forecast_loss(
+        st.LossCurve(np.arange(1000, 3000, 10), 1e-3, loss, warmup=500), num_steps=20_000, optimizer="sgd"
+    )
     assert found.too_early
 
 
 def test_a_run_that_is_nearly_done_is_not_too_early(run):
-    found = forecast_loss(first(run, 166), num_steps=STEPS, schedule=COSINE, weight_decay=0.1)
+    found = forecast_loss(first(run, 166), num_steps=STEPS, schedule=COSINE, weight_decay=0.1, optimizer="sgd")
     assert not found.too_early
     assert found.band[1] / found.band[0] < 1.01
 
@@ -150,7 +159,7 @@ def test_rows_that_scatter_on_their_own(run, noise):
     loss = np.interp(step, run.step, run.loss) * np.exp(noise * random.standard_normal(step.size))
     rate = np.interp(step, run.step, run.learning_rate)
     found = forecast_loss(
-        st.LossCurve(step, rate, loss, warmup=2160), num_steps=STEPS, schedule=COSINE, weight_decay=0.1
+        st.LossCurve(step, rate, loss, warmup=2160), num_steps=STEPS, schedule=COSINE, weight_decay=0.1, optimizer="sgd"
     )
     assert found.band[0] < run.loss[-1] < found.band[1]
     assert found.scatter < noise
@@ -159,7 +168,9 @@ def test_rows_that_scatter_on_their_own(run, noise):
 def test_spikes_change_little(run, halfway):
     loss = run.loss[:80].copy()
     loss[[20, 50]] *= 1.5
-    found = forecast_loss(first(run, 80, loss=loss), num_steps=STEPS, schedule=COSINE, weight_decay=0.1)
+    found = forecast_loss(
+        first(run, 80, loss=loss), num_steps=STEPS, schedule=COSINE, weight_decay=0.1, optimizer="sgd"
+    )
     assert found.loss == pytest.approx(halfway.loss, rel=5e-3)
     assert re.search(r"\d+ of \d+ groups of rows are spikes, which were not fitted", found.remark)
 
@@ -259,4 +270,4 @@ def test_rates_of_all_steps():
 def test_refusals(change, message):
     options = {"curves": short(np.ones_like), "num_steps": 500} | change
     with pytest.raises(ValueError, match=message):
-        forecast_loss(options.pop("curves"), num_steps=options.pop("num_steps"), **options)
+        forecast_loss(options.pop("curves"), num_steps=options.pop("num_steps"), **{"optimizer": "sgd", **options})

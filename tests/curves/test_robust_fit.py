@@ -238,7 +238,7 @@ def test_a_constant_curve_tells_nothing(scatter):
     """No number, no B*, no prediction, and a sentence (30 s)."""
     rows = np.arange(100.0, 3001, 100)
     loss = 3 * np.exp(scatter * np.random.default_rng(0).standard_normal(rows.size))
-    found = st.fit_loss_curves(st.LossCurve(rows, 0.1, loss))
+    found = st.fit_loss_curves(st.LossCurve(rows, 0.1, loss), optimizer="sgd")
     assert set(found.not_identified) == {"irreducible_loss", *NAMES} - {"floor"}
     assert found.capacity.interval == (1.0, np.inf)
     assert found.remark.startswith("these curves determine nothing")

@@ -19,7 +19,7 @@ TRUE = {"capacity": 1.6, "source": 1.9, "signal": 1.0, "noise": 4.0, "step_size"
 
 @pytest.fixture(scope="module")
 def fitted():
-    return st.fit_loss_curves([curve(name, known=True) for name in ("cosine", "constant", "drop")])
+    return st.fit_loss_curves([curve(name, known=True) for name in ("cosine", "constant", "drop")], optimizer="sgd")
 
 
 def test_numbers_of_the_theory_come_back(fitted):
@@ -98,7 +98,7 @@ def test_best_schedule_as_the_exact_one(fitted):
 @pytest.mark.slow
 def test_noise_alone_is_known_without_batch_sizes():
     problem = st.PowerLaw(1.6, 1.9, noise_variance=LARGE * 4)
-    found = st.fit_loss_curves([curve(name, problem=problem, batch=LARGE * 32) for name in SHAPES])
+    found = st.fit_loss_curves([curve(name, problem=problem, batch=LARGE * 32) for name in SHAPES], optimizer="sgd")
     assert not found.knows_batch_size
     assert found.noise.value == pytest.approx(4 / 32, rel=0.1)
     assert found.problem.noise_variance == pytest.approx(1e6 * found.noise.value / found.signal.value)
@@ -110,7 +110,7 @@ def test_noise_alone_is_known_without_batch_sizes():
 @pytest.mark.slow
 def test_one_constant_curve_does_not_tell_noise():
     """Not without saying so: what scatter leaves open is wide, or named."""
-    found = st.fit_loss_curves(curve("constant", np.random.default_rng(0), scatter=1e-3))
+    found = st.fit_loss_curves(curve("constant", np.random.default_rng(0), scatter=1e-3), optimizer="sgd")
     low, high = found.noise.interval
     assert "noise" in found.not_identified or high > 4 * low
     assert "learning rates are constant" in found.remark
@@ -123,7 +123,7 @@ def test_language_models_are_predicted():
     names = "cosine_24000", "constant_24000", "wsdcon_9"
     squares = []
     for decay in (0.1, None):
-        found = st.fit_loss_curves([curves[name] for name in names], weight_decay=decay)
+        found = st.fit_loss_curves([curves[name] for name in names], weight_decay=decay, optimizer="sgd")
         held = [each for name, each in curves.items() if name not in names]
         left = [((found.predict_curve(each).loss - each.loss) ** 2).sum() for each in held]
         spread = [((each.loss - each.loss.mean()) ** 2).sum() for each in held]
@@ -136,7 +136,7 @@ def covered(seed):
     random = np.random.default_rng(seed)
     problem = st.PowerLaw(1.6, 1.9, noise_variance=LARGE * 4)
     found = st.fit_loss_curves(
-        [curve(name, random, scatter=5e-4, problem=problem, batch=LARGE * 32) for name in SHAPES]
+        [curve(name, random, scatter=5e-4, problem=problem, batch=LARGE * 32) for name in SHAPES], optimizer="sgd"
     )
     inside = []
     for name, value in {**TRUE, "noise": 4 / 32}.items():
@@ -189,10 +189,12 @@ def found_at_once(monkeypatch):
 def test_what_is_fitted_with_and_without_weight_decay(found_at_once):
     """Three rows for a number; with w = 0 weights may still grow."""
     said = []
-    found = st.fit_loss_curves(short(), progress=said.append)
+    found = st.fit_loss_curves(short(), progress=said.append, optimizer="sgd")
     assert (found.level, found.growth, len(found.curves)) == (0.95, None, 1)
     for decay, rows in ((0.0, 21), (2.5, 21)):
-        assert st.fit_loss_curves([short(rows)], weight_decay=decay).growth.value == pytest.approx(np.exp(0.6))
+        assert st.fit_loss_curves([short(rows)], weight_decay=decay, optimizer="sgd").growth.value == pytest.approx(
+            np.exp(0.6)
+        )
     assert [(data.law.names, data.prepared.optimizer) for data, *_ in found_at_once] == [
         (tuple(NAMES[:6]), Optimizer(0.2, 0.0)), (tuple(NAMES), Optimizer(0.2, 0.0)),
         (tuple(NAMES), Optimizer(0.2, 2.5)),
@@ -204,7 +206,7 @@ def test_what_is_fitted_with_and_without_weight_decay(found_at_once):
 
 def test_intervals_are_students_in_logs(found_at_once):
     """Intervals of a − 1, b − 1 and others; unlimited from a factor of 20 on, or if no row determines a parameter."""
-    found = st.fit_loss_curves(short(21), weight_decay=0.1, level=0.9)
+    found = st.fit_loss_curves(short(21), weight_decay=0.1, level=0.9, optimizer="sgd")
     reach = stats.t.ppf(0.95, 9) * np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7])
     for k, name in enumerate([*NAMES[:5], "irreducible_loss", "growth"]):
         interval, base = getattr(found, name), float(k < 2)
@@ -214,11 +216,11 @@ def test_intervals_are_students_in_logs(found_at_once):
         else:
             assert interval.interval == pytest.approx(base + np.exp([0.1 * k - reach[k], 0.1 * k + reach[k]]))
     assert found.not_identified == ("noise",)
-    wide = st.fit_loss_curves(short(21), weight_decay=0.1, level=0.9999)
+    wide = st.fit_loss_curves(short(21), weight_decay=0.1, level=0.9999, optimizer="sgd")
     assert wide.not_identified == ("noise", "step_size", "irreducible_loss", "growth")
     assert stats.t.ppf(0.99995, 9) * 0.4 < np.log(20) < stats.t.ppf(0.99995, 9) * 0.5
     assert wide.irreducible_loss.interval == (0, np.inf)
-    wider = st.fit_loss_curves(short(21), weight_decay=0.1, level=1 - 1e-14)
+    wider = st.fit_loss_curves(short(21), weight_decay=0.1, level=1 - 1e-14, optimizer="sgd")
     assert wider.capacity.interval == wider.source.interval == (1, np.inf)
 
 
@@ -236,7 +238,7 @@ def test_what_is_said_of_a_fit(found_at_once):
         ([short(size=8), short(rate=[0.1], size=16)], []),
         ([short(size=np.arange(1, 19))], []),
     ):
-        remark = st.fit_loss_curves(curves).remark
+        remark = st.fit_loss_curves(curves, optimizer="sgd").remark
         assert remark.startswith(poor)
         assert re.search(f"; 1 of [0-9]+ {spikes}", remark)
         assert unknown in remark
@@ -298,4 +300,4 @@ def test_a_search_starts_from_what_may_be(high, low, size):
 )
 def test_bad_input_is_refused_with_a_sentence(change, message):
     with pytest.raises(ValueError, match=message):
-        st.fit_loss_curves(**{"curves": [short()], **change})
+        st.fit_loss_curves(**{"curves": [short()], "optimizer": "sgd", **change})

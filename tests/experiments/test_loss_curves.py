@@ -27,7 +27,7 @@ def test_every_law_is_recorded_for_every_model():
 def test_recorded_numbers_are_those_of_the_fit():
     """Held-out curves of one model, computed again."""
     curves = st.example_loss_curves("25M")
-    found = st.fit_loss_curves([curves[name] for name in loss_curves.FITTED], weight_decay=0.1)
+    found = st.fit_loss_curves([curves[name] for name in loss_curves.FITTED], weight_decay=0.1, optimizer="sgd")
     rows = [row for row in recorded() if (row.model, row.law, row.weight_decay) == ("25M", loss_curves.THEORY, 0.1)]
     squares = {row.name: row.value for row in rows if row.quantity == "r_square"}
     for name, curve in curves.items():
