@@ -158,6 +158,7 @@ def plan(
         measured = _measured(files[0], columns, steps, standard_error)
         group = _chosen(measured, target)
         law = measured[group]
+        notes = list(law.remarks)
         convention = convention if law.critical is None else law.critical.convention
     convention = Convention(
         convention.reference if reference is None else reference,

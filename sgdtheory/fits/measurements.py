@@ -187,9 +187,10 @@ def _row_remarks(
             "steps counts; of several learning rates keep the best run alone"
         )
     if blank:
-        runs = "1 row" if len(unreached) == 1 else f"{len(unreached)} rows"
+        rows = "1 row" if len(unreached) == 1 else f"{len(unreached)} rows"
+        sizes = ", ".join(blank)
         remarks.append(
-            f"{prefix}{runs} of batch size {', '.join(blank)} without steps left out: runs that did not reach the target"
+            f"{prefix}{rows} of batch size {sizes} without steps left out: runs that did not reach the target"
         )
     return tuple(remarks)
 
