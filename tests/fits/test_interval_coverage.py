@@ -16,6 +16,7 @@ LEAST = {
 }
 
 
+@pytest.mark.slow
 def test_known_errors_cover_and_buy_a_shorter_interval():
     """60 data sets of four batch sizes; the factor between the ends was 1.18 with F in the place of χ²."""
     found = coverage(SLOW["4, known errors 2%"], 60)

@@ -184,6 +184,7 @@ class TwiceAsLong(st.LinearMethod):
         return st.Coefficients([[1]], [2 * rate], [0.5])
 
 
+@pytest.mark.slow
 def test_a_single_vector_may_begin_anywhere():
     options = {"num_replicas": 6, "dtype": "float64"}
     found, sgd = (simulated(st.Algorithm(method, st.Cosine()), **options) for method in (TwiceAsLong(), st.SGD()))

@@ -86,6 +86,7 @@ def test_the_mean_of_a_wrong_sampler_is_off(monkeypatch, wrong, quantity):
     assert abs(found.z_score(exact)) > 6
 
 
+@pytest.mark.slow
 def test_averaging_from_the_second_iterate_on_is_something_else():
     found, exact = control(PROBLEM, SHORT)
     shifted = numpy_sgd.second_moments(PROBLEM, batch_size=2, learning_rate=0.4, num_steps=12, first=1)[0]

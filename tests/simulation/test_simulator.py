@@ -197,6 +197,7 @@ def test_absurd_learning_rates_diverge_and_tiny_ones_stay_at_the_start():
         np.testing.assert_allclose(simulated(learning_rate=rate).excess_risk, PROBLEM.initial_risk, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_divergence_with_a_frozen_tail():
     """The exact risk is infinite: there is nothing that the tail could shift."""
     found = simulated(st.PowerLaw(2.0, 3.0), learning_rate=[0.3, 50.0], num_samples=1e4)

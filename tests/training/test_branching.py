@@ -70,6 +70,7 @@ def worst(branches, exact):
     return np.abs((branches.losses.mean(axis=2) - exact) / error).max()
 
 
+@pytest.mark.slow
 def test_losses_are_those_of_the_exact_moments(features, branches):
     """False alarm 1e-5 for eight t-tests at once; another rule for γ, or batches that do not grow, must not pass."""
     limit = stats.t.isf(ALARM / 2 / branches.losses[:, :, 0].size, SEEDS - 1)
