@@ -21,6 +21,7 @@ def test_one_step_is_the_start():
     np.testing.assert_array_equal(found.num_steps, [1, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [slow("float32"), "float64"])
 def test_a_huge_batch_is_gradient_descent(dtype):
     settings = {"batch_size": 2.0**99, "learning_rate": 1.2, "num_samples": 2.0**99 * 200}

@@ -80,6 +80,7 @@ def test_losses_are_those_of_the_exact_moments(features, branches):
     assert worst(branches, exact_losses(features, batch_exponent=0.0)) > limit
 
 
+@pytest.mark.slow
 def test_critical_batch_size_is_that_of_the_exact_moments(features, branches):
     """The exact one lies in the interval, false alarm 1e-4 for four; that of another tolerance must not."""
     exact = replace(branches, losses=exact_losses(features)[:, :, None])

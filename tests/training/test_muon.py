@@ -100,6 +100,7 @@ def test_muon_without_nesterov_is_another_run(tmp_path):
         compare(CONFIG, muon_by_hand(CONFIG, nesterov=False), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_step_is_the_polar_factor_to_what_the_iteration_reaches(tmp_path):
     """The step is P Q, with Q the polar factor and P symmetric, its eigenvalues between LEAST and MOST."""
     config = changed(CONFIG, max_steps=1)
