@@ -25,7 +25,7 @@ def test_known_errors_cover_and_buy_a_shorter_interval():
 
 
 def test_a_wrong_exponent_opens_the_interval():
-    found = coverage(SLOW["9, α = 0.8, scatter 2%"], 4)
+    found = coverage(SLOW["9, α = 0.8, scatter 2%"], 2)
     assert found.covered == found.warned == 1
 
 
