@@ -44,7 +44,18 @@ def run_example(example):
 
 
 # These take seconds for what a page of the guides, another docstring or the function's own tests run as well.
-LONG = ("training.Custom", "plotting.pareto", "plotting.optimal_schedule", "fit_loss_curves")
+LONG = (
+    "training.Custom",
+    "NonlinearMethod",
+    "fit_loss_curves",
+    "plotting.critical_batch_size",
+    "plotting.critical_batch_sizes",
+    "plotting.optimal_schedule",
+    "plotting.pareto",
+    "plotting.risk_against_batch_size",
+    "plotting.scaled_steps",
+    "plotting.size_dependence",
+)
 
 
 @pytest.mark.parametrize("name", [slow(name) if name.removeprefix("sgdtheory.") in LONG else name for name in RUN])

@@ -10,3 +10,8 @@ def test_listed_cases_belong_to_functions_that_there_are():
     for name in functions:
         file, _, function = name.partition("::")
         assert f"def {function.rpartition('::')[2]}(" in (ROOT / file).read_text(), name
+
+
+def test_no_case_is_named_by_the_line_of_a_page():
+    """A page that grows by a line above would run it again: a long program has the mark `slow` on its page."""
+    assert [name for name in long_tests() if name.startswith("tests/docs/test_blocks.py")] == []

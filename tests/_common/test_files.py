@@ -116,6 +116,7 @@ def test_killed_in_mid_write(tmp_path):
     assert torn_files(tmp_path, "atomic", kills=15) == 0
 
 
+@pytest.mark.slow
 def test_killed_in_mid_write_without_care(tmp_path):
     """Negative control: the same kills do catch a plain write half done."""
     assert torn_files(tmp_path, "naive", kills=15) > 0

@@ -40,6 +40,7 @@ def test_of_an_algorithm_and_a_part():
     assert found.disagreements == ()
 
 
+@pytest.mark.slow
 def test_an_order_is_not_violated():
     assert st.compare(st.bounds.zhang_2024, SETTINGS, simulate=200).disagreements == ()
 

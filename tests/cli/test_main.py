@@ -32,6 +32,7 @@ def process(*arguments, stdout=subprocess.PIPE, encoding="utf-8", **variables):
     return subprocess.run(command, stdout=stdout, **options)
 
 
+@pytest.mark.slow
 def test_fit_process(run, table_file):
     done = process("fit", table_file, *COLUMNS)
     assert done.returncode == 0

@@ -52,6 +52,7 @@ def test_an_algorithm_is_simulated_beside_its_exact_risk(run):
     assert "bound" not in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "algorithm", "beside"),
     [
@@ -160,6 +161,7 @@ def test_notes_on_truncation(notes):
     np.testing.assert_array_equal(found["shift"], kept.shift)
 
 
+@pytest.mark.slow
 def test_the_table_names_another_quantity_sampler_and_law(notes):
     out, lines = notes(*SHORT, "--quantity", "bias", "--sampler", "explicit", "--law", "rademacher")
     assert "averaged iterate (bias), explicit sampler, rademacher data" in out

@@ -139,6 +139,7 @@ def test_a_batch_size_that_divides_the_data_better_than_one_does():
 # ------------------------------------------------------------------ negative controls
 
 
+@pytest.mark.slow
 def test_another_overhead_is_another_answer():
     """Brute force tells a wrong convention apart."""
     problems = [random_problem(np.random.default_rng(seed)) for seed in range(5)]

@@ -148,6 +148,7 @@ SCHEDULE_FREE = [  # in each of them γ* or R_opt is where γλ_1 exceeds 2
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("problem", "beta", "samples"), SCHEDULE_FREE)
 def test_schedule_free(problem, beta, samples):
     check(st.LeastSquares(*problem), st.Algorithm(st.ScheduleFree(beta), average=LAST), samples)

@@ -219,6 +219,7 @@ def test_what_is_said_of_a_rate_whose_risk_is_rough():
     assert smooth.remark == ""
 
 
+@pytest.mark.slow
 def test_a_line_that_is_flat_where_it_meets_the_level_gives_no_warning():
     """Two certain steps with γ = ½ end at the optimum, whatever B: B* is the largest batch size of two steps.
 

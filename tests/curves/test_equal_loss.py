@@ -115,6 +115,7 @@ def test_three_logs_give_what_steps_to_a_target_give():
     assert low < law.critical_batch_size(convention=st.Convention(None, 0.2)) < high
 
 
+@pytest.mark.slow
 def test_coverage_on_laws_on_which_nothing_was_chosen():
     """Three batch sizes, 8 data sets: hardly any closed interval misses, and not all are open."""
     laws = TESTED[:4]  # those of the theory itself are open

@@ -60,6 +60,7 @@ def test_intervals_contain_the_exponents(rows, tails, replicas):
         assert (finite >= 0.98 * replicas).all()  # not by being infinite
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rows", "noise", "which"), [(2 * DIM, 0.5, 0), (16 * DIM, 1.5, 1)])
 def test_lines_through_the_sample_as_it_is_fail(rows, noise, which):
     """Control: a line through logs of what all rows show, over all directions, without cross-fit and jackknife.

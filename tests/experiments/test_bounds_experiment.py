@@ -15,7 +15,9 @@ from sgdtheory.bounds import Statement
 from tests.figure_checks import check_figure
 
 ONE = bounds.Config(kinds=("d = 1",), problems=4, starts=4, trials=12, rounds=30, processes=1)
-SMALL = bounds.Config(kinds=("d = 1", "power law"), problems=2, starts=1, trials=3, rounds=2, processes=1)
+SMALL = bounds.Config(
+    kinds=("d = 1", "power law"), problems=1, starts=1, trials=2, rounds=1, refinements=1, processes=1
+)
 
 
 @pytest.fixture(scope="module")

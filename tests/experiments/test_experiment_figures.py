@@ -85,6 +85,7 @@ def test_simulation_vs_theory():
     assert "p = " in scores.axes[0].get_title()
 
 
+@pytest.mark.slow
 def test_ratio_law():
     config = replace(ratio_law.SCALES["quick"], num_samples=(2**6, 2**10))
     points = ratio_law._points(config, st.PowerLaw(config.capacity, config.source))
@@ -96,6 +97,7 @@ def test_ratio_law():
     assert len(listed) == 1 + len(config.ratios)
 
 
+@pytest.mark.slow
 def test_heavy_tails():
     config = heavy_tails.Config(dim=4, exact_steps=(4, 16))
     signal = st.PowerLaw(config.capacity, config.source, config.dim).initial_risk

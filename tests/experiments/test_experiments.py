@@ -85,6 +85,7 @@ def test_a_bias_that_is_bounded_is_found(small_result):
     assert verdict.verdict == "fails"
 
 
+@pytest.mark.slow
 def test_a_wrong_theorem_fails(monkeypatch):
     """Negative control: the bound without its variance terms must not be called holding."""
     true_bound = st.theorem7
@@ -190,6 +191,7 @@ def test_corollary8():
     assert slopes.max() < 0.7
 
 
+@pytest.mark.slow
 def test_a_wrong_exponent_fails(monkeypatch):
     """Negative control: b/(b + a) in place of 1 − a/b for b > a."""
     case = corollary8._solve(0.2, ((2.0, 3.0), np.geomspace(1e2, 1e10, 13)))

@@ -198,6 +198,7 @@ with interruptible(words):
     assert (status, errors) == (130, "experiments: raised 0 times\n")
 
 
+@pytest.mark.slow
 def test_what_has_ended_keeps_its_exit_status():
     """A signal after signal handlers are gone: Python's default action would kill the process."""
     status, errors, _ = run_script("""

@@ -51,6 +51,7 @@ def test_equal_laws_are_no_evidence_for_an_order():
     assert controls == ["holds", "holds"]
 
 
+@pytest.mark.slow
 def test_another_law_under_adams_name_fails_the_control():
     """B* 0.45 of Adam's: twice as large it is about Adam's, and nothing is seen."""
     assert verdicts(control=(800, 2000))[1] == ["fails", "inconclusive"]

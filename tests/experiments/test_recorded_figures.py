@@ -34,6 +34,7 @@ def test_b_star_can_be_read(figures):
     assert len(ticks[(ticks >= low) & (ticks <= high)]) >= 4
 
 
+@pytest.mark.slow
 def test_equal_steps_look_equal(monkeypatch):
     """Steps with micro-batches differ by 1e-8, which filled the axis."""
     monkeypatch.setattr(redraw, "TABLES", ("accumulation",))

@@ -108,6 +108,7 @@ def test_a_method_that_is_not_linear_runs_at_a_multiple_of_its_best_rate():
     )
 
 
+@pytest.mark.slow
 def test_its_risk_is_shown_around_its_best_rate():
     few, every = told("rates", SIGN)
     best = st.optimal_learning_rate(LAW.with_features(16), batch_size=8, **AT_SIGN).learning_rate

@@ -104,6 +104,7 @@ def it_measures_its_accuracy(page, references):
     assert "1e-3" in page.inner_text("#accuracy")
 
 
+@pytest.mark.slow
 def test_the_star_of_the_critical_batch_size_lies_on_the_line_and_a_bad_link_is_named(open_page):
     page = open_page(link="#a=1.1&b=6&D=100&noise=0&B=many&theta=0.5")
     ready(page)

@@ -109,6 +109,7 @@ def test_programs_of_presets_draw_what_the_page_shows(preset, panel):
     check(replace(preset.state, num_samples=min(preset.state.num_samples, most)), panel)
 
 
+@pytest.mark.slow
 def test_the_best_and_the_critical_batch_size_are_marked():
     state = STATES["default"]
     critical = [answers(state, "samples", slot).marks for slot in range(1)]

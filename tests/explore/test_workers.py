@@ -243,7 +243,7 @@ def test_work_that_comes_while_a_worker_is_replaced_is_done_or_told(submit, list
     assert listen.wait_for_end(submit("x", 1)).kind == "done"
 
 
-@pytest.mark.parametrize("seconds", [1.0, slow(20.0)])
+@pytest.mark.parametrize("seconds", [0.3, slow(20.0)])
 def test_after_any_number_of_moves_and_stops_every_worker_is_free(submit, listen, workers, seconds):
     dice, end = random.Random(7), time.monotonic() + seconds
     while time.monotonic() < end:

@@ -16,6 +16,7 @@ LEAST = {
 }
 
 
+@pytest.mark.slow
 def test_known_errors_cover_and_buy_a_shorter_interval():
     """60 data sets of four batch sizes; the factor between the ends was 1.18 with F in the place of χ²."""
     found = coverage(SLOW["4, known errors 2%"], 60)
@@ -24,7 +25,7 @@ def test_known_errors_cover_and_buy_a_shorter_interval():
 
 
 def test_a_wrong_exponent_opens_the_interval():
-    found = coverage(SLOW["9, α = 0.8, scatter 2%"], 4)
+    found = coverage(SLOW["9, α = 0.8, scatter 2%"], 2)
     assert found.covered == found.warned == 1
 
 

@@ -177,6 +177,7 @@ def test_standard_errors_by_hand(method, reference):
     np.testing.assert_allclose(found.standard_errors, expected, rtol=2e-3)
 
 
+@pytest.mark.slow
 def test_defaults():
     """An overhead of 20% from the smallest common batch size on, a margin of a fifth."""
     groups = measured(0.1, np.random.default_rng(4))

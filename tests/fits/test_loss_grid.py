@@ -157,6 +157,7 @@ def test_intervals_of_the_optimum_hold_it_and_the_scatter():
             assert ends[0] <= low < high <= ends[1]
 
 
+@pytest.mark.slow
 def test_the_reference_is_the_smallest_batch_size_that_all_targets_have():
     """The first target is not reached from below by the largest batch sizes, the second not by the smallest."""
     grid = st.fit_loss_grid(curved_table(), convention=st.Convention(None))

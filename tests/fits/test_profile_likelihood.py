@@ -6,7 +6,7 @@ from scipy import optimize, stats
 
 import sgdtheory as st
 from sgdtheory.fits import PAPER
-from sgdtheory.fits.profile_likelihood import ratio_range
+from sgdtheory.fits.profile_likelihood import best_ratio, ratio_range
 from tests.marks import slow
 
 BATCHES = 2.0 ** np.arange(6, 15)
@@ -22,6 +22,26 @@ def example(index):
 
 
 # ------------------------------------------------------------------ brute force
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 0.03, 1.0])
+@pytest.mark.parametrize("log_ratio", [-3.0, 6.0, 18.0])  # next to the smallest, within, next to the largest
+def test_no_ratio_of_terms_fits_better(log_ratio, noise):
+    """Without noise the ratio of the law comes back, also where one of its terms is hardly seen."""
+    log_batch, weights = np.log(BATCHES), np.linspace(0.5, 2, 9)
+    log_steps = np.logaddexp(0, log_ratio - log_batch) + noise * np.random.default_rng(1).standard_normal(9)
+    found = best_ratio(log_batch, log_steps, weights, 1.0)
+
+    def squares(ratio):
+        gap = log_steps - np.logaddexp(0, ratio - log_batch)
+        return (weights * (gap - np.average(gap, weights=weights)) ** 2).sum()
+
+    low, high = ratio_range(log_batch, 1.0)
+    near = found + np.linspace(-1, 1, 201) * 10.0 ** np.arange(-6, 1)[:, None]
+    others = np.append(np.linspace(low, high, 2001), near.clip(low, high))
+    assert squares(found) <= min(map(squares, others)) * (1 + 1e-9) + 1e-25
+    if not noise:
+        assert found == pytest.approx(log_ratio, abs=1e-6)
 
 
 def ratio_with(critical, alpha, reference=256, overhead=0.2):

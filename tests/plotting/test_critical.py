@@ -35,6 +35,7 @@ def test_overhead_has_a_line_and_a_star_for_each_data_size(axes, critical):
     axes.figure.draw_without_rendering()
 
 
+@pytest.mark.slow
 def test_overhead_of_a_single_data_size(axes):
     found = st.critical_batch_size(st.LeastSquares([1.0, 0.2], [1.0, 0.5]), num_samples=12)
     plot.data_overhead(found, axes=axes)

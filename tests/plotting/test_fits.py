@@ -140,6 +140,7 @@ def test_critical_batch_sizes_with_their_intervals(axes):
         assert np.ptp(np.log(corners[np.isclose(corners[:, 0], 1e4)][:, 1])) == pytest.approx(np.log(high / low))
 
 
+@pytest.mark.slow
 def test_two_points_have_no_bands(axes):
     _, laws = groups_and_laws()
     fit = st.fit_power_law(SIZES[:2], [1000.0, 1500.0])
@@ -172,6 +173,7 @@ def test_unlimited_end_of_an_interval_still_has_a_bar(axes):
         assert critical[k] <= high < np.inf
 
 
+@pytest.mark.slow
 def test_without_a_fit_it_is_that_of_the_laws():
     _, laws = groups_and_laws()
     fit = st.fit_power_law(SIZES, [law.critical_batch_size(128, 0.5) for law in laws])
@@ -199,6 +201,7 @@ def test_every_result_draws_into_a_panel_or_a_figure_of_its_own():
         assert legend_of(own.axes[0]) == legend_of(panel)
 
 
+@pytest.mark.slow
 def test_a_single_size_dependence_has_no_label():
     groups, _ = groups_and_laws()
     found = st.size_dependence(groups)

@@ -89,6 +89,7 @@ def test_size_dependence(case, number):
     assert [text.get_text().rsplit(", ")[1] for text in axes[0, 0].get_legend().get_texts()] == [found.verdict] * number
 
 
+@pytest.mark.slow
 def test_sizes_within_a_decade_can_be_read():
     """B* = 52 … 66 had one tick, 60."""
     found = size_dependence(measured([32, 64, 128, 256]))
@@ -167,6 +168,7 @@ def test_coordinates(number, slope):
     assert ("fails: 1 of " in title) == (not check.passes)
 
 
+@pytest.mark.slow
 def test_layers_that_do_not_move():
     figure = plotting.coordinates(checked(3, still=True))
     check_figure(figure)

@@ -69,6 +69,7 @@ def test_thin_lines_are_named_where_there_are_any(paths):
     assert [text.get_text() for text in legend.get_texts()] == ["cosine last"]
 
 
+@pytest.mark.slow
 def test_panels_of_yours(axes, paths):
     figure = plot.risk_paths({"sgd": paths["sgd"]}, axes=axes)
     assert figure.axes == [axes]

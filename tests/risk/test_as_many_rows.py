@@ -44,6 +44,7 @@ def test_the_mean_over_samples_of_as_many_rows_as_directions(dim, number):
         assert risk.bias < risks.mean() - Z * error  # the batches' noise left out
 
 
+@pytest.mark.slow
 def test_the_risk_is_smooth_where_rows_are_as_many_as_directions():
     setting = {"batch_size": 1, "learning_rate": RATE, "num_samples": STEPS}
     sizes = (190, 199, 200, 201, 205)

@@ -91,6 +91,7 @@ def test_eigenvectors_as_coordinates_are_the_diagonal_engine(shape, average):
     assert found.bias == pytest.approx(exact.bias, rel=2e-3)
 
 
+@pytest.mark.slow
 def test_names_and_signs_of_coordinates_do_not_matter():
     rng = np.random.default_rng(0)
     other = (ROTATION * 1.0)[rng.permutation(12)] * rng.choice([-1, 1], 12)[:, None]

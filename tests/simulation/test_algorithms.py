@@ -98,6 +98,7 @@ def test_risks_have_the_law_of_the_textbook(method, shape, average, sampler):
     assert two_sample_p(mine, np.column_stack(dense)) > FALSE_ALARM / (2 * len(ROWS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "one", "other"),
     [
@@ -136,6 +137,7 @@ class LaterShare(st.ScheduleFree):
         return super().coefficients(rate, step + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
@@ -184,6 +186,7 @@ class TwiceAsLong(st.LinearMethod):
         return st.Coefficients([[1]], [2 * rate], [0.5])
 
 
+@pytest.mark.slow
 def test_a_single_vector_may_begin_anywhere():
     options = {"num_replicas": 6, "dtype": "float64"}
     found, sgd = (simulated(st.Algorithm(method, st.Cosine()), **options) for method in (TwiceAsLong(), st.SGD()))
@@ -270,6 +273,7 @@ def test_units_do_not_matter(method, unit):
     np.testing.assert_allclose(again.excess_risk, found.excess_risk, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     ["schedule-free", "accelerated", *(slow(name) for name in ("sgd", "heavy ball", "nesterov", "weight decay"))],

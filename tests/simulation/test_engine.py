@@ -53,6 +53,7 @@ def interrupt_at(monkeypatch):
     return set_up
 
 
+@pytest.mark.slow
 def test_replicas_that_had_finished_at_ctrl_c_keep_their_numbers(interrupt_at):
     """Four blocks of ten replicas, one call each."""
     whole = simulated(memory_limit=10 * LANE_BYTES)
@@ -93,6 +94,7 @@ def test_ctrl_c_before_anything_has_finished(interrupt_at):
     assert np.isnan([found.mean, found.standard_error, found.z_score(1.0)]).all()
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_progress_report_counts_too():
     def report(share):
         if share > 0.5:

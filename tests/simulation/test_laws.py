@@ -71,6 +71,7 @@ def test_student_coordinates_have_the_law_of_scipy(law):
     assert one_sample_p(z[:, 1], stats.norm) < 1e-10  # negative control
 
 
+@pytest.mark.slow
 def test_projections_of_the_elliptical_law_have_its_tails():
     direction = np.array([0.6, 0.48, 0.64])
     freedom, z = 6.0, samples(EllipticalT(6.0))[:50_000]
@@ -88,6 +89,7 @@ def test_gaussian_fourth_moments_are_rejected_for_other_laws(law):
     assert abs(found.z_score(expected(Gaussian().fourth_moment, problem))) > 6
 
 
+@pytest.mark.slow
 def test_names_and_instances_are_the_same_law():
     by_name, instance = (simulated(law) for law in ("rademacher", Rademacher()))
     np.testing.assert_array_equal(by_name.excess_risk, instance.excess_risk)

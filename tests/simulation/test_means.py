@@ -86,6 +86,7 @@ def test_the_mean_of_a_wrong_sampler_is_off(monkeypatch, wrong, quantity):
     assert abs(found.z_score(exact)) > 6
 
 
+@pytest.mark.slow
 def test_averaging_from_the_second_iterate_on_is_something_else():
     found, exact = control(PROBLEM, SHORT)
     shifted = numpy_sgd.second_moments(PROBLEM, batch_size=2, learning_rate=0.4, num_steps=12, first=1)[0]
@@ -93,6 +94,7 @@ def test_averaging_from_the_second_iterate_on_is_something_else():
     assert abs(found.z_score(shifted)) > 6
 
 
+@pytest.mark.slow
 def test_the_papers_fourth_moment_is_something_else():
     found, exact = control(NOISELESS, SHORT)
     error = np.sqrt(NOISELESS.signal / NOISELESS.eigenvalues)
@@ -132,6 +134,7 @@ def test_float64_has_the_law_of_float32():
     assert second.dtype == "float64"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quantity", [slow("total"), "variance"])
 def test_settings_of_a_call_are_uncorrelated(quantity):
     """Correlations of 0.1 would be seen; after ten steps as well as after a hundred."""

@@ -137,6 +137,7 @@ class HeavyBall(NonlinearMethod):
         return moved, (moved,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mine", "linear"), [(Plain(), st.SGD()), (HeavyBall(), st.HeavyBall(0.7))])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_linear_method_is_the_same_in_both_ways(mine, linear, shape):
@@ -165,6 +166,7 @@ def test_a_huge_batch_is_the_path_without_noise():
     np.testing.assert_allclose(found.excess_risk, PROBLEM.eigenvalues @ weights**2, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_frozen_directions():
     """Directions outside the simulation keep their risk and shake the others; the shift of the mean is not known."""
     law = st.PowerLaw(2.0, 3.0)

@@ -21,6 +21,7 @@ def test_one_step_is_the_start():
     np.testing.assert_array_equal(found.num_steps, [1, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [slow("float32"), "float64"])
 def test_a_huge_batch_is_gradient_descent(dtype):
     settings = {"batch_size": 2.0**99, "learning_rate": 1.2, "num_samples": 2.0**99 * 200}
@@ -197,6 +198,7 @@ def test_absurd_learning_rates_diverge_and_tiny_ones_stay_at_the_start():
         np.testing.assert_allclose(simulated(learning_rate=rate).excess_risk, PROBLEM.initial_risk, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_divergence_with_a_frozen_tail():
     """The exact risk is infinite: there is nothing that the tail could shift."""
     found = simulated(st.PowerLaw(2.0, 3.0), learning_rate=[0.3, 50.0], num_samples=1e4)

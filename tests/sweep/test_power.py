@@ -125,6 +125,7 @@ def test_what_is_drawn_is_the_procedure():
             assert (verdict == "holds", verdict == "fails") == (holds[place], fails[place])
 
 
+@pytest.mark.slow
 def test_a_prediction_that_forgets_the_scatter_between_widths_is_seen():
     """The control: without it, or with a wrong number of seeds, it is off by more than the test above allows."""
     widths, scatter, num_seeds, slope = CASES[2]

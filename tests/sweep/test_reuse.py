@@ -108,6 +108,7 @@ def test_what_goes_beyond_a_run_goes_on_from_its_checkpoint(source, tmp_path, ch
     same(found, train(config))
 
 
+@pytest.mark.slow
 def test_a_run_that_diverged_is_read_off(tmp_path):
     wild = changed(WIDE, optimizer="sgd", learning_rate=1e4, micro_batch=None)
     assert train(wild, tmp_path / "source").diverged

@@ -62,6 +62,7 @@ def test_problems_reach_both_kinds_and_their_limits():
     assert all(problem.dim for problem in drawn(st.testing.problems(power_laws=False)))
 
 
+@pytest.mark.slow
 def test_settings_shrink_to_one_direction_and_one_step():
     problem, batch, rate, samples = simplest(st.testing.settings(), lambda setting: True)
     np.testing.assert_array_equal(problem.directions(), [[1.0], [1.0]])
@@ -85,5 +86,6 @@ def test_algorithms_reach_every_registered_kind():
     assert not all(algorithm.linear for algorithm in drawn(st.testing.algorithms(linear=False), 100))
 
 
+@pytest.mark.slow
 def test_algorithms_shrink_to_averaged_sgd():
     assert simplest(st.testing.algorithms(), lambda algorithm: True) == st.Algorithm()

@@ -84,6 +84,7 @@ def test_recurrence_by_hand():
     np.testing.assert_allclose(found, logits, rtol=2e-4, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_recurrence_is_causal():
     """Row s has another candidate at place s: states change from there on."""
     gate, candidate = np.random.default_rng(0).standard_normal((2, 1, 6, 3)).astype(np.float32)

@@ -70,6 +70,7 @@ def worst(branches, exact):
     return np.abs((branches.losses.mean(axis=2) - exact) / error).max()
 
 
+@pytest.mark.slow
 def test_losses_are_those_of_the_exact_moments(features, branches):
     """False alarm 1e-5 for eight t-tests at once; another rule for γ, or batches that do not grow, must not pass."""
     limit = stats.t.isf(ALARM / 2 / branches.losses[:, :, 0].size, SEEDS - 1)
@@ -79,6 +80,7 @@ def test_losses_are_those_of_the_exact_moments(features, branches):
     assert worst(branches, exact_losses(features, batch_exponent=0.0)) > limit
 
 
+@pytest.mark.slow
 def test_critical_batch_size_is_that_of_the_exact_moments(features, branches):
     """The exact one lies in the interval, false alarm 1e-4 for four; that of another tolerance must not."""
     exact = replace(branches, losses=exact_losses(features)[:, :, None])

@@ -221,6 +221,7 @@ def test_two_schedules_are_not_spliced(schedule, name, goes_on, tmp_path):
         assert Run(changed(first, max_steps=100, schedule_steps=50), tmp_path).num_steps == 0
 
 
+@pytest.mark.slow
 def test_a_constant_rate_goes_on(tmp_path):
     """A longer config continues too; training losses are means since the evaluation before, under either config."""
     plain = changed(CONFIG, averages=(), uniform_average=False)

@@ -35,6 +35,7 @@ def test_maximal_update_passes_and_standard_fails(config, optimizer, parametriza
     assert check(config, optimizer, parametrization, sizes).passes == (parametrization == "mup")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("role", ["hidden", *(slow(role) for role in ("input", "output", "vector"))])
 @pytest.mark.parametrize(("config", "optimizer"), COMBINATIONS)

@@ -135,6 +135,7 @@ class Stacked(eqx.Module):
         return (self.output @ jax.lax.scan(step, self.first(x), arrays)[0])[0]
 
 
+@pytest.mark.slow
 def test_gains_of_a_stack_are_no_outputs():
     """They have the shape of one, (layers, width); an output that starts at 0 is still taken for one."""
     found = roles(from_equinox(lambda key, width: Stacked(key, width)))

@@ -100,6 +100,7 @@ def test_muon_without_nesterov_is_another_run(tmp_path):
         compare(CONFIG, muon_by_hand(CONFIG, nesterov=False), tmp_path)
 
 
+@pytest.mark.slow
 def test_a_step_is_the_polar_factor_to_what_the_iteration_reaches(tmp_path):
     """The step is P Q, with Q the polar factor and P symmetric, its eigenvalues between LEAST and MOST."""
     config = changed(CONFIG, max_steps=1)
@@ -277,7 +278,7 @@ def test_what_is_no_hidden_matrix_is_adams():
     for kind in "muon", "adam":
         own = config.with_fields(optimizer=kind)
         found = optimizer(own, tensor_factors(tensors, own), rates(own))
-        steps[kind] = found.update(given, found.init(given), given)[0]
+        steps[kind] = jax.jit(found.update)(given, found.init(given), given)[0]
     for name in "in", "bias", "out":
         np.testing.assert_array_equal(steps["muon"][name], steps["adam"][name])
     assert np.abs(steps["muon"]["mid"] - steps["adam"]["mid"]).max() > 1e-4
@@ -307,9 +308,10 @@ def test_the_trainers_muon_is_the_simulators():
         trainer = optimizer(config, tensor_factors(tensors, config), rates(config))
         state = trainer.init({"w": jnp.zeros(tensors["w"].shape)})
         kept = (jnp.zeros(tensors["w"].shape),)
+        update, directed = jax.jit(trainer.update), jax.jit(method.direction)
         for t, each in enumerate(gradients):
-            step, state = trainer.update({"w": jnp.asarray(each)}, state, None)
-            direction, kept = method.direction(jnp.asarray(each), kept, t)
+            step, state = update({"w": jnp.asarray(each)}, state, None)
+            direction, kept = directed(jnp.asarray(each), kept, jnp.asarray(t))
             size = -config.learning_rate * max(tensors["w"].shape) ** 0.5
             np.testing.assert_allclose(np.asarray(step["w"]) / size, expected[t], atol=1e-6)
             np.testing.assert_allclose(direction, expected[t], atol=1e-6)

@@ -145,12 +145,14 @@ def test_one_epsilon_for_all_is_another_run(tmp_path):
         compare(CONFIG, run_by_hand(CONFIG, ADAM, dict.fromkeys(ADAM, 1.0)), tmp_path)
 
 
+@pytest.mark.slow
 def test_clipping_changes_the_run():
     config = changed(CONFIG, optimizer="sgd")
     free, clipped = run_by_hand(config), run_by_hand(changed(config, clip_norm=0.4))
     assert np.abs(free["input"] - clipped["input"]).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", [slow("sgd"), "adam"])
 def test_schedule_free_trains(optimizer):
     result = train(changed(CONFIG, optimizer=optimizer, schedule="schedule_free", max_steps=40))

@@ -178,6 +178,7 @@ def test_rescaling_by_no_power_of_two_is_the_same_to_rounding():
     np.testing.assert_allclose(other.losses, first.losses, rtol=3e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exponent", ["multiplier", slow("rate")])
 @pytest.mark.parametrize("role", ["hidden", *(slow(role) for role in ROLES if role != "hidden")])
 @OPTIMIZERS

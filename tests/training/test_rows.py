@@ -25,6 +25,7 @@ def own(tmp_path):
     return run_of(**fields, width=8, base_width=8, batch_size=12, averages=()), features
 
 
+@pytest.mark.slow
 def test_samples_depend_on_the_seed_and_their_number_alone():
     whole = samples(DIGITS, 4)
     same(samples(changed(DIGITS, width=8, micro_batch=3), 4), whole)

@@ -23,6 +23,7 @@ CHI_NODES = 4
 # The integral over angles from 0 to arcsin ρ takes this many Gauss–Legendre nodes. With 2 risks change by 1e-4, with 6
 # by 9e-6.
 ANGLE_NODES = 3
+_ANGLE_NODES_AND_WEIGHTS = tuple(zip(*legendre.leggauss(ANGLE_NODES), strict=True))
 # If no mean is larger than this, in units of its standard deviation, covariances of signs are those of means 0, which
 # need no integral. Risks change by 6e-7.
 LARGEST_NEGLIGIBLE_MEAN = 0.03
@@ -96,7 +97,7 @@ def sign_covariance(scaled: np.ndarray, correlation: np.ndarray) -> np.ndarray:
     squares = half[:, None] + half
     products = np.outer(scaled, scaled)
     density = np.zeros_like(angle)
-    for node, weight in zip(*legendre.leggauss(ANGLE_NODES), strict=True):
+    for node, weight in _ANGLE_NODES_AND_WEIGHTS:
         # ρ = ±1 is the end of the integral and no node, except for rounding: the bound keeps 0/0 out.
         sine = np.sin((node + 1) / 2 * angle)
         density += weight / 2 * np.exp(-(squares - sine * products) / np.maximum(1 - sine**2, TINY))
