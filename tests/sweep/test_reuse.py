@@ -1,7 +1,6 @@
 """Runs that the store has under another config: read off, gone on with, or trained again where that is the only way."""
 
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -147,10 +146,10 @@ def trained(monkeypatch):
     """Steps that sweeps take from here on, of all runs together."""
     from sgdtheory.training import lanes as module
 
-    steps, advance = [], module.advance
+    steps, advance = [], module.advancing
 
     def of(**settings):
-        compiled = advance.of(**settings)
+        compiled = advance(**settings)
 
         def counted(state, lanes, pieces, number):
             steps.append(int(number) * len(state.step))
@@ -158,7 +157,7 @@ def trained(monkeypatch):
 
         return counted
 
-    monkeypatch.setattr(module, "advance", SimpleNamespace(of=of))
+    monkeypatch.setattr(module, "advancing", of)
     return steps
 
 
