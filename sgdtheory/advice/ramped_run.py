@@ -168,7 +168,7 @@ class RampedRun:
 
     @cached_property
     def target(self) -> RampTarget:
-        """What a ramp in place of this one has to reach, within the samples of the run."""
+        """Return the target that a ramp in place of this one has to reach within the samples of the run."""
         if self.ramp is not None:
             return self.ramp.target._replace(num_samples=self.num_samples)
         sizes = np.array([size for _, size in self.stages], float)

@@ -1,4 +1,4 @@
-"""From loss curves to the theory's problem: exponents, noise, predictions, the critical batch size."""
+"""Fits of the theory's problem to loss curves: exponents, noise, predictions, the critical batch size."""
 
 from sgdtheory._common.door import open_door
 

@@ -1,4 +1,4 @@
-"""How far fitted numbers are known where residuals are correlated along each curve, by restricted likelihood."""
+"""Uncertainty of fitted numbers where residuals are correlated along each curve, by restricted likelihood."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -51,7 +51,7 @@ class Directions(NamedTuple):
 
 
 def directions(model: LossModel, moved: np.ndarray) -> Directions:
-    """Of a power law without end, as nodes that move smoothly with its exponents.
+    """Return the directions of an infinite power law as nodes that move smoothly with its exponents.
 
     Args:
         model: Q candidates.
@@ -75,7 +75,7 @@ def directions(model: LossModel, moved: np.ndarray) -> Directions:
 
 
 def in_batches(model: LossModel, batch: float, optimizer: Optimizer) -> LossModel:
-    """With a batch size that is known in batches of the curves alone: what SGD's noise, and Adam's step, becomes."""
+    """Return the model with SGD's noise and Adam's step at a batch size that is given in batches of the curves."""
     longer = np.sqrt(batch) if optimizer.adaptive else 1.0
     return model._replace(noise=model.noise / batch, step_size=model.step_size * longer)
 
@@ -238,7 +238,7 @@ def _kept_and_gained(count: Any, panel: Panel, x: Any, library: Any = np) -> tup
 
 
 def _lateness(decay: Any, library: Any = np) -> Any:
-    """How much later than the middle of a panel, in panels, the noise was made that is left at its end.
+    """Return how much later than the middle of a panel, in panels, the noise was made that is left at its end.
 
     `½ − 1/z + 1/(e^z − 1)` for a decay by e^−z over the panel: 0 for slow directions, ½ for fast ones.
     """

@@ -15,7 +15,7 @@ WIDEST, STEEPEST = 0.05, 0.1  # of the steps that are done, and of the change of
 
 
 class Optimizer(NamedTuple):
-    """What is known of it.
+    """The settings of the optimizer that are known.
 
     Attributes:
         learning_rate: γ̄, that to which others are compared.
@@ -110,7 +110,7 @@ def _of_curve(curve: LossCurve) -> tuple[np.ndarray, ...]:
 
 
 def _ends_of_panels(curve: LossCurve, held: np.ndarray) -> np.ndarray:
-    """Which rows end panels: all where they are few, else those without which a panel would be too wide."""
+    """Return the rows that end panels: all where they are few, else those without which a panel would be too wide."""
     step = curve.step
     if step.size <= DENSE:
         return np.arange(step.size)
@@ -159,7 +159,7 @@ def jumps(rate: np.ndarray) -> np.ndarray:
 
 
 def _sudden(change: np.ndarray) -> np.ndarray:
-    """Which changes are far larger than those next to them."""
+    """Return whether each change is far larger than those next to it."""
     near = np.maximum(np.append(0.0, change[:-1]), np.append(change[1:], 0.0))
     return change > SUDDEN * near
 

@@ -25,7 +25,7 @@ INSIDE = 1e-3  # of the bounds, where a search starts
 
 
 class Scatter(NamedTuple):
-    """Of cells about the law: covariance (N, N) of log losses, and the standard deviation of one."""
+    """Scatter of cells about the law: covariance (N, N) of log losses, and the standard deviation of one."""
 
     covariance: np.ndarray
     deviation: float
@@ -114,7 +114,7 @@ def _likeliest(rows: Rows, prior: Prior, scatter: Scatter, used: np.ndarray, sta
 
 
 def _scatter(rows: Rows, prior: Prior, left: np.ndarray, slopes: np.ndarray, used: np.ndarray) -> Scatter:
-    """Of largest marginal likelihood: `log|C| + rᵀC⁻¹r + log|JᵀC⁻¹J + prior|` is least.
+    """Return the scatter of largest marginal likelihood: `log|C| + rᵀC⁻¹r + log|JᵀC⁻¹J + prior|` is least.
 
     What a cell has by itself falls with the number of rows in it.
     """

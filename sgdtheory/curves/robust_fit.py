@@ -61,7 +61,7 @@ class Observed:
 
     @property
     def log_steps(self) -> list[np.ndarray]:
-        """Of each curve, log t of the rows that are kept."""
+        """Return log t of the kept rows of each curve."""
         pairs = zip(self.curves, self.kept, strict=True)
         return [np.log(np.maximum(curve.step[keep], 1.0)) for curve, keep in pairs if keep.any()]
 
@@ -109,7 +109,7 @@ class RobustFit:
     row_covariance: RowCovariance | None = None
 
     def quantile(self, level: float) -> float:
-        """Of Student's t, for an interval of that level."""
+        """Return the quantile of Student's t for an interval of that level."""
         return float(stats.t.ppf((1 + level) / 2, self.freedom))
 
 
@@ -212,13 +212,13 @@ def not_gross(gap: np.ndarray, scale: float) -> np.ndarray:
 
 
 def _used_rows(log_steps: Sequence[np.ndarray], used: np.ndarray) -> list[np.ndarray]:
-    """Of each curve, log t of its rows among those that are used."""
+    """Return log t of the used rows of each curve."""
     parts = np.split(used, np.cumsum([each.size for each in log_steps])[:-1])
     return [each[part] for each, part in zip(log_steps, parts, strict=True) if part.any()]
 
 
 def changes(log_loss: np.ndarray, residuals: np.ndarray, scale: float, freedom: float, count: int) -> bool:
-    """Whether the theory leaves less of the losses than a constant does, by more than scatter explains.
+    """Return whether the theory leaves less of the losses than a constant does, by more than scatter explains.
 
         F = [(Σρ(constant) − Σρ(theory))/(P − 1)] / (s²/2) · (ν + P)/N,   ρ Huber's
 

@@ -87,7 +87,7 @@ def recursion(factor: np.ndarray, drive: np.ndarray) -> np.ndarray:
 
 
 def largest_eigenvalue(covariance: "RowCovariance | np.ndarray", number: int) -> float:
-    """Of a covariance of so many rows, by powers."""
+    """Return the largest eigenvalue of a covariance of so many rows, by power iteration."""
     vector = np.ones((number, 1))
     size = 0.0
     for _ in range(POWERS):

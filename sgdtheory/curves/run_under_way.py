@@ -62,7 +62,7 @@ class Rows:
 
 
 def rows_of(curves: Sequence[LossCurve], rates: np.ndarray, law: AbstractLaw) -> Rows:
-    """Of checked curves, the last one under way.
+    """Return the rows of checked curves, of which the last one is under way.
 
     Args:
         curves: what a later one shares with one before it counts once.
@@ -132,7 +132,7 @@ def _averaged(curve: LossCurve, cells: list[np.ndarray]) -> LossCurve:
 
 
 def _ahead(done: float, rates: np.ndarray) -> Ahead:
-    """Of a run with `done` steps behind it: evenly, denser at either end, and on both sides of jumps."""
+    """Return the steps ahead of a run after `done` steps: evenly, denser at either end, and on both sides of jumps."""
     last = float(rates.size)
     padded = np.append(rates, rates[-1])
     near = np.geomspace(1, last - done, AHEAD)
@@ -144,7 +144,7 @@ def _ahead(done: float, rates: np.ndarray) -> Ahead:
 
 
 def _joined(before: LossCurve, ahead: Ahead) -> LossCurve:
-    """What was measured, and what is ahead with losses that stand for nothing."""
+    """Return the measured curve with the steps ahead, whose losses are placeholders."""
     batch = None
     if before.batch_size is not None:
         batch = np.append(before.batch_size, np.full(ahead.step.size, before.batch_size[-1]))

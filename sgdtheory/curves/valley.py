@@ -20,7 +20,7 @@ PASSES = 3  # of a step, after which coordinates stay that it pushes out of the 
 
 
 class Rows(NamedTuple):
-    """What is fitted: (Q, P) → (Q, N) predictions, (N,) what they should be, the box, and the least gain of a step."""
+    """A least-squares problem: (Q, P) → (Q, N) predictions, (N,) targets, the box, and the least gain of a step."""
 
     predicted: Callable[[np.ndarray], np.ndarray]
     target: np.ndarray
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
 
 
 class Held(NamedTuple):
-    """Of each problem the combination `normal · θ = value` that is held; normals of 0 hold nothing. (Q, P) and (Q,)."""
+    """A combination `normal · θ = value` held in each problem; normals of 0 hold nothing. (Q, P) and (Q,)."""
 
     normal: np.ndarray
     value: np.ndarray
@@ -41,7 +41,7 @@ class Held(NamedTuple):
 
 
 class Valley(NamedTuple):
-    """Where Q problems stand: (Q, P) points, (Q, N) residuals, (Q, N, P) slopes, (Q,) damping, whether converged."""
+    """State of Q problems: (Q, P) points, (Q, N) residuals, (Q, N, P) slopes, (Q,) damping, whether converged."""
 
     points: np.ndarray
     residuals: np.ndarray
@@ -88,7 +88,7 @@ def repeated(step: Callable[[Any, np.ndarray], Any], state: Any, most: int) -> A
 
 
 def standing(rows: Rows, points: np.ndarray) -> Valley:
-    """Where problems stand that begin at points (Q, P)."""
+    """Return the state of problems that begin at points (Q, P)."""
     count = len(points)
     residuals, slopes = _linear(rows, points)
     return Valley(points, residuals, slopes, np.full(count, FIRST_DAMPING), np.zeros(count, dtype=bool))

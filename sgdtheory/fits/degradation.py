@@ -1,4 +1,4 @@
-"""What a batch size costs at fixed data: L*(B, D) over the least of all batch sizes, which needs no target."""
+"""Cost of a batch size at fixed data: L*(B, D) over the least of all batch sizes, which needs no target."""
 
 from dataclasses import dataclass
 

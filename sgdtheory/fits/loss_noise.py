@@ -1,4 +1,4 @@
-"""How much a loss scatters between runs, and L*(B, D) as it would have been with other runs."""
+"""Scatter of a loss between runs, and L*(B, D) as it would have been with other runs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

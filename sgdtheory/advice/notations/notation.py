@@ -52,7 +52,7 @@ def no_ramp(run: RampedRun, real: RampedRun, family: str) -> tuple[str, ...]:
 
 
 def one_rate(run: RampedRun, trainer: str) -> tuple[str, ...]:
-    """That a trainer with one peak learning rate leaves out γ ∝ B^p."""
+    """Return a remark that a trainer with one peak learning rate leaves out γ ∝ B^p, where the ramp has several."""
     if run.exponent == 0 or len(run.stages) == 1:
         return ()
     rates = in_words([f"{rate:.3g}" for rate in run.peak_learning_rates])

@@ -14,7 +14,7 @@ LEAST = 1e-300  # instead of a learning rate of 0
 
 
 class Drops(NamedTuple):
-    """Of a curve: S (K,), by how much γ falls to each of M rows (M,), γ there, and what was summed since, (M, K)."""
+    """Falls of a curve's γ: S (K,), by how much γ falls to each of M rows (M,), γ there, and the sums since, (M, K)."""
 
     sums: np.ndarray
     falls: np.ndarray

@@ -50,7 +50,7 @@ class TheoryLaw(AbstractLaw):
 
     @property
     def numbers(self) -> tuple[Number, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """As of `LossModel`; its growth with weight decay alone."""
+        """The numbers of a `LossModel`; its growth is among them with weight decay alone."""
         return NUMBERS if self.weight_decay is None else (*NUMBERS, GROWTH)
 
     def starts(self, curves: Sequence[LossCurve]) -> list[dict[str, float]]:
