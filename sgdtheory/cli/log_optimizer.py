@@ -25,6 +25,7 @@ LANGUAGE_MODELS = {  # formats of programs that train language models and little
     *("Megatron-LM", "NeMo", "nanoGPT", "modded-nanogpt", "torchtitan", "OLMo", "MaxText", "llm.c", "fairseq"),
     *("LitGPT", "Levanter"),
 }
+USUAL = {"modded-nanogpt": "muon"}  # format of a program that names no optimizer → what it trains with by default
 ADAMS_OWN = "beta2", "adam_eps", "adam_beta"  # parts of the names of settings that Adam alone has
 OF_TEXT = "ppl", "perplexity", "lm_loss"  # parts of the names of numbers that language models alone have
 GIVE = "give --optimizer, for example --optimizer adam"
@@ -83,19 +84,24 @@ def taken_optimizer(
     Raises:
         UnknownOptimizerError: there is no flag, no name that is known, and no mark of Adam.
     """
-    names = sorted({str(log.settings["optimizer"]) for log in logs if log.settings.get("optimizer")})
+    named = {str(log.settings["optimizer"]) for log in logs if log.settings.get("optimizer")}
+    usual = {log.format for log in logs if log.format in USUAL and not log.settings.get("optimizer")}
+    names = sorted(named | {USUAL[program] for program in usual})
     kinds = {kind(name) for name in names}
     words = " and ".join(names)
     if flag is not None:
         doubt = (
             f"the log names the optimizer {words}, but --optimizer {flag} overrides it"
-            if names and kinds != {flag}
+            if named and kinds != {flag}
             else ""
         )
         return TakenOptimizer(flag, "", doubt)
     known = kinds.pop() if len(kinds) == 1 else None
     if known is not None:
         as_what = "" if words == known else f", treated as {known}"
+        if usual:
+            doubt = f"{' and '.join(sorted(usual))} trains with {words} by default{as_what}; --optimizer names another"
+            return TakenOptimizer(known, "", doubt)
         return TakenOptimizer(known, f"optimizer, from the log: {words}{as_what}", "")
     if len(kinds) > 1:
         raise UnknownOptimizerError(f"the logs name several optimizers, {words}: {GIVE}, or fit their runs apart")

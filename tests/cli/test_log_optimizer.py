@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from sgdtheory import cli, curves
-from sgdtheory.cli.log_optimizer import LANGUAGE_MODELS, UnknownOptimizerError, optimizer_of_curves, taken_optimizer
+from sgdtheory.cli.log_optimizer import (
+    LANGUAGE_MODELS,
+    USUAL,
+    UnknownOptimizerError,
+    optimizer_named,
+    optimizer_of_curves,
+    taken_optimizer,
+)
 from sgdtheory.logs import FORMATS, TrainingLog
 from tests.cli.test_every_format import MadeUp, run_of
 from tests.logs.text_writers import PRINTINGS
@@ -114,6 +121,18 @@ def test_marks_of_adam(log, flags, since):
     assert since in taken.doubt
 
 
+@pytest.mark.parametrize(
+    ("kind", "taken", "as_what"), [(optimizer_named, "muon", ""), (optimizer_of_curves, "adam", ", treated as adam")]
+)
+def test_a_program_whose_default_is_known(kind, taken, as_what):
+    """Only where its log names none, and the flag overrides it without a doubt about the log."""
+    said = f"modded-nanogpt trains with muon by default{as_what}; --optimizer names another"
+    assert taken_optimizer(None, [log_with({}, format="modded-nanogpt")], kind) == (taken, "", said)
+    assert taken_optimizer("adam", [log_with({}, format="modded-nanogpt")], kind) == ("adam", "", "")
+    named = log_with({"optimizer": "sgd"}, format="modded-nanogpt")
+    assert taken_optimizer(None, [named], kind) == ("sgd", "optimizer, from the log: sgd", "")
+
+
 @pytest.mark.parametrize("settings", [{}, {"weight_decay": 0.0}, {"optimizer": "shampoo"}, {"num_steps": 10}])
 def test_without_a_mark_the_optimizer_is_asked_for(settings):
     with pytest.raises(UnknownOptimizerError, match="give --optimizer, for example --optimizer adam"):
@@ -136,6 +155,7 @@ def test_every_command_asks(asked, fails, tmp_path, command):
 
 def test_the_formats_of_language_models_are_formats():
     assert {each.name for each in FORMATS} >= LANGUAGE_MODELS
+    assert set(USUAL) <= LANGUAGE_MODELS
 
 
 def test_examples_are_what_they_are(asked, capsys):
