@@ -224,7 +224,7 @@ def single_step() -> Verdict:
 
 
 def unit_constant() -> Verdict:
-    """How large may the constant in γ ≲ min{B/tr H, 1/‖H‖} be? Below 2/3 SGD is stable; at 1 it need not be."""
+    """Return the verdict on the constant in γ ≲ min{B/tr H, 1/‖H‖}: below 2/3 SGD is stable; at 1 it need not be."""
     start = time.perf_counter()
 
     def worst(constant: float) -> float:
