@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sgdtheory._common.arguments import Values, settings_arrays
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
-from sgdtheory.algorithms import DEFAULT, Algorithm, LastIterate, TailAverage
+from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.bounds import papers
 from sgdtheory.bounds.published import PublishedBound
 from sgdtheory.bounds.theorem_7 import zhang_2024
@@ -27,19 +27,11 @@ class Catalogue(tuple[PublishedBound, ...], Shown):
         quantities = [
             Quantity("name", "name", [each.name for each in self]),
             Quantity("side", "side", [each.side for each in self]),
-            Quantity("iterate", "on the risk of the", [_iterate(each.algorithm) for each in self]),
+            Quantity("iterate", "on the risk of the", [each.iterate for each in self]),
             Quantity("standing", "constants", [each.standing for each in self]),
             Quantity("source", "source", [each.source for each in self]),
         ]
         return Sheet("published bounds", [Table(quantities, "bounds")])
-
-
-def _iterate(algorithm: Algorithm) -> str:
-    """Return in words the weights that a run of the algorithm returns."""
-    average = algorithm.average
-    if isinstance(average, TailAverage):
-        return f"mean of the last {average.fraction:.0%}"
-    return "last iterate" if isinstance(average, LastIterate) else "mean"
 
 
 @functools.cache

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import Values, checked_name, checked_problem, samples_used, settings_arrays
-from sgdtheory.algorithms import DEFAULT, Algorithm
+from sgdtheory.algorithms import DEFAULT, Algorithm, LastIterate, TailAverage
 from sgdtheory.problems import AbstractProblem, LeastSquares, SplitSpectrum
 
 Side = Literal["upper", "lower", "both"]
@@ -151,6 +151,14 @@ class PublishedBound:
     statement: Callable[[Asked], Statement] = field(repr=False)
     algorithm: Algorithm = DEFAULT
     standing: Standing = "printed"
+
+    @property
+    def iterate(self) -> str:
+        """Return in words the weights whose risk is bounded."""
+        average = self.algorithm.average
+        if isinstance(average, TailAverage):
+            return "mean of the last half" if average.fraction == 0.5 else f"mean of the last {average.fraction:.0%}"
+        return "last iterate" if isinstance(average, LastIterate) else "mean"
 
     @overload
     def __call__(
