@@ -1,6 +1,7 @@
 """Steps-to-target measurements from CSV files, and the example data sets."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -58,9 +59,9 @@ def read_measurements(
 ) -> list[StepsMeasurement]:
     """Read a CSV file with a header: a row for each group and batch size, or several that differ by their seeds.
 
-    Of several rows that have nothing but steps and seeds of their own the geometric mean of the steps counts, as for
-    seeds of logs. A row without steps is of a run that
-    did not reach the target, and is left out. Both are said in the measurement's `remarks`.
+    If rows of a batch size differ in nothing but steps, their errors and seeds, the geometric mean of the steps counts,
+    as for seeds of logs. A row without steps is of a run that did not reach the target, and is left out. The
+    measurement's `remarks` say both.
 
     >>> import pathlib, tempfile
     >>> import sgdtheory as st
@@ -89,57 +90,102 @@ def read_measurements(
             differ in another column, or fewer than three batch sizes in a group; the message has the line.
     """
     columns = [batch_size, steps, *filter(None, (group, size, standard_error))]
-    groups: dict[str, dict[float, list[tuple[float, float]]]] = {}
-    unreached: dict[str, list[float]] = {}
-    alike: dict[tuple[str, float], dict[str, str]] = {}  # (group, B) → cells of columns that are not asked for
-    sizes: dict[str, float] = {}
-    computed: set[str] = set()
-    critical: dict[str, FittedCriticalBatchSize | None] = {}
+    groups: dict[str, _Rows] = {}
     for line, row in csv_rows(Path(path), columns):
         where = f"{path}, line {line}"
         name = row[group].strip() if group else ""
         if group and not name:
             raise ValueError(f"{where}: {group} must not be empty")
         batch = positive_cell(row[batch_size], batch_size, where)
-        measured = groups.setdefault(name, {})
+        rows = groups.setdefault(name, _Rows(name))
         if not row[steps].strip():
-            unreached.setdefault(name, []).append(batch)
+            rows.unreached.append(batch)
             continue
         count = positive_cell(row[steps], steps, where)
         error = _error(row[standard_error], standard_error, where) / count if standard_error else float("nan")
         others = {key: cell for key, cell in row.items() if key not in columns and "seed" not in str(key).lower()}
-        if batch in measured and others != alike[name, batch]:
-            differs = next(column for column in others if others[column] != alike[name, batch][column])
+        differs = rows.added(batch, count, error, others)
+        if differs:
             raise ValueError(
                 f"{where}: {batch_size} {batch:g} occurs twice{f' for {name}' if name else ''}, with different "
                 f"{differs}; keep its best run, or name the column that tells the groups apart"
             )
-        alike[name, batch] = others
-        measured.setdefault(batch, []).append((count, error))
         if row.get(COMPUTED, "").strip() == "yes":
-            computed.add(name)
-        if name not in critical:  # all rows of a group say the same
-            critical[name] = fitted_in(row, where)
+            rows.computed = True
+        if rows.critical is None:  # all rows of a group say the same
+            rows.critical = fitted_in(row, where)
         value = positive_cell(row[size], size, where) if size else float("nan")
-        if size and sizes.setdefault(name, value) != value:
-            rows = name or "the file"
+        if np.isnan(rows.size):
+            rows.size = value
+        elif rows.size != value:
             raise ValueError(
-                f"{where}: {size} must be the same in all rows of {rows}, got {value:g} and {sizes[name]:g}"
+                f"{where}: {size} must be the same in all rows of {name or 'the file'}, got {value:g} and {rows.size:g}"
             )
     if not groups:
         raise ValueError(f"{path} has no rows below its header")
-    return [
-        _measurement(
-            path,
-            name,
-            measured,
-            sizes.get(name, float("nan")),
-            name in computed,
-            critical.get(name),
-            _row_remarks(name, measured, unreached.get(name, [])),
-        )
-        for name, measured in groups.items()
-    ]
+    return [rows.measurement(path) for rows in groups.values()]
+
+
+@dataclass
+class _Rows:
+    """The rows of one group.
+
+    Attributes:
+        name: of the group.
+        measured: B → (steps, their relative error) of each row.
+        others: B → cells in columns that are not asked for.
+        unreached: B of each row without steps.
+        size: of the model or the data; nan: not known.
+        computed: whether a theory computed the steps.
+        critical: B* as it was fitted.
+    """
+
+    name: str
+    measured: dict[float, list[tuple[float, float]]] = field(default_factory=dict)
+    others: dict[float, dict[str, str]] = field(default_factory=dict)
+    unreached: list[float] = field(default_factory=list)
+    size: float = float("nan")
+    computed: bool = False
+    critical: FittedCriticalBatchSize | None = None
+
+    def added(self, batch: float, count: float, error: float, others: dict[str, str]) -> str:
+        """Add a row; return a column in which it differs from another row of this batch size, "" if there is none."""
+        known = self.others.setdefault(batch, others)
+        self.measured.setdefault(batch, []).append((count, error))
+        return next((column for column, cell in others.items() if cell != known.get(column)), "")
+
+    def measurement(self, path: str | Path) -> StepsMeasurement:
+        """Return the steps at each batch size, the geometric mean of several rows.
+
+        Raises:
+            ValueError: fewer than three batch sizes.
+        """
+        if len(self.measured) < MIN_POINTS:
+            raise ValueError(
+                f"{path}: {self.name or 'the file'} has {len(self.measured)} batch sizes; a fit needs at least "
+                f"{MIN_POINTS}"
+            )
+        batch_sizes = np.array(sorted(self.measured))
+        rows = [np.array(self.measured[batch]) for batch in batch_sizes]
+        steps = np.array([np.exp(np.log(each[:, 0]).mean()) if len(each) > 1 else each[0, 0] for each in rows])
+        errors = np.array([np.sqrt((each[:, 1] ** 2).sum()) / len(each) for each in rows])  # of the mean of logs
+        known = None if np.isnan(errors).any() else errors
+        remarks = tuple(self.remarks())
+        return StepsMeasurement(self.name, self.size, batch_sizes, steps, known, self.computed, self.critical, remarks)
+
+    def remarks(self) -> Iterator[str]:
+        """Yield sentences on the rows that were averaged, and on those that were left out."""
+        prefix = f"{self.name}: " if self.name else ""
+        repeated = ", ".join(f"{batch:g}" for batch, rows in sorted(self.measured.items()) if len(rows) > 1)
+        blank = ", ".join(f"{batch:g}" for batch in sorted(set(self.unreached)))
+        if repeated:
+            yield (
+                f"{prefix}batch size {repeated} has several rows, taken as seeds: the geometric mean of their steps "
+                "counts; of several learning rates keep the best run alone"
+            )
+        if blank:
+            rows = "1 row" if len(self.unreached) == 1 else f"{len(self.unreached)} rows"
+            yield (f"{prefix}{rows} of batch size {blank} without steps left out: runs that did not reach the target")
 
 
 def _error(text: str, column: str, where: str) -> float:
@@ -150,49 +196,6 @@ def _error(text: str, column: str, where: str) -> float:
             "between two evaluations over √12"
         )
     return positive_cell(text, column, where)
-
-
-def _measurement(
-    path: str | Path,
-    name: str,
-    measured: dict[float, list[tuple[float, float]]],
-    size: float,
-    computed: bool,
-    critical: FittedCriticalBatchSize | None,
-    remarks: tuple[str, ...],
-) -> StepsMeasurement:
-    if len(measured) < MIN_POINTS:
-        raise ValueError(
-            f"{path}: {name or 'the file'} has {len(measured)} batch sizes; a fit needs at least {MIN_POINTS}"
-        )
-    batch_sizes = np.array(sorted(measured))
-    rows = [np.array(measured[batch]) for batch in batch_sizes]
-    steps = np.array([np.exp(np.log(each[:, 0]).mean()) if len(each) > 1 else each[0, 0] for each in rows])
-    errors = np.array([np.sqrt((each[:, 1] ** 2).sum()) / len(each) for each in rows])  # of the mean of logs
-    known = None if np.isnan(errors).any() else errors
-    return StepsMeasurement(name, size, batch_sizes, steps, known, computed, critical, remarks)
-
-
-def _row_remarks(
-    name: str, measured: dict[float, list[tuple[float, float]]], unreached: list[float]
-) -> tuple[str, ...]:
-    """Return sentences on the rows of a group that were averaged, and on those that were left out."""
-    prefix = f"{name}: " if name else ""
-    repeated = [f"{batch:g}" for batch, rows in sorted(measured.items()) if len(rows) > 1]
-    blank = [f"{batch:g}" for batch in sorted(set(unreached))]
-    remarks = []
-    if repeated:
-        remarks.append(
-            f"{prefix}batch size {', '.join(repeated)} has several rows, taken as seeds: the geometric mean of their "
-            "steps counts; of several learning rates keep the best run alone"
-        )
-    if blank:
-        rows = "1 row" if len(unreached) == 1 else f"{len(unreached)} rows"
-        sizes = ", ".join(blank)
-        remarks.append(
-            f"{prefix}{rows} of batch size {sizes} without steps left out: runs that did not reach the target"
-        )
-    return tuple(remarks)
 
 
 def steps_text(measurements: Iterable[StepsMeasurement], *, remarks: Mapping[str, Sequence[Any]] | None = None) -> str:
