@@ -169,13 +169,15 @@ def beside_fit(
     if whole is None or not model.logs:
         return []
     ends: dict[float, float] = {}  # the lowest loss at the end of a run, by batch size
+    sizes = {curve.name: float(curve.batch_size[-1]) for curve in model.fitted}
     for curve in model.fitted:
         last = float(curve.loss[curve.step > (1 - END) * curve.step[-1]].mean())
-        size = float(curve.batch_size[-1])
-        ends[size] = min(last, ends.get(size, np.inf))
+        ends[sizes[curve.name]] = min(last, ends.get(sizes[curve.name], np.inf))
     target = float(f"{max(ends.values()) * (1 + ABOVE_ENDS):.3g}")
     try:
-        steps = steps_to_target(model.logs, target_loss=target, loss=loss, sequence_length=sequence_length)
+        constant = {curve.name: sizes[curve.name] for curve in model.fitted if np.ptp(curve.batch_size) == 0}
+        options = {"loss": loss, "sequence_length": sequence_length, "batch_size": constant}
+        steps = steps_to_target(model.logs, target_loss=target, **options)
     except ValueError:  # Too few batch sizes reach a common loss.
         return []
     (measured,) = steps.measurements

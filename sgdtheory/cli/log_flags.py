@@ -35,8 +35,8 @@ class LogFlags:
     loss: str | None = None
     """Which loss: train, eval, or the name of its column."""
     batch_size: str | None = None
-    """Column with the batch size, or the number, in sequences or as "524288 tokens"; None: as the log says, or not
-    known."""
+    """Column with the batch size, or the number, in sequences or as "524288 tokens", or that of each run:
+    run7=64,run8=256; None: as the log says, or not known."""
     tokens: str | None = None
     """Column with the tokens seen."""
     curve: str | None = None
@@ -56,12 +56,17 @@ class LogFlags:
     @property
     def _options_of_several(self) -> dict[str, Any]:
         """Return the keywords of `read_logs` and of the functions on several runs, each with numbers of its own."""
-        options = self._texts | {name: _number_of_each(number_or_text(getattr(self, name))) for name in NUMBERS}
+        options = self._texts | self._numbers
         from sgdtheory.logs import ColumnNames
 
         if "batch_tokens" in ColumnNames.among(options)[1]:
             raise ValueError(f"batch_size {options['batch_size']} needs the tokens of a sequence, --sequence-length")
         return options
+
+    @property
+    def _numbers(self) -> dict[str, Any]:
+        """Return the learning rate and the batch size: a column, a number, or the number of each run."""
+        return {name: _number_of_each(number_or_text(getattr(self, name))) for name in NUMBERS}
 
     @property
     def _texts(self) -> dict[str, Any]:
@@ -99,8 +104,7 @@ class CurveFlags(LogFlags):
     @property
     def log_options(self) -> dict[str, Any]:
         """Return the keywords of `read_training_log` and `preview`."""
-        numbers = {name: number_or_text(getattr(self, name)) for name in NUMBERS}
-        return self._texts | numbers | {"warmup": self.warmup}
+        return self._texts | self._numbers | {"warmup": self.warmup}
 
     def read_runs(self, paths: Sequence[Path]) -> "list[tuple[TrainingLog, LossCurve]]":
         """Return each loss curve with its log, which has the settings of the run."""

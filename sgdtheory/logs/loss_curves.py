@@ -1,6 +1,6 @@
 """Loss curves of logs: rows joined by step, batch sizes, tokens, and a remark on everything that a log lacks."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,6 +23,7 @@ NOT_CONSTANT = {  # format whose log has no learning rates → what the program 
     "torchtitan": "decays it linearly",
     "modded-nanogpt": "decays it linearly to 0 over its last steps",
 }
+Given = float | Mapping[str, float] | None  # a number for all runs, or name of the run → number
 RISING = 0.02  # by which a warm-up's first rates may miss a line through 0
 
 
@@ -31,8 +32,8 @@ def read_training_log(
     *,
     loss: str = "train",
     step: str | None = None,
-    learning_rate: str | float | None = None,
-    batch_size: str | float | None = None,
+    learning_rate: str | Given = None,
+    batch_size: str | Given = None,
     tokens: str | None = None,
     run: str | None = None,
     group: str | None = None,
@@ -62,8 +63,10 @@ def read_training_log(
         loss: "train", "eval", or what the log calls it.
         step: what the log calls it, or a sum of columns such as `Step*200` or `iter+epoch*5000`; None: guessed.
         tokens: what the log calls them; None: guessed.
-        learning_rate: likewise, or the number itself, to which a warm-up and a decay that the log prints are applied.
-        batch_size: likewise, or the number itself; a batch size in tokens as "524288 tokens".
+        learning_rate: likewise, or the number itself, to which a warm-up and a decay that the log prints are applied;
+            or name of the run → number.
+        batch_size: likewise, or the number itself, or name of the run → number; a batch size in tokens as
+            "524288 tokens".
         run: the column that separates the runs of a file.
         group: the column that separates what is to be fitted on its own.
         sequence_length: tokens of a sequence, for tokens from batch sizes and batch sizes from tokens.
@@ -97,8 +100,8 @@ def loss_curve(
     log: TrainingLog,
     *,
     loss: str = "train",
-    learning_rate: float | None = None,
-    batch_size: float | None = None,
+    learning_rate: Given = None,
+    batch_size: Given = None,
     batch_tokens: float | None = None,
     sequence_length: float | None = None,
     warmup: float | None = None,
@@ -108,7 +111,7 @@ def loss_curve(
     Args:
         log: of the run.
         loss: "train" or "eval"; any other name stands for the loss that `log` holds by it.
-        learning_rate, batch_size: numbers in the place of the log's.
+        learning_rate, batch_size: numbers in the place of the log's, or name of the run → number.
         batch_tokens: tokens a step, in the place of a batch size.
         sequence_length: tokens of a sequence; None: as the log says.
         warmup: steps of linear warm-up before the first row; None: as the log says, or 0.
@@ -118,7 +121,9 @@ def loss_curve(
     """
     steps, losses = losses_of(log, loss)
     said = _Said(list(log.remarks))
-    rates = _rates(log, steps) if learning_rate is None else _given_rates(log, steps, learning_rate, warmup, said)
+    rate = of_run(learning_rate, log.name)
+    size = of_run(batch_size, log.name)
+    rates = _rates(log, steps) if rate is None else _given_rates(log, steps, rate, warmup, said)
     known = ~np.isnan(rates)
     if not known.all():
         first, last = steps[~known][[0, -1]]
@@ -132,8 +137,8 @@ def loss_curve(
                 f"{log.name}: a batch size in tokens, {batch_tokens:g}, needs the tokens of a sequence; give "
                 "sequence_length= (--sequence-length)"
             )
-        batch_size = positive_number("batch_size", batch_tokens) / float(length)
-    batches = batches_at(log, steps, batch_size, length)
+        size = positive_number("batch_size", batch_tokens) / float(length)
+    batches = batches_at(log, steps, size, length)
     if batches is None:
         said.assumed.append(ask_for_batch_size(log))
     if log.has("tokens") and not _tokens_seen(log)[0].size:
@@ -160,6 +165,13 @@ def loss_curve(
         )
     except ValueError as error:
         raise ValueError(f"{log.name}: {error}") from None
+
+
+def of_run(given: Given, name: str) -> float | None:
+    """Return the number that was given for one run."""
+    if isinstance(given, Mapping):
+        return None if given.get(name) is None else float(given[name])
+    return given
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 
 from sgdtheory._common.arguments import positive_number
-from sgdtheory.logs.loss_curves import ask_for_batch_size, batches_at, losses_of
+from sgdtheory.logs.loss_curves import Given, ask_for_batch_size, batches_at, losses_of, of_run
 from sgdtheory.logs.training_log import TrainingLog
 
 LAST = 0.05  # of a run: rows whose mean is the loss at its end, where none was evaluated
 CONSTANT = 0.99  # of the peak: a rate that ends no lower was never decayed
 POINTS = 8  # of a run at a constant rate, whose every point is the end of a shorter run
-
-Given = float | Mapping[str, float] | None
 
 
 def loss_grid(
@@ -75,13 +73,6 @@ def grouped(logs: Sequence[TrainingLog], group: Any) -> list[TrainingLog]:
     return [replace(log, group=str(group(log))) for log in logs]
 
 
-def of_run(given: Given, name: str) -> float | None:
-    """Return the number that was given for one run."""
-    if isinstance(given, Mapping):
-        return None if given.get(name) is None else float(given[name])
-    return given
-
-
 def one_batch_size(log: TrainingLog, given: Given, length: float | None) -> float:
     """Return the batch size of a run.
 
@@ -92,8 +83,7 @@ def one_batch_size(log: TrainingLog, given: Given, length: float | None) -> floa
     known = length if length is not None else log.settings.get("sequence_length")
     sizes = batches_at(log, log.step, of_run(given, log.name), known)
     if sizes is None:
-        ask = f"{ask_for_batch_size(log)}, or name of the run → B, as in --batch-size {log.name}=64"
-        raise ValueError(f"{log.name}: {ask}")
+        raise ValueError(f"{log.name}: {ask_for_batch_size(log)}, or name of the run → B, {log.name}=B,…")
     usual = float(np.median(sizes))
     if (np.abs(sizes - usual) > 0.01 * usual + 1).any():
         raise VaryingError(f"{log.name}: its batch size changes from {sizes.min():g} to {sizes.max():g}")

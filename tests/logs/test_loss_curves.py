@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.cli.log_flags import CurveFlags
 from tests.logs import writers
 
 STEPS = np.arange(10.0, 110, 10)
@@ -367,3 +368,19 @@ def test_batch_sizes_of_tokens_that_are_a_step_late():
 def test_the_missing_factors_of_a_batch_size_are_named():
     (sentence,) = (each for each in curve_of(settings={"micro_batch": 4}).assumed if "batch size" in each)
     assert "the log has the micro batch (4), but not the number of accumulated batches and number of" in sentence
+
+
+def test_numbers_of_each_run(tmp_path):
+    """A mapping from the name of a run, as for several runs: also on the command line, and in its preview."""
+    rows = "step,loss\n" + "".join(f"{t},{3 + 20 / t}\n" for t in range(10, 110, 10))
+    for name in "abc":
+        (tmp_path / f"{name}.csv").write_text(rows)
+    given = {"batch_size": {"a": 64, "b": 256}, "learning_rate": {"a": 1e-3, "b": 2e-3, "c": 3e-3}}
+    first, second, third = st.read_training_log(tmp_path, **given)
+    assert (first.batch_size[0], second.batch_size[0], third.batch_size) == (64, 256, None)
+    assert [curve.learning_rate[-1] for curve in (first, second, third)] == [1e-3, 2e-3, 3e-3]
+    flags = CurveFlags(batch_size="a=64,b=256", learning_rate="a=1e-3,b=2e-3,c=3e-3")
+    for (_, curve), expected in zip(flags.read_runs([tmp_path]), (first, second, third), strict=True):
+        np.testing.assert_array_equal(curve.batch_size, expected.batch_size)
+        np.testing.assert_array_equal(curve.learning_rate, expected.learning_rate)
+    assert str(flags.preview_of([tmp_path], "curves")) == str(st.logs.preview(tmp_path, **given).sheet())
