@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -12,7 +13,7 @@ SEPARATORS = ",;\t|"
 
 
 def csv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line number, row) of each row, its cells by column, which commas, semicolons, tabs or bars separate.
+    """Yield (line number, row) of each row, its cells by column; commas, semicolons, tabs or bars separate columns.
 
     Args:
         path: the file.
@@ -28,9 +29,7 @@ def csv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, st
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
     with file:
         try:
-            separator = _separator(file.readline())
-            file.seek(0)
-            reader = csv.DictReader(file, restval="", delimiter=separator)  # cells that a short line leaves out
+            reader = csv.DictReader(file, restval="", delimiter=_separator(file))  # cells that a short line leaves out
             present = reader.fieldnames or []
             for column in columns:
                 if column not in present:
@@ -51,17 +50,17 @@ def csv_header(path: Path) -> list[str]:
     check_regular(path)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            separator = _separator(file.readline())
-            file.seek(0)
-            return next(csv.reader(file, delimiter=separator), [])
+            return next(csv.reader(file, delimiter=_separator(file)), [])
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
     except (UnicodeDecodeError, csv.Error):
         raise ValueError(f"cannot read {path}: it is not a CSV file in UTF-8") from None
 
 
-def _separator(header: str) -> str:
-    """Return what separates the columns of a header: a comma, where there is one or nothing else does."""
+def _separator(file: TextIO) -> str:
+    """Return what separates the columns of a file's header: a comma, where there is one or nothing else does."""
+    header = file.readline()
+    file.seek(0)
     return next((mark for mark in SEPARATORS if mark in header), ",")
 
 
