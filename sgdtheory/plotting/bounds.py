@@ -55,7 +55,7 @@ def published_bounds(found: BoundsAtSetting, *, title: str | None = None, axes: 
         title=found.title if title is None else title,
     )
     axes.set_yticks(range(len(found.bounds)), [plain_label(bound.name) for bound in found.bounds])
-    axes.set_xlabel("bound / exact risk of what it bounds")
+    axes.set_xlabel("bound / exact risk")
     for color, marker, words in SIDES.values():
         axes.plot([], [], color=color, marker=marker, ls="", label=words)
     axes.plot([], [], color=GRAY, marker="o", mfc="white", ls="", label="hollow: constants not verified or not stated")
