@@ -274,10 +274,10 @@ def _sided(summary: Summary) -> Verdict:
     median = float(np.median(summary.ratio))
     lower = bound.side == "lower"
     most = "at least" if lower else "at most"
-    recalled = ", not verified against the paper" if bound.standing == "recalled" else ""
+    unverified = ", not verified against the paper" if bound.standing == "unverified" else ""
     return Verdict(
-        f"{bound.name}{recalled}",
-        f"exact risk {'≥' if lower else '≤'} {bound.source}{recalled}: {bound.about}; tightest at {words(worst)}; "
+        f"{bound.name}{unverified}",
+        f"exact risk {'≥' if lower else '≤'} {bound.source}{unverified}: {bound.about}; tightest at {words(worst)}; "
         f"with B = 1 at {words(summary.single)}",
         "exact/bound ≥ 1" if lower else "exact/bound ≤ 1",
         f"{most} {worst.ratio:.4g}, with B = 1 {summary.single.ratio:.4g}; median {median:.2g}",

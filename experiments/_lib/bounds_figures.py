@@ -87,14 +87,14 @@ def _row(axis: Axes, place: float, summary: Any) -> None:
     """Range, quartiles and median, stars at the sharpened ends, and in words where the tightest is."""
     low, first, median, third, high = np.quantile(summary.ratio, [0, 0.25, 0.5, 0.75, 1], method="nearest")
     color = COLORS.get(summary.bound.side, GRAY)
-    style: Any = {"printed": "-", "recalled": "-", "order": (0, (3, 2))}[summary.bound.standing]
+    style: Any = {"verified": "-", "unverified": "-", "order": (0, (3, 2))}[summary.bound.standing]
     axis.plot(np.clip([low, high], *VIEW), [place] * 2, color=color, ls=style, lw=1, zorder=1)
     for value, marker in ((low, "<"), (high, ">")):
         if not VIEW[0] <= value <= VIEW[1]:
             inside = float(np.clip(value, VIEW[0] * 1.25, VIEW[1] / 1.25))
             axis.plot(inside, place, marker=marker, color=color, ms=5, ls="", zorder=3)
     left, right = np.clip([first, third], *VIEW)
-    face = color if summary.bound.standing == "printed" else "white"
+    face = color if summary.bound.standing == "verified" else "white"
     bar: dict[str, Any] = {"height": 2 * HALF_HEIGHT, "facecolor": face, "edgecolor": color, "ls": style, "zorder": 2}
     axis.barh(place, right - left, left=left, alpha=0.75 if face == color else 1.0, **bar)
     if VIEW[0] < median < VIEW[1]:
@@ -161,7 +161,7 @@ def best_of_each_side() -> Figure:
 def _bounds_of(axis: Axes, problem: st.LeastSquares) -> tuple[float, float]:
     """Draws them; the best lower and upper bound over the exact risk at the end."""
     setting: dict[str, Any] = {"batch_size": 1, "learning_rate": RATE, "num_samples": STEPS}
-    best = st.bounds.best(problem, **setting, recalled=True)
+    best = st.bounds.best(problem, **setting, unverified=True)
     exact = np.asarray(st.excess_risk(problem, **setting).total)
     lower = np.where(np.asarray(best.lower) > 0, best.lower, np.nan)
     upper = np.where(np.isfinite(best.upper), best.upper, np.nan)

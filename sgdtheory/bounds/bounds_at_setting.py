@@ -14,7 +14,7 @@ from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import excess_risk
 
 SIGNS = {"upper": "≤", "lower": "≥", "both": "≍"}
-CONSTANTS = {"printed": "verified", "recalled": "not verified against the paper", "order": "none stated"}
+CONSTANTS = {"verified": "verified", "unverified": "not verified against the paper", "order": "none stated"}
 
 
 @dataclass(frozen=True)

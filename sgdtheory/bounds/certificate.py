@@ -39,7 +39,7 @@ class Certificate:
         bound: the bound's value, enclosed; None where it is not known.
         source: where the bound's value is from.
         side: of the risk on which the bound is: "upper", "lower" or "both".
-        standing: of its constants: "printed", "recalled" (not verified), or "order" where they are not stated.
+        standing: of its constants: "verified", "unverified", or "order" where the theorem states none.
         doubts: why nothing is proven; empty where all conditions of the bound hold certainly.
     """
 
@@ -49,7 +49,7 @@ class Certificate:
     bound: Enclosure | None
     source: str
     side: str
-    standing: str = "printed"
+    standing: str = "verified"
     doubts: tuple[str, ...] = ()
 
     @property

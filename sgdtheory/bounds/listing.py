@@ -86,7 +86,7 @@ def best(
     learning_rate: float,
     num_samples: float,
     algorithm: Algorithm = DEFAULT,
-    recalled: bool = False,
+    unverified: bool = False,
 ) -> Best[float]: ...
 @overload
 def best(
@@ -96,7 +96,7 @@ def best(
     learning_rate: ArrayLike,
     num_samples: ArrayLike,
     algorithm: Algorithm = DEFAULT,
-    recalled: bool = False,
+    unverified: bool = False,
 ) -> Best[np.ndarray]: ...
 def best(
     problem: AbstractProblem,
@@ -105,7 +105,7 @@ def best(
     learning_rate: ArrayLike,
     num_samples: ArrayLike,
     algorithm: Algorithm = DEFAULT,
-    recalled: bool = False,
+    unverified: bool = False,
 ) -> Best:
     """Return the tightest published lower and upper bound on the mean excess risk at each setting.
 
@@ -125,7 +125,7 @@ def best(
         learning_rate: γ > 0, in units of 1/λ; scalar or array.
         num_samples: D ≥ B; scalar or array. The three broadcast like NumPy arrays.
         algorithm: whose risk; theorems with constants are about averaged SGD and the mean of the last half of iterates.
-        recalled: whether to take bounds whose constants are not verified against the paper; the lower ones are not.
+        unverified: whether to take bounds whose constants are not verified against the paper; the lower ones are not.
 
     Returns:
         Best.
@@ -133,7 +133,7 @@ def best(
     Raises:
         ValueError: an argument outside its range.
     """
-    standings = {"printed", "recalled"} if recalled else {"printed"}
+    standings = {"verified", "unverified"} if unverified else {"verified"}
     shape = settings_arrays(batch_size, learning_rate, num_samples)[0].shape
     extremes = {"lower": np.zeros(shape), "upper": np.full(shape, np.inf)}
     names = {side: np.full(shape, "", dtype=object) for side in extremes}

@@ -12,7 +12,7 @@ from sgdtheory.algorithms import DEFAULT, Algorithm, LastIterate, TailAverage
 from sgdtheory.problems import AbstractProblem, LeastSquares, SplitSpectrum
 
 Side = Literal["upper", "lower", "both"]
-Standing = Literal["printed", "recalled", "order"]
+Standing = Literal["verified", "unverified", "order"]
 
 
 class Asked(NamedTuple):
@@ -135,9 +135,9 @@ class PublishedBound:
         read: how far its statement was seen: in full, as another text quotes it, …
         about: what it bounds there, in the source's words and ours.
         batches: what it says of B > 1.
-        standing: "printed": with all constants, its statement seen as printed or as quoted in full, or proved anew for
-            the problems here; "recalled": its constants are not verified against the paper; no random setting
-            refutes them; "order": factors of 1 stand for constants that are not stated.
+        standing: "verified": all constants are printed in the paper or in a text that quotes the theorem in full, or
+            they were proved anew; "unverified": the constants are not verified against the paper, and no random
+            setting refutes them; "order": the theorem states no constants, and factors of 1 stand for them.
         algorithm: whose risk it bounds.
         statement: its value and conditions.
     """
@@ -150,7 +150,7 @@ class PublishedBound:
     batches: str
     statement: Callable[[Asked], Statement] = field(repr=False)
     algorithm: Algorithm = DEFAULT
-    standing: Standing = "printed"
+    standing: Standing = "verified"
 
     @property
     def iterate(self) -> str:
@@ -220,7 +220,7 @@ class Description(NamedTuple):
 
     Attributes:
         side: as of a `PublishedBound`; "upper" unless said.
-        standing: likewise; "printed" unless said: the numbers are meant.
+        standing: likewise; "verified" unless the bound says otherwise.
         algorithm: whose risk it bounds; None: not said.
     """
 
@@ -237,6 +237,6 @@ def description(bound: object) -> Description:
     """
     return Description(
         checked_name("side", getattr(bound, "side", "upper"), get_args(Side)),
-        checked_name("standing", getattr(bound, "standing", "printed"), get_args(Standing)),
+        checked_name("standing", getattr(bound, "standing", "verified"), get_args(Standing)),
         getattr(bound, "algorithm", None),
     )

@@ -42,7 +42,7 @@ def published_bounds(found: BoundsAtSetting, *, title: str | None = None, axes: 
         color, marker, _ = SIDES[bound.side]
         if drawn[place]:
             axes.plot([1, relative[place]], [place, place], color=color, lw=1)
-            face = color if bound.standing == "printed" else "white"
+            face = color if bound.standing == "verified" else "white"
             axes.plot(relative[place], place, marker=marker, color=color, mfc=face, ls="", ms=6)
         else:
             why = f"needs {value.reasons[0]}" if value.reasons else "the exact risk is infinite"

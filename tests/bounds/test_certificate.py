@@ -195,7 +195,7 @@ def test_a_violation_is_a_proof():
     assert repr(wrong.bound) == "Enclosure(0.25)"
 
 
-def mine(statement, side="upper", standing="printed", **conditions):
+def mine(statement, side="upper", standing="verified", **conditions):
     """A published bound of one's own."""
     return st.bounds.PublishedBound(
         "mine",

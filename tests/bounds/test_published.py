@@ -175,7 +175,7 @@ def test_infinite_sums_are_infinite():
 def test_best_is_the_tightest_that_applies():
     problem = st.LeastSquares([1.0, 0.5], [1.0, 1.0], noise_variance=1.0)
     setting = {"batch_size": 1, "learning_rate": [0.01, 0.2, 5.0], "num_samples": 1e4}
-    found = bounds.best(problem, **setting, recalled=True)
+    found = bounds.best(problem, **setting, unverified=True)
     risk = st.excess_risk(problem, **setting).total
     assert (found.lower[:2] < risk[:2]).all()
     assert (risk[:2] < found.upper[:2]).all()

@@ -26,7 +26,7 @@ def test_every_bound_has_its_place_relative_to_the_exact_risk():
         risk = st.excess_risk(problem, **SETTING, algorithm=bound.algorithm).total
         assert marks[place].get_xdata()[0] == pytest.approx(value.total / risk, rel=1e-12)
         assert marks[place].get_marker() == {"upper": "<", "lower": ">", "both": "D"}[bound.side]
-        assert (marks[place].get_markerfacecolor() == "white") == (bound.standing != "printed")
+        assert (marks[place].get_markerfacecolor() == "white") == (bound.standing != "verified")
         low, high = axes.get_xlim()
         assert low < marks[place].get_xdata()[0] < high
 

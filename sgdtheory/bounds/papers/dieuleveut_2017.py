@@ -30,5 +30,5 @@ dieuleveut_2017 = PublishedBound(
     batches="B = 1",
     statement=_statement,
     algorithm=DEFAULT,
-    standing="recalled",
+    standing="unverified",
 )

@@ -83,7 +83,7 @@ zou_2021_lower = PublishedBound(
     about="E L(w̄) − L(w*), L half of the mean square error, w̄ the mean of w_0 … w_{n−1}",
     batches="B = 1; here with β = 1/B and σ²/B",
     statement=_lower,
-    standing="recalled",
+    standing="unverified",
 )
 
 
@@ -122,5 +122,5 @@ zou_2021_tail = PublishedBound(
     batches="B = 1; here with α = 2/B and σ²/B, as of Theorem 2.1",
     statement=_tail,
     algorithm=Algorithm(average=TailAverage(0.5)),
-    standing="recalled",
+    standing="unverified",
 )
