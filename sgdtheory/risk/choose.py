@@ -189,7 +189,8 @@ def _mean_field(request: Request) -> RunRisks:
     for indices in alike.values():
         group = [courses[index] for index in indices]
         end = np.array([group[0].num_steps])
-        at_end = equivalent_risk(request.problem, group, end, request.estimate, ROUGH_TAIL if rough else TAIL)
+        tail = ROUGH_TAIL if rough else TAIL
+        at_end = equivalent_risk(request.problem, group, end, request.estimate, tail, request.compiled_from)
         result[:, indices] = [part[1, 0] for part in at_end]
     return RunRisks(result[:2], result[2], np.ones(len(courses), dtype=bool))
 
