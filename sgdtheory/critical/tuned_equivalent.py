@@ -6,7 +6,7 @@ which may overshoot, it has several.
 
 from collections.abc import Callable, Generator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,9 +45,6 @@ UNKNOWN = 0.03
 STEEPEST = 1.5
 # Relative error of risks that are compared.
 TOLERANCE = 1e-5
-# So many single steps are taken in a compiled loop. It takes a second to compile for each of some shapes, and the
-# searches of Lion, which take thousands of steps, then take a fifth of the time.
-COMPILED_FROM = 64.0
 # A search over γ ends where a parabola promises a log risk lower by less.
 SETTLED = 3e-4
 # The same of minima of a grid, whose first parabola is over points of the grid. With SETTLED risks of two of 15 kept
@@ -146,8 +143,7 @@ class TunedEquivalent:
         """Return the log risks at places of log γ."""
         same = np.ones_like(places)
         runs = batch * same, np.exp(places), steps * same
-        options: dict[str, Any] = {"rounded": False, "tolerance": TOLERANCE, "estimate": False}
-        found = run_risks(self.problem, self.algorithm, *runs, **options, compiled_from=COMPILED_FROM)
+        found = run_risks(self.problem, self.algorithm, *runs, rounded=False, tolerance=TOLERANCE, estimate=False)
         total = found.parts.sum(0)
         return np.where(np.isfinite(total), np.log(np.maximum(total, NOTHING * self.initial_risk)), np.inf)
 

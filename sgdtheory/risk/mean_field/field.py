@@ -62,14 +62,15 @@ class Field(ABC):
         shortest: fewest steps of a panel; single steps take less time for fewer.
         few: number of steps up to which the risk has several minima over γ.
         in_loss_alone: whether directions are coupled by the loss T alone.
-        compilable: whether a step after the first one can be part of a compiled loop.
+        compiled_from: so many single steps are taken in a compiled loop in searches, which repeat them. A loop begins
+            after the first step, which may be a case of its own.
     """
 
     first: float = 48.0
     shortest: float = 64.0
     few: float = 16.0
     in_loss_alone: bool = True
-    compilable: bool = True
+    compiled_from: float = np.inf
 
     def error(self, steps: float, batch: float) -> float:
         """Return the relative error of all risks after so many steps at B, beside the errors of the closure."""
@@ -209,6 +210,7 @@ class MemoryField(Field):
 
     shortest = 120.0
     few = 400.0  # runs overshoot for as long as the memory lasts
+    compiled_from = 64.0  # compiled, Lion's search for B* takes half the time, that of signs with momentum a quarter
     momentum: float
     others = 0
     coupled_error: tuple[float, float]

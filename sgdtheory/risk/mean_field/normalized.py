@@ -275,7 +275,6 @@ class NormalizedField(Field):
 
     first = 128.0  # shorter runs take single steps alone, which follow the two sides
     in_loss_alone = False
-    compilable = False  # the number of nodes of its integrals depends on the values
     factors = NormalizedErrorFactors()
 
     def closure(

@@ -15,9 +15,9 @@ from sgdtheory.risk.systems.moments import Keeping
 # Steps whose tables are looked up together: more gain nothing and take more memory. A compiled loop has room for them.
 TOGETHER = 1024
 # A compiled loop has room for one run or for so many, and for a multiple of so many directions: each shape is compiled
-# once, which takes as long as 30,000 steps. A step of 4 runs takes 3 times as long as one of 1 run, of 32 runs 40 times.
+# once, in as long as 30,000 steps take. A step of 4 runs takes 3 times as long as one of 1 run, of 32 runs 40 times.
 LANES = 4
-WIDTH = 16
+WIDTH = 48
 
 
 class FieldState(NamedTuple):
