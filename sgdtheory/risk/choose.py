@@ -20,7 +20,6 @@ from sgdtheory._common.allocator import keep_freed_memory
 from sgdtheory.algorithms import DEFAULT, Algorithm, Course
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, TrainingProblem
 from sgdtheory.risk.mean_field.equivalent import equivalent_risk
-from sgdtheory.risk.mean_field.solver import ROUGH_TAIL, TAIL
 from sgdtheory.risk.rounding import change, moved, near_threshold, sensitive, shaken, worth_stating
 from sgdtheory.risk.segmented import segmented_risks
 from sgdtheory.risk.solvers.averaged_sgd import risk_parts
@@ -189,7 +188,7 @@ def _mean_field(request: Request) -> RunRisks:
     for indices in alike.values():
         group = [courses[index] for index in indices]
         end = np.array([group[0].num_steps])
-        at_end = equivalent_risk(request.problem, group, end, request.estimate, ROUGH_TAIL if rough else TAIL)
+        at_end = equivalent_risk(request.problem, group, end, request.estimate, rough)
         result[:, indices] = [part[1, 0] for part in at_end]
     return RunRisks(result[:2], result[2], np.ones(len(courses), dtype=bool))
 

@@ -114,11 +114,12 @@ class AdamField(MemoryField):
 
     def added(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Added:
         """Return the change of m and v, with `E G² = (1 + 1/B) E u² + T/B` and `Var(G | u) = (E u² + T)/B`."""
+        xp = values.__array_namespace__()
         batch = known.batch
         learns = ensemble.root > 0
-        own = np.where(learns, values[MEAN] ** 2 + values[VARIANCE], 0.0)
-        signal = batch * own / np.maximum(loss + (batch - 1) * own, TINY)
-        signal = np.clip(signal, 0.0, 1.0)
+        own = xp.where(learns, values[MEAN] ** 2 + values[VARIANCE], 0.0)
+        signal = batch * own / xp.maximum(loss + (batch - 1) * own, TINY)
+        signal = xp.clip(signal, 0.0, 1.0)
         scatter = (own + loss) / batch
         square = own + scatter
         kept = values[5] + (1 - self.beta2) * (square - values[5])
@@ -128,7 +129,8 @@ class AdamField(MemoryField):
             size = self._size(ensemble, kept, known)
             share = size / (size + self.epsilon)
         gain = gain_at(gains, signal, share)
-        if (first := known.number[:, 0] == 0).any():
+        # A compiled loop begins after the first step.
+        if xp is np and (first := known.number[:, 0] == 0).any():
             # Interpolated gains are off by up to 3e-4. A certain sign would then get a variance below 0.
             mean = values[MEAN, first]
             others = noise_of_others(values[:, first], loss[first])
@@ -149,13 +151,13 @@ class AdamField(MemoryField):
     def move(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, added: Added, known: Known) -> Move:
         """Return the change of u, by `γ√λ m̂/(√v̂ + ε/√λ) = γλ m̂/(√(λv̂) + ε)`."""
         mean, variance, _ = self.new_memory(values, added)
+        xp = values.__array_namespace__()
         size = self._size(ensemble, added.kept[0], known) + self.epsilon
         # The product is bounded, not `size` alone. Libraries built with -ffast-math make the processor flush numbers
         # below the normal range to 0: TINY (1 − β₁) would be 0 then, and the step of a direction without noise nan.
-        slope = known.rate * ensemble.spread / np.maximum(size * self._weight_sum(self.momentum, known), TINY)
-        scatter = np.zeros_like(slope)
-        first = (known.number == 0)[:, 0]
-        if first.any():
+        slope = known.rate * ensemble.spread / xp.maximum(size * self._weight_sum(self.momentum, known), TINY)
+        scatter = xp.zeros_like(slope)
+        if xp is np and (first := (known.number == 0)[:, 0]).any():
             # A first step is a sign, or beside ε nearly one: its square does not depend on its mean.
             square = mean**2 + variance
             share = (size - self.epsilon) / np.maximum(size, TINY)
@@ -166,9 +168,10 @@ class AdamField(MemoryField):
 
     def _size(self, ensemble: Ensemble, kept: np.ndarray, known: Known) -> np.ndarray:
         """Return √(λv̂), (P, K), in the units of ε."""
-        return np.sqrt(ensemble.spread * kept / self._weight_sum(self.beta2, known))
+        return kept.__array_namespace__().sqrt(ensemble.spread * kept / self._weight_sum(self.beta2, known))
 
     @staticmethod
     def _weight_sum(beta: float, known: Known) -> np.ndarray:
         """Return 1 − β^{t+1}, the sum of the weights in a memory, by which its bias is corrected."""
-        return -np.expm1((known.number + 1) * np.log(beta)) if beta else np.ones_like(known.number)
+        xp = known.number.__array_namespace__()
+        return -xp.expm1((known.number + 1) * np.log(beta)) if beta else xp.ones_like(known.number)

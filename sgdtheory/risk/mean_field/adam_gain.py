@@ -123,9 +123,13 @@ class Gains(NamedTuple):
 
 def gain_at(polynomials: np.ndarray, signal: np.ndarray, share: np.ndarray | None = None) -> np.ndarray:
     """Return gains (P, K) from the polynomials that `Gains.looked_up` returns, at y and shares (P, K)."""
-    angle = 4 / np.pi * np.arcsin(np.sqrt(signal)) - 1
+    xp = signal.__array_namespace__()
+    angle = 4 / np.pi * xp.arcsin(xp.sqrt(signal)) - 1
     at_shares = polynomials[:, :1] if share is None else _powers(polynomials, share) @ polynomials
-    return chebyshev.chebval(angle, np.moveaxis(at_shares, -1, 0), tensor=False)
+    later = last = 0.0
+    for order in range(at_shares.shape[-1] - 1, 0, -1):  # Clenshaw's recursion
+        later, last = at_shares[..., order] + 2 * angle * later - last, later
+    return at_shares[..., 0] + angle * later - last
 
 
 def noise_at(polynomials: np.ndarray, share: np.ndarray | None = None) -> np.ndarray:
@@ -137,7 +141,11 @@ def noise_at(polynomials: np.ndarray, share: np.ndarray | None = None) -> np.nda
 
 def _powers(polynomials: np.ndarray, share: np.ndarray) -> np.ndarray:
     """Return Chebyshev polynomials (P, K, L) at shares (P, K)."""
-    return chebyshev.chebvander(2 * share - 1, polynomials.shape[1] - 1)
+    x = 2 * share - 1
+    powers = [share.__array_namespace__().ones_like(x), x]
+    while len(powers) < polynomials.shape[1]:
+        powers.append(2 * x * powers[-1] - powers[-2])
+    return share.__array_namespace__().stack(powers[: polynomials.shape[1]], axis=-1)
 
 
 def _lobatto(order: int) -> np.ndarray:

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.polynomial import legendre
 
 # From each batch size on, means over χ take this many Gauss nodes. More nodes take time in proportion. Against rules
-# with many more nodes means of signs are right to 3e-4 at B = 1, 5e-5 at B = 2 and 1e-5 from B = 4 on.
-NODES_BY_BATCH = {0.0: 14, 4.0: 10, 16.0: 6, 256.0: 4}
+# with many more nodes means of signs are right to 3e-4 at B = 1, 5e-5 at B = 2, 1e-5 at B = 4, 1e-6 at B = 16 and
+# 5e-9 at B = 128. Different numbers of nodes are compiled apart (`single_steps`).
+NODES_BY_BATCH = {0.0: 14, 16.0: 6, 128.0: 4}
 # The density of χ is represented at this many Gauss–Legendre points. With half or twice as many risks of
 # signSGD change by 2e-13.
 DENSITY_POINTS = 400

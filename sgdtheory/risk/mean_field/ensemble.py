@@ -1,7 +1,7 @@
 """A problem as the mean field sees it: directions, each with its own mean and variance."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,12 @@ class Ensemble:
     start: np.ndarray
     frozen: float
     noise: float
+
+    def filled(self, width: int) -> "Ensemble":
+        """Return the ensemble with so many modes: copies of the last one, without multiplicity."""
+        more = (0, width - self.root.size)
+        root, spread, start = (np.pad(each, more, mode="edge") for each in (self.root, self.spread, self.start))
+        return replace(self, root=root, spread=spread, multiplicity=np.pad(self.multiplicity, more), start=start)
 
 
 def ensemble(problem: AbstractProblem, rate_sum: float, slope: float) -> Ensemble:

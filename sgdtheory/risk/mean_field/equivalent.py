@@ -11,7 +11,7 @@ from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.mean_field.coupled import CoupledField, coupled_run
 from sgdtheory.risk.mean_field.ensemble import ensemble, steepest
 from sgdtheory.risk.mean_field.registry import field_of
-from sgdtheory.risk.mean_field.solver import TAIL, MeanField
+from sgdtheory.risk.mean_field.solver import MeanField
 from sgdtheory.risk.mean_field.stated_error import FieldErrors, LargestErrors
 from sgdtheory.risk.systems.moments import Keeping
 from sgdtheory.risk.thresholds import THRESHOLDS
@@ -54,7 +54,7 @@ def equivalent_risk(
     courses: Sequence[Course],
     stops: np.ndarray,
     estimate: bool = True,
-    tail: float = TAIL,
+    rough: bool = False,
 ) -> FieldRisks:
     """Return the risks after K numbers of steps, (2, K, S): of the iterate and of the returned average.
 
@@ -63,14 +63,15 @@ def equivalent_risk(
         courses: S runs of a method that has a field, which differ in γ alone and share modes and panels.
         stops: (K,) numbers of steps, increasing.
         estimate: whether to update the errors of the closure along the run, which takes half as long again.
-        tail: largest share of the risk in the two highest Legendre coefficients of a panel.
+        rough: whether risks need be right to 1e-5 only, for a search: panels are longer, and steps are compiled.
 
     Raises:
         ValueError: too many steps that have to be taken one by one.
     """
     updates = ERROR_UPDATES if estimate else 0
     with np.errstate(all="ignore"):  # a run that diverges is data
-        batches = [list(_risks_along(run, courses[0], stops, updates)) for run in _runs(problem, courses, tail)]
+        runs = _runs(problem, courses, rough)
+        batches = [list(_risks_along(run, courses[0], stops, updates)) for run in runs]
     by_stop = [
         FieldRisks(*(np.concatenate(parts, axis=1) for parts in zip(*risks, strict=True))) for risks in zip(*batches)
     ]
@@ -102,7 +103,7 @@ def _risks_along(run: Any, course: Course, stops: np.ndarray, number: int) -> It
                 yield _risks(run, state, course, now, error)
 
 
-def _runs(problem: AbstractProblem, courses: Sequence[Course], tail: float) -> list[Any]:
+def _runs(problem: AbstractProblem, courses: Sequence[Course], rough: bool) -> list[Any]:
     """Return one MeanField of all runs, which differ in γ alone, or a CoupledRun of each."""
     course = courses[0]
     field = field_of(course.algorithm.method)
@@ -114,7 +115,7 @@ def _runs(problem: AbstractProblem, courses: Sequence[Course], tail: float) -> l
     steps = np.unique(np.floor(np.linspace(0, course.num_steps - 1, int(min(course.num_steps, RATE_SAMPLES)))))
     rate_sum = float(course.rates(steps).mean() * course.num_steps)
     modes = ensemble(problem, max(factors) * rate_sum, steepest(problem, course.batches(steps).max()))
-    return [MeanField(modes, field, course, plateaus, factors, tail)]
+    return [MeanField(modes, field, course, plateaus, factors, rough)]
 
 
 def _segments(course: Course, most: float) -> list[tuple[float, float, bool]]:

@@ -9,6 +9,7 @@ length of the residuals of a batch. Steps are functions of c, whose law given u 
     N(β₁m + (1 − β₁) x² u,  (1 − β₁)² x² T'/B)    for the length x of the newest batch.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -126,6 +127,16 @@ def newest_lengths(mixture: Mixture, batch: np.ndarray) -> tuple[np.ndarray, np.
     return rule.node / np.sqrt(batch)[:, None], rule.weight
 
 
+def by_batch_size(
+    function: Callable[[float, np.ndarray], np.ndarray], number: np.ndarray, batch: np.ndarray
+) -> np.ndarray:
+    """Return a function of B and of the numbers of the steps at B, (P,): one call for each batch size."""
+    found = np.empty(number.size)
+    for size in np.unique(batch):
+        found[batch == size] = function(float(size), number[batch == size])
+    return found
+
+
 def sign_gain(mixture: Mixture, number: np.ndarray, batch: np.ndarray) -> np.ndarray:
     """Return the exact slope of E sign(c) at u = 0 over the closure's slope, (P,), at steps from 0 on.
 
@@ -136,9 +147,12 @@ def sign_gain(mixture: Mixture, number: np.ndarray, batch: np.ndarray) -> np.nda
 
     The closure takes older gradients for Gaussian: `√(2/π) E_x (p_0x² + Σ_k p_k)/√(p_0²x² + Σ_k p_k²)`.
     """
-    tables = [_gain_table(mixture, size) for size in batch.tolist()]
-    rows = np.minimum(number, tables[0].size - 1)
-    return np.array([np.interp(row, np.arange(table.size), table) for row, table in zip(rows, tables, strict=True)])
+
+    def at(size: float, steps: np.ndarray) -> np.ndarray:
+        table = _gain_table(mixture, size)
+        return np.interp(steps, np.arange(table.size), table)
+
+    return by_batch_size(at, number, batch)
 
 
 @lru_cache(maxsize=1024)
@@ -172,8 +186,7 @@ def correlated(mixture: Mixture, number: np.ndarray, batch: np.ndarray) -> np.nd
     so that the rest scatters `1 + 2 Σ_{h ≤ t} (E (2/π) arcsin ρ_h − L_h)/(1 − L_0)` times as much: with lengths of 1,
     `1 + 2 Σ_h (arcsin ρ_h − ρ_h)/(π/2 − 1)`.
     """
-    tables = [_correlated_table(mixture, size) for size in batch.tolist()]
-    return np.array([np.interp(step, *table) for step, table in zip(number, tables, strict=True)])
+    return by_batch_size(lambda size, steps: np.interp(steps, *_correlated_table(mixture, size)), number, batch)
 
 
 @lru_cache(maxsize=1024)
@@ -253,15 +266,16 @@ class LionField(MemoryField):
         G, which for u = ū changes no sign. With `s = 1 − β₂^t`, the sum of m's weights, `E ū = E m/s`, and of a
         replica's u the share Cov(u, m)/(s Var u) follows ū.
         """
+        xp = values.__array_namespace__()
         learns = ensemble.root > 0
-        remembered = np.maximum(1 - self.momentum**known.number, TINY)
+        remembered = xp.maximum(1 - self.momentum**known.number, TINY)
         mean, variance, memory, shared = values[:4]
         lag = mean - memory / remembered
-        follows = np.clip(shared / np.maximum(remembered * variance, TINY), 0.0, 1.0)
+        follows = xp.clip(shared / xp.maximum(remembered * variance, TINY), 0.0, 1.0)
         own = self._own(ensemble, values)
-        distance = np.minimum(lag**2, own) + (1 - follows) * variance
-        distance = np.where(known.number > 0, distance, 0.0)  # the first step has no memory to differ from
-        noise = (1 - self.momentum) ** 2 * np.maximum(loss - own + 2 * distance, TINY) / known.batch
+        distance = xp.minimum(lag**2, own) + (1 - follows) * variance
+        distance = xp.where(known.number > 0, distance, 0.0)  # the first step has no memory to differ from
+        noise = (1 - self.momentum) ** 2 * xp.maximum(loss - own + 2 * distance, TINY) / known.batch
         return Added((1 - self.momentum) * learns, noise, kept=values[5:])
 
     def move(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, added: Added, known: Known) -> Move:
@@ -271,15 +285,16 @@ class LionField(MemoryField):
         values, one on either side of it, have that mean. By Stein, given x, sign(c) follows m by the slope of its mean,
         and G by x² times that. Signs of later steps correlate by the arcsine law.
         """
+        xp = values.__array_namespace__()
         gain, correlation, lengths, length_weights = known.table
-        half_distance = np.sqrt(np.maximum(1 - gain**2, 0.0))
+        half_distance = xp.sqrt(xp.maximum(1 - gain**2, 0.0))
         law = self._mixture_law(ensemble, values, loss, added, known, lengths**2)
-        stretch = np.concatenate([gain - half_distance, gain + half_distance], axis=1)
+        stretch = xp.concatenate([gain - half_distance, gain + half_distance], axis=1)
         sign, slope = mean_signs(law, length_weights, stretch)
         older = self.beta1 * slope[0]
         newest = self._newest * slope[1]
-        rest = np.maximum(1 - sign**2 - followed_variance(values, added, older, newest), 0.0)
-        length = known.rate * np.sqrt(ensemble.spread)
+        rest = xp.maximum(1 - sign**2 - followed_variance(values, added, older, newest), 0.0)
+        length = known.rate * xp.sqrt(ensemble.spread)
         return Move(length * sign, length * older, length * newest, length**2 * correlation * rest)
 
     def closure(
@@ -317,7 +332,7 @@ class LionField(MemoryField):
     @staticmethod
     def _own(ensemble: Ensemble, values: np.ndarray) -> np.ndarray:
         """Return E u² (P, K), 0 in directions that learn nothing."""
-        return np.where(ensemble.root > 0, values[MEAN] ** 2 + values[VARIANCE], 0.0)
+        return values.__array_namespace__().where(ensemble.root > 0, values[MEAN] ** 2 + values[VARIANCE], 0.0)
 
     def _mixture_law(
         self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, added: Added, known: Known, square: np.ndarray
@@ -327,16 +342,17 @@ class LionField(MemoryField):
         Mean and variance of c are polynomials in x² of degrees 1 and 2. The coefficients of the mean are β₁ E m and the
         mean of what the gradient adds.
         """
+        xp = values.__array_namespace__()
         mean, variance, memory, shared, own = values[:5]
         noise = added.noise
         if not self.mixture.is_memory:
             # The length is averaged over: all that the newest gradient has besides is the noise of others, T'/B.
-            noise = (1 - self.momentum) ** 2 * np.maximum(loss - self._own(ensemble, values), TINY) / known.batch
+            noise = (1 - self.momentum) ** 2 * xp.maximum(loss - self._own(ensemble, values), TINY) / known.batch
         gain = self._newest * added.gain
         by_square = 2 * self.beta1 * gain * shared + self._newest**2 * noise
         return GaussianAtNodes(
-            square[..., None] ** (0, 1),
-            np.array([self.beta1 * memory, gain * mean]),
-            square[..., None] ** (0, 1, 2),
-            np.array([self.beta1**2 * own, by_square, gain**2 * variance]),
+            square[..., None] ** np.arange(2),
+            xp.stack([self.beta1 * memory, gain * mean]),
+            square[..., None] ** np.arange(3),
+            xp.stack([self.beta1**2 * own, by_square, gain**2 * variance]),
         )

@@ -37,6 +37,7 @@ class SignErrorFactors:
     jumps: float = 0.7
 
 
+@dataclass(frozen=True)
 class SignField(MemorylessField):
     """Step of signSGD, `w ← w − γ sign(g)`, in coordinates that are the eigenvectors."""
 
@@ -103,34 +104,50 @@ def mean_signs(law: GaussianAtNodes, weight: np.ndarray, stretch: np.ndarray) ->
         weight: (P, N) weights of the nodes.
         stretch: (P, Y) equally likely factors y of the mean.
     """
+    if law.mean.__array_namespace__() is not np:  # a compiled loop, which needs no blocks
+        return _mean_signs(law, weight, stretch)
     _, steps, size = law.mean.shape
-    nodes = weight.shape[1]
-    mean = law.mean.swapaxes(0, 1)
-    variance = law.variance.swapaxes(0, 1)
-    # Products of matrices sum over the nodes, with their weights and with those of the derivatives.
-    by_sign = weight[:, None] / stretch.shape[1]
-    by_slope = 2 / np.sqrt(np.pi) * by_sign * law.mean_by.swapaxes(1, 2)
-    sign = np.zeros((steps, 1, size))
-    slope = np.zeros(mean.shape)
+    sign = np.empty((steps, size))
+    slope = np.empty(law.mean.shape)
     # The directions of one step are divided only if they are very many.
-    columns_at_once = max(1, NUMBERS_IN_CACHE // nodes)
+    columns_at_once = max(1, NUMBERS_IN_CACHE // weight.shape[1])
     rows_at_once = max(1, columns_at_once // size)
     for top in range(0, steps, rows_at_once):
         rows = slice(top, top + rows_at_once)
         for left in range(0, size, columns_at_once):
-            block = rows, slice(None), slice(left, left + columns_at_once)
-            width = 1 / np.sqrt(2 * np.maximum(law.variance_by[rows] @ variance[block], TINY))
-            scaled = width * (law.mean_by[rows] @ mean[block])
-            for factor in stretch[rows].T[..., None, None]:
-                argument = factor * scaled
-                sign[block] += by_sign[rows] @ special.erf(argument)
-                slope[block] += (factor * by_slope[rows]) @ (width * np.exp(-(argument**2)))
+            columns = slice(left, left + columns_at_once)
+            block = law._replace(
+                mean_by=law.mean_by[rows],
+                mean=law.mean[:, rows, columns],
+                variance_by=law.variance_by[rows],
+                variance=law.variance[:, rows, columns],
+            )
+            sign[rows, columns], slope[:, rows, columns] = _mean_signs(block, weight[rows], stretch[rows])
+    return sign, slope
+
+
+def _mean_signs(law: GaussianAtNodes, weight: np.ndarray, stretch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return `mean_signs` of all steps and directions at once."""
+    xp = law.mean.__array_namespace__()
+    if xp is np:
+        erf = special.erf
+    else:
+        from jax.scipy.special import erf
+    by_sign = weight[:, None] / stretch.shape[1]
+    by_slope = 2 / np.sqrt(np.pi) * by_sign * law.mean_by.swapaxes(1, 2)
+    width = 1 / xp.sqrt(2 * xp.maximum(law.variance_by @ law.variance.swapaxes(0, 1), TINY))
+    scaled = width * (law.mean_by @ law.mean.swapaxes(0, 1))
+    factor = stretch[:, :, None, None]
+    argument = factor * scaled[:, None]
+    # Products of matrices sum over the nodes, with their weights and with those of the derivatives.
+    sign = (by_sign[:, None] @ erf(argument)).sum(1)
+    slope = ((factor * by_slope[:, None]) @ (width[:, None] * xp.exp(-(argument**2)))).sum(1)
     return sign[:, 0], slope.swapaxes(0, 1)
 
 
 def noise_of_others(values: np.ndarray, loss: np.ndarray) -> np.ndarray:
     """Return T' = T − E u², (P, K), from values (q, P, K) and losses (P, 1)."""
-    return np.maximum(loss - (values[MEAN] ** 2 + values[VARIANCE]), TINY)
+    return values.__array_namespace__().maximum(loss - (values[MEAN] ** 2 + values[VARIANCE]), TINY)
 
 
 def gradient_signs(
@@ -149,6 +166,7 @@ def gradient_signs(
     """
     node, weight = rules
     chi = node[..., None]
-    law = GaussianAtNodes(chi, mean[None], chi ** (0, 2), np.array([noise, variance]))
+    xp = mean.__array_namespace__()
+    law = GaussianAtNodes(chi, mean[None], chi ** np.array([0, 2]), xp.stack([noise, variance]))
     sign, (slope,) = mean_signs(law, weight, np.ones((len(node), 1)))
     return sign, slope
