@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from rich.table import Table
 
-from sgdtheory import cli
+from sgdtheory import __version__, cli
 from sgdtheory.cli import ctrl_c
 from sgdtheory.cli.output import print_tables
 from tests.marks import slow
@@ -144,7 +144,9 @@ def press(kill=os.kill, own=os.getpid()):  # an interpreter that ends takes name
     kill(own, 2)
 
 """
-AFTER_THE_ANSWER = {
+
+
+AT_THE_END = {  # where a signal comes after the answer or the refusal
     "after main": "sgdtheory.cli.main(); press()",
     "while threads are waited for": """
 def wait():
@@ -162,6 +164,37 @@ last = Last()
 sgdtheory.cli.main()
 """,
 }
+ANSWERED = 0, f"{__version__}\n", ""
+REFUSED = 2, "", "sgdtheory: rsik is not a command, did you mean risk? (see sgdtheory --help)\n"
+STOPPED = ctrl_c.STATUS, "", SENTENCE
+MOMENTS = {
+    "a second signal, in the middle of what the first one does": (
+        "write = os.write; os.write = lambda *arguments: (press(), write(*arguments)); ctrl_c.take_over(); press()",
+        ("--version", STOPPED),
+    ),
+    "what has to be closed is closed": (
+        """
+ctrl_c.take_over()
+try:
+    with ctrl_c.Unwinding():
+        press()
+except KeyboardInterrupt:
+    print("closed", flush=True)
+press()
+""",
+        ("--version", (ctrl_c.STATUS, "closed\n", SENTENCE)),
+    ),
+    "a process that ignores it goes on": (
+        "signal.signal(signal.SIGINT, signal.SIG_IGN); ctrl_c.take_over(); press()",
+        ("--version", (0, "", "")),
+    ),
+} | {
+    f"{arguments}, {name}": (AT_THE_END[name], (arguments, outcome))
+    for name in AT_THE_END
+    for arguments, outcome in (("--version", ANSWERED), ("rsik", REFUSED))
+    if arguments == "--version" or name in ("in a function at exit", "when handlers are gone")
+}
+LONG = "--version, while threads are waited for", "--version, in a function at exit", "rsik, when handlers are gone"
 
 
 def ended(program, *arguments):
@@ -171,19 +204,11 @@ def ended(program, *arguments):
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("name", AFTER_THE_ANSWER)
-def test_after_the_answer_ctrl_c_changes_nothing(name):
+@pytest.mark.parametrize("name", [slow(name) if name in LONG else name for name in MOMENTS])
+def test_moments(name):
     """A signal after the answer used to kill the process once Python had restored its default action."""
-    expected = ended("sgdtheory.cli.main()", "--version")
-    assert expected[0] == 0
-    assert ended(AFTER_THE_ANSWER[name], "--version") == expected
-
-
-@pytest.mark.parametrize("name", ["in a function at exit", "when handlers are gone"])
-def test_after_a_refusal_ctrl_c_changes_nothing(name):
-    expected = ended("sgdtheory.cli.main()", "rsik")
-    assert expected[:2] == (2, "")
-    assert ended(AFTER_THE_ANSWER[name], "rsik") == expected
+    program, (arguments, outcome) = MOMENTS[name]
+    assert ended(program, arguments) == outcome
 
 
 AT_EVERY_LINE = """
@@ -234,23 +259,11 @@ def test_exit_status_and_output_agree_at_every_line():
 
     At each line a child of the process begins there, as a process of its own would be: it alone gets the signals.
     """
-    _, version, _ = ended("sgdtheory.cli.main()", "--version")
     status, out, _ = ended(AT_EVERY_LINE, "--version")
     outcomes = [tuple(each) for each in json.loads(out)]
     assert status == 0
     assert len(outcomes) > 20
-    assert set(outcomes) == {(0, version, ""), (ctrl_c.STATUS, "", SENTENCE)}
-
-
-def test_a_second_ctrl_c_changes_nothing():
-    program = """
-write = os.write
-os.write = lambda *arguments: (press(), write(*arguments))  # in the middle of what the first one does
-ctrl_c.take_over()
-press()
-sgdtheory.cli.main()
-"""
-    assert ended(program, "--version") == (ctrl_c.STATUS, "", SENTENCE)
+    assert set(outcomes) == {ANSWERED, STOPPED}
 
 
 LATE = """
@@ -294,9 +307,8 @@ def test_a_table_waits_until_the_command_ends(monkeypatch):
 
 def test_until_it_hears_ctrl_c_the_command_imports_next_to_nothing():
     """`typing` alone would take five times as long as all the rest."""
-    environment = {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-S", "-c", IMPORTED], env=environment, capture_output=True, text=True)
-    found = done.stdout.split()
+    command = [sys.executable, "-S", "-c", IMPORTED]
+    found = subprocess.check_output(command, env={"PYTHONPATH": str(ROOT)}, text=True).split()
     assert "sgdtheory.cli.ctrl_c" in found
     assert not {"typing", "re", "threading", "contextlib", "numpy", "tyro"} & set(found)
 
@@ -305,32 +317,3 @@ def test_a_call_from_python_leaves_ctrl_c_alone(capsys):
     before = signal.getsignal(signal.SIGINT)
     cli.main(["--version"])
     assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_what_has_to_be_closed_is_closed():
-    program = """
-import os, signal
-from sgdtheory.cli import ctrl_c
-signal.signal(signal.SIGINT, signal.default_int_handler)
-ctrl_c.take_over()
-try:
-    with ctrl_c.Unwinding():
-        os.kill(os.getpid(), signal.SIGINT)
-except KeyboardInterrupt:
-    print("closed", flush=True)
-os.kill(os.getpid(), signal.SIGINT)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (ctrl_c.STATUS, "closed\n", SENTENCE)
-
-
-def test_a_process_that_ignores_ctrl_c_goes_on():
-    program = """
-import os, signal
-from sgdtheory.cli import ctrl_c
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-ctrl_c.take_over()
-os.kill(os.getpid(), signal.SIGINT)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
