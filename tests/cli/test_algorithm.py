@@ -10,14 +10,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as some
 
 import sgdtheory as st
-from sgdtheory.algorithms import (
-    KINDS,
-    algorithm_settings,
-    algorithm_text,
-    make_algorithm,
-    parameters,
-    settings_of_kind,
-)
+from sgdtheory.algorithms import KINDS, algorithm_settings, algorithm_text, make_algorithm, parameters, settings_of_kind
 from sgdtheory.cli.algorithm import AlgorithmFlags
 from sgdtheory.cli.commands import command_class
 from sgdtheory.cli.flags import field_texts

@@ -72,10 +72,7 @@ def test_the_number_comes_first(run, log, tmp_path):
     plot = tmp_path / "forecast.png"
     expected = st.curves.forecast_loss(head_of(), **OPTIONS, level=0.8)
     out = run("forecast", log, *PLAN, "--level", "0.8", "--plot", plot)
-    assert out.splitlines()[:2] == [
-        expected.line,
-        f"now {expected.now:.4g} at step {expected.step:,}, 51% of the run",
-    ]
+    assert out.splitlines()[:2] == [expected.line, f"now {expected.now:.4g} at step {expected.step:,}, 51% of the run"]
     assert plot.stat().st_size > 10_000
     found = json.loads(run("forecast", log, *PLAN, "--json", "--level", "0.8"))
     assert (found["loss"], found["band"], found["level"]) == (expected.loss, [*expected.band], 0.8)
@@ -110,6 +107,12 @@ def test_a_warm_up_in_the_log_is_one_of_the_schedule(run, asked, tmp_path):
     run("forecast", write(tmp_path / "a.csv", HEADER, warm + lines()[:14]), *PLAN[:4], *PLAN[6:])
     assert asked[-1][1] == OPTIONS
     assert asked[-1][0][-1].step[-1] == head_of().step[-1]
+
+
+def test_remarks_on_the_log_are_said(asked, tmp_path, capsys):
+    rows = [line.replace("\n", ",1\n") for line in lines()[:14]]
+    cli.main(["forecast", str(write(tmp_path / "a.csv", "step,learning_rate,loss,loss\n", rows)), *PLAN])
+    assert "2 columns are called 'loss'" in capsys.readouterr().err
 
 
 def test_too_early_is_said(run, asked, tmp_path):

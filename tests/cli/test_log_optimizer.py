@@ -52,11 +52,7 @@ def asked(monkeypatch):
     return seen
 
 
-COMMANDS = {
-    "fit-curves": (),
-    "plan": ("--throughput", "10"),
-    "forecast": ("--num-steps", "20000"),
-}
+COMMANDS = {"fit-curves": (), "plan": ("--throughput", "10"), "forecast": ("--num-steps", "20000")}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

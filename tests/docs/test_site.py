@@ -36,9 +36,7 @@ def test_readme_is_short():
 
 
 @pytest.mark.parametrize(
-    "page",
-    [*PAGES, *TUTORIALS, *THEORY, ROOT / "THEORY.md", RECORDED / "README.md"],
-    ids=lambda page: page.name,
+    "page", [*PAGES, *TUTORIALS, *THEORY, ROOT / "THEORY.md", RECORDED / "README.md"], ids=lambda page: page.name
 )
 def test_links_lead_somewhere(page):
     """Files, and headings by the name that code-hosting pages and the site give them."""

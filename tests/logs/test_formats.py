@@ -84,15 +84,6 @@ def test_a_loss_that_is_no_number_is_told_from_one_that_was_not_logged(format, t
     np.testing.assert_array_equal(log.loss, [2.0, np.nan, np.inf, np.inf])
 
 
-def test_a_table_with_a_column_for_runs_and_groups(tmp_path):
-    path = tmp_path / "all.csv"
-    rows = [f"{name},{size},{t},{t / 7}" for t in (1, 2, 3) for name, size in (("b", "x"), ("a", "y"), ("a", "x"))]
-    path.write_text("run,model,step,loss\n" + "\n".join(rows))
-    logs = st.logs.read_logs(path, group="model")
-    assert [(log.name, log.group) for log in logs] == [("b", "x"), ("a", "y"), ("a", "x")]
-    assert all(log.loss.tolist() == [1 / 7, 2 / 7, 3 / 7] for log in logs)
-
-
 def test_tables_as_people_have_them(tmp_path):
     """Semicolons, tabs, a byte order mark, empty lines, short rows, spaces, NA for what was not logged."""
     path = tmp_path / "a.csv"
@@ -119,8 +110,10 @@ def test_many_rows_are_read_piece_by_piece(tmp_path, monkeypatch):
         ("a.txt", "hello\n", r"is a file of none of the formats that are known \(.*Hugging Face"),
         ("a.txt", "step 1: loss 3.0, lr 0.1\n", "is a file of none of the formats"),
         ("a.csv", "step,loss\n1,low\n", "a.csv, row 1: loss must be a number, got 'low'"),
+        ("a.csv", "step,loss,lr\n1,3,1\n2,,1\n3,much,1\n4,more,1\n", r"row 3: .*loss.* must be a number, got 'much'"),
         ("a.csv", "step,loss\n", "has no row below its header"),
         ("a.csv", "epoch,loss\n1,2\n", r"no column counts optimizer steps; name it, step= \(--step\); its columns are"),
+        ("a.csv", "when,loss,lr\n1,3,1\n2,3,1\n", "counts optimizer steps; .*its columns are: 'loss', 'lr', 'when'"),
         ("a.csv", "step,loss\n0.5,2\n", "steps must be whole numbers of at least 0, got 0.5"),
         ("a.csv", "step,loss\n-1,2\n", "steps must be whole numbers of at least 0, got -1"),
         ("a.csv", 'step,loss\n1,"2\n3' + "x" * 200_000, "it is no CSV file"),
@@ -158,15 +151,10 @@ def test_files_that_are_not_there_or_damaged(tmp_path):
         st.logs.read_logs(packed)
 
 
-def test_a_last_line_that_is_being_written_is_left_out(tmp_path):
+def test_keys_of_inner_objects_and_a_last_line_that_is_being_written(tmp_path):
     path = tmp_path / "a.jsonl"
-    path.write_text('{"step": 1, "loss": 2}\n\n{"step": 2, "loss": 1.5}\n{"step": 3, "lo')
-    assert st.logs.read_logs(path)[0].step.tolist() == [1, 2]
-
-
-def test_keys_of_inner_objects(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"step": t, "train": {"loss": 2 / t, "tags": ["x"]}}) + "\n" for t in (1, 2)))
+    rows = [json.dumps({"step": t, "train": {"loss": 2 / t, "tags": ["x"]}}) for t in (1, 2)]
+    path.write_text(f'{rows[0]}\n\n{rows[1]}\n{{"step": 3, "lo')
     (log,) = st.logs.read_logs(path)
     assert log.loss.tolist() == [2, 1]
     assert log.columns["loss"] == "train/loss"
@@ -287,21 +275,6 @@ def test_logs_in_a_folder_whose_columns_must_be_named(tmp_path):
     (tmp_path / "a.csv").write_text("step,loss\n1,2\n2,1\n")
     with pytest.raises(ValueError, match=r"a: no column counts optimizer steps; name it, step="):
         st.logs.read_logs(tmp_path, step="iterations")
-
-
-def test_the_first_cell_that_is_no_number_is_named(tmp_path):
-    """Neither a number nor a blank above it."""
-    path = tmp_path / "a.csv"
-    path.write_text("step,loss,lr\n1,3,1\n2,,1\n3,much,1\n4,more,1\n")
-    with pytest.raises(ValueError, match=r"row 3: .*loss.* must be a number, got 'much'"):
-        st.logs.read_logs(path)
-
-
-def test_a_table_without_steps_lists_its_columns(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("when,loss,lr\n1,3,1\n2,3,1\n")
-    with pytest.raises(ValueError, match="no column counts optimizer steps; .*its columns are: 'loss', 'lr', 'when'"):
-        st.logs.read_logs(path)
 
 
 def test_runs_and_groups_of_a_table_are_told_apart_by_both(tmp_path):

@@ -196,9 +196,8 @@ def test_remarks_reach_every_command(tmp_path, capsys):
     one.write_text("\n".join([header, *rows[:99]]) + "\n")
     for words in (
         ("fit", path, "--target-loss", "3.5", "--loss", "loss"),
-        ("fit-grid", path, "--loss", "loss", "--edges"),
+        ("fit-grid", path, "--loss", "loss"),
         ("fit-curves", path, "--preview"),
-        ("forecast", one, "--num-steps", "8000", "--optimizer", "sgd"),
         ("advise", one, "--new-batch-size", "64", "--optimizer", "sgd"),
     ):
         with contextlib.suppress(SystemExit):
@@ -207,7 +206,7 @@ def test_remarks_reach_every_command(tmp_path, capsys):
         assert "2 columns are called 'loss'" in " ".join((out + err).split()), (words, err)
 
 
-LONG = 1 << 15
+LONG = 1 << 14
 BEGINNINGS = [
     "iteration ", "step", "step: ", "loss ", "loss=", "lr: 1", "iter 1: loss ", "epoch 1,", "0: ", "\x1b[", "'", '"',
     " iteration 1/ 1 |", "validation loss at iteration 1", "validation-", "---- arguments ", "  lr ...... ",
@@ -218,16 +217,15 @@ BEGINNINGS = [
     "step: 1  loss: 1  ", "step: 1  loss: 1  grad_norm: ", "Trainer is initialized with ", '  "lr": ', "[titan] ",
     "Training epoch 1, iteration 1/1 |", "global_step: ",
 ]  # fmt: skip
-FILLERS = ["1"]
 OTHERS = ["", " ", "1,", "a", "=", "-", ".", "x=", "'", "{", "|"]
 
 
 TEXTS = [each for each in FORMATS if hasattr(each, "entries") or each.name == "lines of keys and values"]
 
 
-@pytest.mark.parametrize("filler", [*FILLERS, *map(marks.slow, OTHERS)], ids=repr)
+@pytest.mark.parametrize("filler", ["1", *map(marks.slow, OTHERS)], ids=repr)
 def test_long_lines_take_no_time(filler, tmp_path):
-    """A pattern that tries a place again for each place before makes 2^30 trials, which take half a minute, not 2^15.
+    """A pattern that tries a place again for each place before makes 2^28 trials, which take 8 seconds, not 2^14.
 
     What begins an entry comes once before a long run of one character, or again and again.
     """
@@ -240,7 +238,7 @@ def test_long_lines_take_no_time(filler, tmp_path):
             each.recognizes(path, line)
             with contextlib.suppress(ValueError):
                 each.read(path, st.logs.ColumnNames())
-            assert time.process_time() - begun < 4, (each.name, beginning)
+            assert time.process_time() - begun < 2, (each.name, beginning)
 
 
 def test_a_label_that_repeats_in_no_room(tmp_path):
