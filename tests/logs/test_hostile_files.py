@@ -169,18 +169,6 @@ def test_training_arguments_of_a_billion_operations(packed, tmp_path):
     assert log.settings["weight_decay"] == 0.25
 
 
-def test_columns_of_one_name_and_rows_with_more_cells(tmp_path):
-    """The first column is taken, as it was, and said; cells beyond the header, but for empty ones, are counted."""
-    path = tmp_path / "a.csv"
-    path.write_text("step,loss,loss,learning_rate\n10,3,1,0.1\n20,2,1,0.1,\n30,2,9,9,3e-4\n40,1,1,0.1,5,6\n")
-    (log,) = st.logs.read_logs(path)
-    assert log.loss.tolist() == [3, 2, 2, 1]
-    assert log.remarks == (
-        "2 columns are called 'loss': the first is taken",
-        "2 rows have more cells than the header, which may stand in other columns than they seem to",
-    )
-
-
 def test_remarks_reach_every_command(tmp_path, capsys):
     from sgdtheory import cli
 
