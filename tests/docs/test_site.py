@@ -205,11 +205,6 @@ def test_grids_have_as_many_runs_as_the_guide_says(tmp_path):
     assert all(str(number) in page.read_text() for number in RUNS.values())
 
 
-def test_citation_has_the_version_of_the_package():
-    (version,) = re.findall(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.M)
-    assert f'version = "{version}"' in (ROOT / "pyproject.toml").read_text()
-
-
 def test_shown_wings_exist():
     for path in re.findall(r"`(sgdtheory/\w+/)`", (ROOT / "docs" / "changing.md").read_text()):
         assert (ROOT / path).is_dir()
