@@ -68,7 +68,7 @@ import json
 from importlib.util import find_spec
 import sgdtheory as st
 others = [name for name in ("tests", "experiments", "benchmarks", "paper_checks", "docs") if find_spec(name)]
-print(json.dumps([st.PowerLaw(2.0, 3.0).capacity, st.__file__, others]))
+print(json.dumps([st.risk.__name__, st.__file__, others]))
 """
 
 
@@ -100,8 +100,8 @@ def test_an_editable_install_offers_the_package_alone_beside_a_clone_too(tmp_pat
         text=True,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    capacity, file, others = json.loads(done.stdout)
-    assert (capacity, Path(file).resolve(), others) == (2.0, ROOT / "sgdtheory" / "__init__.py", [])
+    wing, file, others = json.loads(done.stdout)
+    assert (wing, Path(file).resolve(), others) == ("sgdtheory.risk", ROOT / "sgdtheory" / "__init__.py", [])
 
 
 def test_public_names_and_their_methods_are_documented():
