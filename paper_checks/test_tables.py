@@ -226,9 +226,7 @@ def test_table_7_models(record, power_fit):
     worst = np.abs(forecasts - list(TABLE_7_MODELS.values())).max()
     low, high = power_fit.prediction_interval(6000.0)
     record(
-        "2862.17 … 5478.06",
-        f"equal within {worst:.3f}; the last one's 95% interval is {low:.0f} … {high:.0f}",
-        "holds",
+        "2862.17 … 5478.06", f"equal within {worst:.3f}; the last one's 95% interval is {low:.0f} … {high:.0f}", "holds"
     )
     assert worst < 0.03
 

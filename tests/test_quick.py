@@ -1,14 +1,11 @@
 """The quick check finds the tests that a change touches, and stops in time."""
 
-import subprocess
-import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests import quick
-
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
@@ -48,17 +45,19 @@ def test_what_uses_a_module_is_typed_too():
     assert len(modules) <= quick.MOST_TYPED
 
 
-def test_tests_beyond_the_time_are_left_out_and_counted(tmp_path):
-    """Each file has its share; what is run still fails where it should."""
-    for name in ("test_a.py", "test_b.py"):
-        (tmp_path / name).write_text(
-            "import time\n\ndef test_1():\n    time.sleep(0.3)\n\ndef test_2():\n    raise ValueError\n"
-        )
-    program = (
-        "import pytest\nfrom tests.quick import Selected\nfrom pathlib import Path\n"
-        "for seconds in (0.2, 60.0):\n    selected = Selected([], seconds)\n"
-        f"    status = pytest.main(['-q', '-c', '/dev/null', {str(tmp_path)!r}], plugins=[selected])\n"
-        "    print(int(status), selected.left)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
-    assert [line for line in done.stdout.splitlines() if line in ("0 3", "1 0")] == ["0 3", "1 0"]
+def test_tests_beyond_the_time_are_left_out_and_counted(monkeypatch):
+    """Each file has its share of the time, and what those before it leave."""
+    now = 0.0
+    monkeypatch.setattr(quick.time, "monotonic", lambda: now)
+    items = [SimpleNamespace(path=path) for path in ("a", "a", "b", "b")]
+    for seconds, left in ((0.2, [False, True, True, True]), (0.7, [False, False, False, True]), (60.0, [False] * 4)):
+        selected, skipped = quick.Selected([], seconds), []
+        selected.pytest_collection_finish(SimpleNamespace(items=items))
+        for item in items:
+            try:
+                selected.pytest_runtest_setup(item)
+                skipped.append(False)
+                now += 0.3
+            except pytest.skip.Exception:
+                skipped.append(True)
+        assert (skipped, selected.left) == (left, sum(left))

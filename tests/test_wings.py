@@ -1,12 +1,13 @@
 """The house: wings import upwards alone, through each other's doors, and no module imports in a circle."""
 
-import ast
 import functools
 import graphlib
 import re
 from pathlib import Path
 
 import pytest
+
+from tests.quick import IMPORT, IMPORTED
 
 ROOT = Path(__file__).parents[1]
 WINGS = (
@@ -31,6 +32,7 @@ WINGS = (
     "cli",
 )
 OPEN = "sgdtheory._common.", "sgdtheory.plotting.style"  # modules that are everybody's
+EXAMPLE = re.compile(r'^ *>>>.*(?:\n(?!.*""").*\S.*)*', re.M)  # of a docstring, with what it prints
 OUTSIDE = "experiments", "benchmarks", "paper_checks"
 
 
@@ -41,14 +43,17 @@ def module_of(path, root=ROOT):
 
 @functools.cache
 def imports(path):
-    """[(module, name or None)] of every import in a file, wherever it stands."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found += [(alias.name, None) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: a relative import"
-            found += [(node.module, alias.name) for alias in node.names]
+    """[(module, name or None)] of every import in a file, wherever it stands.
+
+    By pattern: parsing all files takes ten times as long.
+    """
+    text = re.sub("#.*", "", EXAMPLE.sub("", path.read_text(encoding="utf-8")))
+    assert not re.search(r"^[ \t]*from \.", text, re.M), f"{path}: a relative import"
+    found = [
+        (module or dotted, dotted if module else None)
+        for module, names, modules in IMPORT.findall(text)
+        for dotted, _ in IMPORTED.findall(names or modules)
+    ]
     return [(module, name) for module, name in found if module.split(".")[0] in ("sgdtheory", "experiments")]
 
 
@@ -60,10 +65,8 @@ def wing_of(module):
 @functools.cache
 def door(wing):
     """The names that a wing's stub exports."""
-    tree = ast.parse((ROOT / "sgdtheory" / wing / "__init__.pyi").read_text())
-    return {
-        alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
+    stub = (ROOT / "sgdtheory" / wing / "__init__.pyi").read_text()
+    return set(re.findall(r"^from \S+ import \w+ as (\w+)$", stub, re.M))
 
 
 @pytest.mark.parametrize("wing", [".", *WINGS[1:-1]])

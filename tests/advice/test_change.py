@@ -9,7 +9,6 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 import sgdtheory as st
-from sgdtheory.advice.best_rates import factor_at, factor_range
 from sgdtheory.advice.data_needed import noise_factor
 from tests.marks import slow
 
@@ -108,28 +107,6 @@ def test_sgd_keeps_its_momentum_and_its_rate_stops_at_b_star():
     assert {each.beta1 for each in changes} == {0.9}
     assert rates[0] == pytest.approx(16, rel=0.01)
     assert rates[0] > 3 * rates[1] > 3 * rates[2] > 3
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "sign"])
-def test_a_rate_s_range_is_that_of_all_critical_batch_sizes_that_fit(optimizer):
-    """The range spans the answers at both ends of B*'s interval; that of signs contains language models' too."""
-    setup = SETUP | {"beta1": 0.0}  # signs of averages have a range of their own
-    law = st.fit_steps_law([32, 128, 512, 2048], [94_900, 25_500, 9_050, 3_870])
-    ends = 0.2 * law.b / law.a, *(0.2 * end for end in law.interval("b/a"))
-    alone = [
-        st.change_batch_size(setup | {"critical_batch_size": end}, new_batch_size=1024, optimizer=optimizer)[
-            "learning_rate"
-        ]
-        for end in ends
-    ]
-    found = st.change_batch_size(setup, new_batch_size=1024, optimizer=optimizer, fit=law)["learning_rate"]
-    assert found.new == pytest.approx(alone[0].new)
-    assert found.low == pytest.approx(min(each.low for each in alone))
-    assert found.high == pytest.approx(max(each.high for each in alone))
-    if optimizer == "sgd":
-        assert (found.low, found.high) != pytest.approx((alone[0].low, alone[0].high), rel=0.05)
-    else:
-        assert found.low <= 3e-4 * 16**-0.07 * (1 + 1e-12)
 
 
 def test_without_b_star_the_data_are_those_of_any():
@@ -242,35 +219,6 @@ def test_ranges_without_b_star_hold_the_answers_with_any(seed):
             for number in (narrow.new, narrow.low, narrow.high):
                 if not np.isnan(number):
                     assert wide.low - 1e-9 * abs(wide.low) <= number <= wide.high + 1e-9 * abs(wide.high), wide.name
-
-
-def test_the_range_of_a_rate_is_that_of_all_b_star_between_its_ends():
-    """By brute force over B*, of ranges with none, one and two ends; one B* alone is the control."""
-    for family, old, new in (("sgd", 8.0, 300.0), ("sign", 500.0, 3.0), ("adam", 20.0, 64.0)):
-        for least, largest in ((0.0, np.inf), (10.0, np.inf), (0.0, 50.0), (30.0, 3000.0)):
-            sizes = np.geomspace(max(least, 1e-9), min(largest, 1e12), 4000)
-            changes = np.array([factor_at(family, old / size, new / size)[1:] for size in sizes])
-            low, high = factor_range(family, old, new, least, largest)
-            assert low <= changes.min() * (1 + 1e-9)
-            assert low == pytest.approx(changes.min(), rel=0.01)
-            assert high >= changes.max() * (1 - 1e-9)
-            assert high == pytest.approx(changes.max(), rel=0.01)
-        assert factor_range(family, old, new, 100.0, 100.0) == pytest.approx(
-            factor_at(family, old / 100, new / 100)[1:], rel=1e-12
-        )
-
-
-def test_counts_are_whole_and_a_run_has_a_step():
-    setup = {"batch_size": 64, "learning_rate": 0.1, "warmup_steps": 100, "decay_steps": 250, "num_steps": 1250}
-    new = st.change_batch_size(setup, new_batch_size=300, optimizer="sgd")
-    assert (new["warmup_steps"].new, new["decay_steps"].new, new["num_steps"].new) == (21, 53, 267)
-    assert (new["num_steps"].low, new["num_steps"].high) == (266, 1250)  # 266.67 steps for the same data
-    last = st.change_batch_size(setup, new_batch_size=80_000, optimizer="sgd")
-    assert (last["warmup_steps"].new, last["num_steps"].new) == (1, 1)
-    with pytest.raises(ValueError, match="new_batch_size must be at most num_steps × batch_size = 80000, all samples"):
-        st.change_batch_size(setup, new_batch_size=80_001, optimizer="sgd")
-    none = st.change_batch_size(setup | {"warmup_steps": 0}, new_batch_size=300, optimizer="sgd")
-    assert none["warmup_steps"].new == 0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ import pytest
 
 from sgdtheory import cli
 from sgdtheory.cli import progress
+from tests.cli.made import write_folder
 from tests.cli.once import answer_once
 from tests.cli.text import BATCHES
 
@@ -19,22 +20,17 @@ def _once(monkeypatch, answers):
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch):
-    """No sign of life on a slow machine, which would be one note more."""
-    monkeypatch.setattr(progress, "FIRST", 600.0)
-
-
-@pytest.fixture(autouse=True)
-def no_terminal(monkeypatch):
-    """Tables as wide as in a pipe, whatever the tests themselves run in."""
+def _no_terminal(monkeypatch):
+    """Tables as wide as in a pipe, and no notes on progress, whatever the machine and its load are."""
+    monkeypatch.setattr(progress, "FIRST", 1e6)
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
 
 
-@pytest.fixture(autouse=True)
-def no_progress(monkeypatch):
-    """Whatever the load of the machine is, a command that is slow prints no notes on its progress."""
-    monkeypatch.setattr("sgdtheory.cli.progress.FIRST", 1e6)
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """A file of every kind that commands read."""
+    return write_folder(tmp_path_factory.mktemp("files"))
 
 
 @pytest.fixture

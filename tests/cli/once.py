@@ -23,10 +23,7 @@ ASKED = {
     "optimal_schedule": ("optimal", "cli.schedule"),
     "simulate": ("simulation", "cli.simulate"),
 }
-METHODS = {
-    "StepsLaw": ("fits", "interval"),
-    "UShapedLaw": ("fits", "interval"),
-}
+METHODS = {"StepsLaw": ("fits", "interval"), "UShapedLaw": ("fits", "interval")}
 UNHEARD = "progress"  # has no part in the answer
 
 

@@ -1,11 +1,10 @@
-import itertools
-
 import numpy as np
 import pytest
 
 import sgdtheory as st
 from sgdtheory.cli import main
 from sgdtheory.cli.advise import optimizer_named
+from tests.cli.made import grid_of_losses, write_table
 from tests.cli.text import cells, strict_json
 
 FLAGS = ["advise", "--batch-size", 64, "--new-batch-size", 256, "--learning-rate", 3e-4, "--beta2", 0.95]
@@ -30,12 +29,8 @@ def test_numbers_come_first_and_are_those_of_the_library(run):
 
 
 def test_a_grid_file(run, tmp_path):
-    B, D, rate = np.meshgrid(2.0 ** np.arange(4, 9), 2.0 ** np.arange(16, 21), 2.0 ** np.arange(-4, 3))
-    loss = (2 + 30 * (D / (1 + B / 200)) ** -0.5) * (1 + 0.02 * np.log(rate / (B / 256) ** 0.3) ** 2)
-    rows = np.column_stack([each.ravel() for each in (B, D, rate, loss)])
-    path = tmp_path / "grid.csv"
-    np.savetxt(path, rows, delimiter=",", header="batch_size,samples,learning_rate,loss", comments="")
-    found = strict_json(run(*FLAGS, path, "--json"))
+    grid = grid_of_losses(2.0 ** np.arange(4, 9), 2.0 ** np.arange(16, 21), 2.0 ** np.arange(-4, 3), 0.3)
+    found = strict_json(run(*FLAGS, write_table(tmp_path / "grid.csv", grid), "--json"))
     assert found["rows"][0]["new"] == pytest.approx(3e-4 * 4**0.3, rel=0.02)
 
 
@@ -51,10 +46,8 @@ def test_a_log_says_what_the_settings_are(run, tmp_path):
 
 def test_logs_at_several_batch_sizes_are_a_grid(run, tmp_path):
     """Ends of runs on a law with γ* ∝ B^0.3, as logs; the settings come from flags."""
-    for number, (B, D, rate) in enumerate(
-        itertools.product((16, 64, 256), (2**16, 2**18, 2**20), 2.0 ** np.arange(-4, 3))
-    ):
-        loss = (2 + 30 * (D / (1 + B / 200)) ** -0.5) * (1 + 0.02 * np.log(rate / (B / 256) ** 0.3) ** 2)
+    grid = grid_of_losses((16, 64, 256), (2**16, 2**18, 2**20), 2.0 ** np.arange(-4, 3), 0.3)
+    for number, (B, D, rate, loss) in enumerate(zip(*grid.values(), strict=True)):
         rows = [f"{k},{loss * D / (B * k)},{rate * (D - B * k + B) / D},{B}" for k in (D // (2 * B), D // B)]
         (tmp_path / f"run{number}.csv").write_text("\n".join(["step,loss,learning_rate,batch_size", *rows]))
     found = strict_json(run(*FLAGS, tmp_path, "--json"))

@@ -29,7 +29,3 @@ def test_an_infinite_problem(run):
     assert rows["bach_moulines_2013"]["bound"] == "inf"
     assert np.isfinite(rows["zou_2021"]["bound"])
     assert not rows["jain_2018"]["applies"]
-
-
-def test_one_setting_at_a_time(fails):
-    assert "--num-samples must be one value for a table of bounds, got 2" in fails(*COMMAND, "--num-samples", 1e4, 1e5)

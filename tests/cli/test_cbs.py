@@ -19,11 +19,12 @@ SHOWN = {  # name in JSON → heading of the table
 }
 
 
-def test_json_and_table(run):
+def test_json_table_and_figure(run, tmp_path):
     """The library's numbers, sorted by D, each D once; the table shows those of the JSON."""
-    flags = ["--noise-variance", 0.5, "--overhead", 0.4, "--risk-factor", 1.5]
+    flags = ["--noise-variance", 0.5, "--overhead", "40%", "--risk-factor", 1.5]
     arguments = [*PROBLEM, "--num-samples", 80, 40, 80, *flags]
-    found, out = strict_json(run(*arguments, "--json")), run(*arguments)
+    found, out = strict_json(run(*arguments, "--json", "--plot", tmp_path / "out" / "a.v1.png")), run(*arguments)
+    assert [path.read_bytes()[:4] for path in (tmp_path / "out").iterdir()] == [b"\x89PNG"]
     problem, samples = st.PowerLaw(2, 3, 20, 0.5), np.array([40.0, 80.0])
     expected = st.notions(problem, num_samples=samples, overhead=0.4, risk_factor=1.5)
     columns = {name: [row[name] for row in found["rows"]] for name in found["rows"][0]}
@@ -78,29 +79,6 @@ def test_notes(capsys, flags, notes):
     assert len(lines) == len(notes)
     assert all(line.startswith(f"sgdtheory: note: {note}") for line, note in zip(lines, notes, strict=True))
     assert [f"sgdtheory: note: {note}" for note in strict_json(out)["notes"]] == lines
-
-
-def test_cbs_plot(run, tmp_path):
-    path = tmp_path / "out" / "figure.v1.png"
-    run(*PROBLEM, "--num-samples", 10, 20, "--plot", path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-    assert list(path.parent.iterdir()) == [path]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "at least one value"),
-        ([100, "--plot", "figure.jpg"], "plot must end in .png, .pdf or .svg, got figure.jpg"),
-        ([20, "--plot", "/dev/null/figure.png"], "/dev/null"),
-        ([20, "--plot", "folder.png"], "plot must name a file, got the folder"),
-        ([20, "--plot", "new/one/figure.png"], "plot must lie in a folder that exists, or in a new one in it"),
-    ],
-)
-def test_bad_cbs(fails, arguments, message, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "folder.png").mkdir()
-    assert message in fails(*PROBLEM, "--num-samples", *arguments)
 
 
 def test_a_preconditioner(run, fails):

@@ -10,21 +10,15 @@ import sgdtheory as st
 from sgdtheory import curves
 from sgdtheory._common.interval import Interval
 from sgdtheory.curves import CurvesCriticalBatchSize
+from tests.cli.made import BATCHES, run_of
 from tests.cli.text import strict_json
-from tests.logs.text_writers import PRINTINGS, Run
+from tests.logs.text_writers import PRINTINGS
 from tests.logs.writers import FILES, write_tensorboard_csvs, write_wandb_charts
 from tests.marks import slow
 
-BATCHES = 32, 128, 512
 QUICK = "megatron", "Hugging Face trainer state", "W&B history"
+LENGTH = 1800  # more than 400 (1 + 100/32) steps to loss 3
 ONE = Interval(1.5, (1.0, 2.0))
-
-
-def run_of(batch, length=1500):
-    """Steps to a loss are ∝ 1 + 100/B."""
-    steps = np.arange(10, length + 1, 10)
-    loss = 2 + 14 * (steps / (1 + 100 / batch)) ** -0.5
-    return Run(steps, loss, np.full(steps.size, 1e-3), {}, batch, 2048, length)
 
 
 def table_of(run):
@@ -120,15 +114,15 @@ def missing(folder):
 @pytest.mark.parametrize("name", [each if each in QUICK else slow(each) for each in WRITERS])
 def test_from_a_log_to_every_answer(run, tmp_path, fitted, name):
     log = tmp_path / "runs" / "bs128"
-    WRITERS[name](log, run_of(128))
+    WRITERS[name](log, run_of(128, LENGTH))
     flags, unknown, _ = missing(log)
     flags += ["--batch-size", 128] if unknown else []
     flags += ["--optimizer", "adam"]  # Charts do not say it.
     found = strict_json(run("fit-curves", log, *flags, "--json"))["groups"][0]
     assert found["critical_batch_size"] == [100]
     (curve,) = fitted[-1]
-    np.testing.assert_array_equal(curve.step, run_of(128).steps)
-    np.testing.assert_allclose(curve.loss, run_of(128).loss, rtol=5e-3)
+    np.testing.assert_array_equal(curve.step, run_of(128, LENGTH).steps)
+    np.testing.assert_allclose(curve.loss, run_of(128, LENGTH).loss, rtol=5e-3)
     (read,) = st.logs.read_logs(log)
     warmup = 1.0 if read.has("learning_rate") else read.settings.get("warmup", 1.0)  # applied to a number that is given
     np.testing.assert_allclose(curve.learning_rate, 1e-3 * np.minimum(curve.step / warmup, 1), rtol=1e-3)
@@ -139,7 +133,7 @@ def test_from_a_log_to_every_answer(run, tmp_path, fitted, name):
     assert (advised["batch_size"], advised["rows"][0]["old"]) == (128, pytest.approx(1e-3))
 
     for batch in BATCHES[::2]:
-        WRITERS[name](tmp_path / "runs" / f"bs{batch}", run_of(batch))
+        WRITERS[name](tmp_path / "runs" / f"bs{batch}", run_of(batch, LENGTH))
     flags, unknown, names = missing(tmp_path / "runs")
     sizes = ",".join(f"{each}={batch}" for batch in BATCHES for each in names if f"bs{batch}" in each)
     _walk(run, tmp_path, ["--batch-size", sizes] if unknown else [], flags)

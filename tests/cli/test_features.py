@@ -76,27 +76,3 @@ def test_noise_and_figure_of_a_spectrum_file(run, tmp_path):
     assert strict_json(run(*words, "--plot", tmp_path / "two.png"))["noise_variance"] == 0.3
     assert (tmp_path / "two.png").exists()
     assert strict_json(run(*words, "--noise-variance", 2))["noise_variance"] == 2
-
-
-SETTINGS = ["--batch-size", 4, "--learning-rate", 0.2, "--num-samples", 200]
-
-
-def test_a_spectrum_or_a_power_law(fails, tmp_path):
-    path = tmp_path / "spectrum.csv"
-    st.write_spectrum(st.LeastSquares([1.0], [1.0]), path)
-    assert "capacity belongs to a power law" in fails("risk", "--spectrum", path, "--capacity", 2, *SETTINGS)
-    assert "risk needs --capacity, --source too" in fails("risk", *SETTINGS)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("s.csv", None, "spectrum must be a file that exists"),
-        ("s.npz", "no archive", "spectrum must be a CSV or .npz file"),
-        ("s.csv", "eigenvalues,signal\n1,x\n", "signal must be numbers"),
-    ],
-)
-def test_bad_spectrum_files(fails, tmp_path, name, text, message):
-    if text is not None:
-        (tmp_path / name).write_text(text)
-    assert message in fails("risk", "--spectrum", tmp_path / name, *SETTINGS)

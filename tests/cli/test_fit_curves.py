@@ -31,21 +31,12 @@ def files(tmp_path_factory):
     return folder
 
 
+SGD = "--optimizer", "sgd"
+
+
 def arguments(folder, *more):
     paths = [str(folder / f"{name}.csv") for name in SHAPES]
-    return (
-        "fit-curves",
-        *paths,
-        "--step",
-        "t",
-        "--learning-rate",
-        "lr",
-        "--batch-size",
-        "32",
-        "--optimizer",
-        "sgd",
-        *more,
-    )
+    return "fit-curves", *paths, "--step", "t", "--learning-rate", "lr", "--batch-size", "32", *SGD, *more
 
 
 @pytest.mark.slow

@@ -20,22 +20,10 @@ def grid_file(tmp_path):
     return path
 
 
-def test_fit_grid_json(run, grid_file):
-    flags = [
-        *FLAGS,
-        "--group",
-        "group",
-        "--size",
-        "size",
-        "--reference",
-        16,
-        "--overhead",
-        "50%",
-        "--target",
-        2.1,
-        "--json",
-    ]
-    found = strict_json(run("fit-grid", grid_file, *flags))
+def test_json_and_steps_that_plan_reads(run, grid_file, tmp_path):
+    steps = tmp_path / "steps.csv"
+    flags = [*FLAGS, "--group", "group", "--size", "size", "--reference", 16, "--overhead", "50%", "--target", 2.1]
+    found = strict_json(run("fit-grid", grid_file, *flags, "--steps-csv", steps, "--json"))
     columns = st.read_loss_grid(grid_file, **NAMES, group="group", size="size")
     grid = st.fit_loss_grid(columns, targets=2.1, convention=st.Convention(16, 0.5))
     assert found["convention"] == {"reference": 16, "overhead": 0.5}
@@ -52,6 +40,15 @@ def test_fit_grid_json(run, grid_file):
         (law.quantity, law.group) for law in grid.laws
     ]
     assert found["notes"] == list(grid.remarks)
+    measured = st.read_measurements(steps, group="group")
+    assert [each.group for each in measured] == ["s loss 2.1", "l loss 2.1"]
+    for each, target in zip(measured, grid.targets, strict=True):
+        np.testing.assert_allclose(each.steps, target.steps, rtol=1e-12)
+    asked = "--group", "group", "--target", "s loss 2.1", "--throughput", 100
+    planned = strict_json(run("plan", steps, *asked, "--json"))
+    assert planned["critical_batch_size"] == pytest.approx(found["targets"][0]["critical_batch_size"], rel=1e-9)
+    interval = found["targets"][0]["critical_batch_size_interval"]
+    assert planned["critical_batch_size_interval"] == pytest.approx(interval, rel=1e-9)
 
 
 def test_fit_grid_prints_tables_and_draws(run, grid_file, tmp_path):
@@ -62,19 +59,6 @@ def test_fit_grid_prints_tables_and_draws(run, grid_file, tmp_path):
     assert "learning rate" in printed
     assert (tmp_path / "grid_s.png").stat().st_size > 10_000
     assert (tmp_path / "grid_l.png").exists()
-
-
-def test_steps_are_what_plan_reads(run, grid_file, tmp_path):
-    steps = tmp_path / "steps.csv"
-    run("fit-grid", grid_file, *FLAGS, "--group", "group", "--target", 2.1, "--steps-csv", steps)
-    measured = st.read_measurements(steps, group="group")
-    columns = st.read_loss_grid(grid_file, **NAMES, group="group")
-    grid = st.fit_loss_grid(columns, targets=2.1)
-    assert [each.group for each in measured] == ["s loss 2.1", "l loss 2.1"]
-    for each, target in zip(measured, grid.targets, strict=True):
-        np.testing.assert_allclose(each.steps, target.steps, rtol=1e-12)
-    out = run("plan", steps, "--group", "group", "--target", "s loss 2.1", "--throughput", 100, "--micro-batch", 1)
-    assert out.startswith("Batch size ")
 
 
 def test_the_optimal_batch_size_and_one_reference_for_all_targets(run, grid_file):

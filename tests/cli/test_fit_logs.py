@@ -1,32 +1,12 @@
 """`fit` and `fit-grid` on logs: wiring; the numbers are tested where they are made."""
 
 import gzip
-import json
 
-import numpy as np
 import pytest
 
+from tests.cli.made import BATCHES, folder_of_logs, run_of
 from tests.cli.text import strict_json
-from tests.logs.text_writers import PRINTINGS, Run
-
-BATCHES = 32, 128, 512
-
-
-def run_of(batch, length=3000, rate=1e-3):
-    """Steps to a loss are ∝ 1 + 100/B; 400 (1 + 100/B) of them to loss 3."""
-    steps = np.arange(10, length + 1, 10)
-    loss = 2 + 20 * (steps / (1 + 100 / batch)) ** -0.5
-    return Run(steps, loss, np.full(steps.size, rate), {}, batch, 2048, length)
-
-
-def folder_of_logs(folder, printing):
-    """A run a folder, all files of one name, beside other files."""
-    for batch in BATCHES:
-        (folder / f"bs{batch}").mkdir(parents=True)
-        (folder / f"bs{batch}" / "train.log").write_text(PRINTINGS[printing].text(run_of(batch)))
-    (folder / "README.md").write_text("# Runs, of ours\n\nA, b and c.\n")
-    (folder / "config.json").write_text(json.dumps({"layers": 12}))
-    return folder
+from tests.logs.text_writers import PRINTINGS
 
 
 def test_from_a_folder_of_logs_to_the_critical_batch_size(run, tmp_path):

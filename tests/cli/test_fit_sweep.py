@@ -5,6 +5,7 @@ import csv
 import io
 import json
 import shlex
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -97,27 +98,36 @@ def test_groups_share_their_scatter(run, store):
 # ------------------------------------------------------------------ nothing to fit
 
 
+NEEDED = "a group needs three tuned batch sizes"
+NONE_REACHED = "of 10 batch sizes 0 are tuned, 0 have their best choice at the grid's end, 10 did not reach the"
+
+
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "flags", "message", "end"),
     [
-        ({"best": 0.4}, "of 15 batch sizes 0 are tuned, 15 have their best choice at the grid's end, 0 did not reach"),
-        ({"batches": (16, 40)}, "a group needs three tuned batch sizes, it has 6; add batch sizes to the sweep"),
+        (
+            {"best": 0.4},
+            [],
+            "of 15 batch sizes 0 are tuned, 15 have their best choice at the grid's end, 0 did not reach",
+            "sgdtheory extend-sweep 'my store' --target-loss 1\n",
+        ),
+        ({"batches": (16, 40)}, [], f"{NEEDED}, it has 6; add batch sizes to the sweep", ""),
+        (
+            {"target": None},
+            ["--target-loss", "1e-9", "--where", "width=32,64"],
+            NONE_REACHED,
+            "sgdtheory extend-sweep 'my store' --target-loss 1e-09 --where width=32,64\n",
+        ),
     ],
 )
-def test_nothing_fitted_is_one_sentence_and_status_2(fails, tmp_path, options, message):
-    store = make_store(tmp_path / "my store", **options)
-    text = fails("fit-sweep", store)
-    assert f"nothing to fit in {store}: a group needs three tuned batch sizes" in text
+def test_nothing_fitted_is_one_sentence_and_status_2(fails, tmp_path, monkeypatch, options, flags, message, end):
+    monkeypatch.chdir(tmp_path)
+    text = fails("fit-sweep", make_store(Path("my store"), **options), *flags)
+    assert f"nothing to fit in my store: {NEEDED}" in text
     assert message in text
-    if "best" in options:
-        assert text.endswith(f"sgdtheory extend-sweep '{store}' --target-loss 1\n")
-
-
-def test_targets_that_no_run_reaches(fails, tmp_path):
-    store = make_store(tmp_path / "store", target=None)
-    text = fails("fit-sweep", store, "--target-loss", "1e-9", "--where", "width=32,64")
-    assert "of 10 batch sizes 0 are tuned, 0 have their best choice at the grid's end, 10 did not reach the" in text
-    assert text.endswith(f"sgdtheory extend-sweep {store} --target-loss 1e-09 --where width=32,64\n")
+    assert text.endswith(end)
+    if "target" in options:
+        assert "target-loss must be given" in fails("extend-sweep", "my store")
 
 
 def test_a_store_without_a_finished_run(fails, tmp_path):
@@ -210,12 +220,3 @@ def test_a_lower_target_goes_on(run, fails, tmp_path):
     stopped = json.loads(run("show-sweep", store, "--json"))["outcomes"]["target"]
     assert f"{stopped} runs in" in run("extend-sweep", store, "--target-loss", "1.2")
     assert "--target-loss must be" not in fails("fit-sweep", store, "--target-loss", "1.2")
-
-
-def test_arguments_of_extend(fails, tmp_path):
-    """Each command has only the flags that it uses: a flag of another command is refused."""
-    assert "--target-loss is not a flag of sgdtheory show-sweep" in fails("show-sweep", tmp_path, "--target-loss", "1")
-    (tmp_path / "grid.toml").write_text(GRID.format(target=1.2))
-    assert "--where is not a flag of sgdtheory sweep" in fails("sweep", tmp_path / "grid.toml", "--where", "width=8")
-    store = make_store(tmp_path / "store", target=None)
-    assert "target-loss must be given" in fails("extend-sweep", store)

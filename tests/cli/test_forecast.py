@@ -2,8 +2,8 @@
 
 import json
 import os
-from functools import cache
 
+import numpy as np
 import pytest
 
 import sgdtheory as st
@@ -23,90 +23,116 @@ def lines():
 
 @pytest.fixture
 def log(tmp_path):
-    path = tmp_path / "run7.csv"
-    path.write_text(HEADER + "".join(lines()[:14]))
+    return write(tmp_path / "run7.csv", HEADER, lines()[:14])
+
+
+def write(path, header, rows):
+    path.write_text(header + "".join(rows))
     return path
 
 
-@cache
-def expected(count=14):
+@pytest.fixture
+def asked(monkeypatch):
+    """Curves and options of each forecast, which is made up of them."""
+    seen = []
+
+    def forecast(given, *, num_steps, level, **options):
+        seen.append((given, {"num_steps": num_steps, **options}))
+        run, early = given[-1], "few rows" if given[-1].step.size < 20 else ""
+        loss, step = float(run.loss[-1]), int(run.step[-1])
+        path = st.curves.LossPrediction(run.step, *[run.loss] * 4)
+        return st.curves.Forecast(num_steps, loss, (1.0, 9.0), level, step, loss, 0.1, early, "", path, run)
+
+    monkeypatch.setattr(st.curves, "forecast_loss", forecast)
+    return seen
+
+
+SCHEDULE = st.Cosine(final=0.1, warmup=2160 / 23_920)
+OPTIONS = {"num_steps": 23_920, "schedule": SCHEDULE, "weight_decay": 0.1, "optimizer": "adam"}
+
+
+def head_of(count=14):
     run = st.example_loss_curves("100M")["cosine_24000"]
     rows = slice(None, count * EVERY, EVERY)
-    head = st.LossCurve(run.step[rows], run.learning_rate[rows], run.loss[rows], warmup=2160)
-    return st.curves.forecast_loss(
-        head, num_steps=23_920, schedule=st.Cosine(final=0.1, warmup=2160 / 23_920), weight_decay=0.1, optimizer="adam"
-    )
+    return st.LossCurve(run.step[rows], run.learning_rate[rows], run.loss[rows], warmup=2160)
+
+
+def assert_asked(asked, count=14):
+    """The last forecast was of the first rows of the public run, with the options of the plan."""
+    (*_, run), options = asked[-1]
+    assert options == OPTIONS
+    expected = head_of(count)
+    assert run.warmup == expected.warmup
+    for name in ("step", "learning_rate", "loss"):
+        np.testing.assert_allclose(getattr(run, name), getattr(expected, name), rtol=1e-5)
 
 
 def test_the_number_comes_first(run, log, tmp_path):
+    """A fit, with its number, its figure and its JSON."""
     plot = tmp_path / "forecast.png"
-    first, second = run("forecast", log, *PLAN, "--plot", plot).splitlines()[:2]
-    assert first == expected().line
-    assert second == f"now {expected().now:.4g} at step {expected().step:,}, 51% of the run"
+    expected = st.curves.forecast_loss(head_of(), **OPTIONS, level=0.8)
+    out = run("forecast", log, *PLAN, "--level", "0.8", "--plot", plot)
+    assert out.splitlines()[:2] == [expected.line, f"now {expected.now:.4g} at step {expected.step:,}, 51% of the run"]
     assert plot.stat().st_size > 10_000
+    found = json.loads(run("forecast", log, *PLAN, "--json", "--level", "0.8"))
+    assert (found["loss"], found["band"], found["level"]) == (expected.loss, [*expected.band], 0.8)
+    assert found["path"]["step"][-1] == 23_920
 
 
-def test_a_batch_size_that_is_not_needed_is_not_asked_for(log, capsys):
+def test_a_batch_size_that_is_not_needed_is_not_asked_for(asked, log, capsys):
     cli.main(["forecast", str(log), *map(str, PLAN)])
     assert "batch size" not in capsys.readouterr().err
 
 
-def test_columns_of_other_names(run, log):
+def test_columns_of_other_names(run, asked, tmp_path):
     """Names of columns are asked for in every command that reads a log."""
-    log.write_text(log.read_text().replace("step,learning_rate,loss", "count,rate,nll", 1))
-    names = "--step", "count", "--learning-rate", "rate", "--loss", "nll"
-    assert run("forecast", log, *PLAN, *names).splitlines()[0] == expected().line
+    log = write(tmp_path / "a.csv", "count,rate,nll\n", lines()[:14])
+    run("forecast", log, *PLAN, "--step", "count", "--learning-rate", "rate", "--loss", "nll")
+    assert_asked(asked)
 
 
-def test_json(run, log):
-    found = json.loads(run("forecast", log, *PLAN, "--json", "--level", "0.8"))
-    assert found["loss"] == expected().loss
-    assert found["level"] == 0.8
-    assert found["band"][1] - found["band"][0] < expected().band[1] - expected().band[0]
-    assert found["path"]["step"][-1] == 23_920
-
-
-def test_what_the_log_says_is_not_asked_for(run, tmp_path):
+def test_what_the_log_says_is_not_asked_for(run, asked, tmp_path):
     """Steps, schedule, warm-up and weight decay of Hugging Face's state and settings."""
-    rows = [
-        {"step": int(step), "learning_rate": float(rate), "loss": float(loss)}
-        for step, rate, loss in (line.split(",") for line in lines()[:14])
-    ]
+    cells = [map(float, line.split(",")) for line in lines()[:14]]
+    rows = [{"step": int(step), "learning_rate": rate, "loss": loss} for step, rate, loss in cells]
     path = tmp_path / "trainer_state.json"
     path.write_text(json.dumps({"log_history": rows, "max_steps": 23_920}))
-    out = run("forecast", path, *PLAN[2:])
-    assert out.splitlines()[0] == expected().line
+    run("forecast", path, *PLAN[2:])
+    assert_asked(asked)
 
 
-def test_a_warm_up_in_the_log_is_one_of_the_schedule(run, log):
+def test_a_warm_up_in_the_log_is_one_of_the_schedule(run, asked, tmp_path):
     """Rows of the warm-up before those of the log."""
-    warm = "".join(f"{t},{3e-4 * t / 2160:.17g},{8 - t / 500:.6g}\n" for t in range(60, 2160, 60))
-    log.write_text(HEADER + warm + "".join(lines()[:14]))
-    assert run("forecast", log, *PLAN[:4], *PLAN[6:]).splitlines()[0] == expected().line
+    warm = [f"{t},{3e-4 * t / 2160:.17g},{8 - t / 500:.6g}\n" for t in range(60, 2160, 60)]
+    run("forecast", write(tmp_path / "a.csv", HEADER, warm + lines()[:14]), *PLAN[:4], *PLAN[6:])
+    assert asked[-1][1] == OPTIONS
+    assert asked[-1][0][-1].step[-1] == head_of().step[-1]
 
 
-def test_too_early_is_said(run, tmp_path):
-    path = tmp_path / "young.csv"
-    path.write_text(HEADER + "".join(lines()[:5]))
-    out = run("forecast", path, *PLAN)
+def test_remarks_on_the_log_are_said(asked, tmp_path, capsys):
+    rows = [line.replace("\n", ",1\n") for line in lines()[:14]]
+    cli.main(["forecast", str(write(tmp_path / "a.csv", "step,learning_rate,loss,loss\n", rows)), *PLAN])
+    assert "2 columns are called 'loss'" in capsys.readouterr().err
+
+
+def test_too_early_is_said(run, asked, tmp_path):
+    out = run("forecast", write(tmp_path / "young.csv", HEADER, lines()[:5]), *PLAN)
     assert out.startswith("final loss ")
-    assert "\ntoo early: 5 rows after the warm-up are too few for 7 numbers" in out
+    assert "\ntoo early: few rows" in out
 
 
-def test_other_runs_are_fitted_too(run, log, tmp_path):
-    whole = tmp_path / "other.csv"
-    whole.write_text(HEADER + "".join(lines()))
-    found = json.loads(run("forecast", log, *PLAN, "--also", whole, "--json"))
-    assert found["step"] == expected().step
+def test_other_runs_are_fitted_too(run, asked, log, tmp_path):
+    run("forecast", log, *PLAN, "--also", write(tmp_path / "other.csv", HEADER, lines()))
+    assert [curve.name for curve in asked[-1][0]] == ["other", "run7"]
+    assert_asked(asked)
 
 
-def test_runs_in_one_log_are_told_apart_by_name(run, fails, tmp_path):
-    path = tmp_path / "runs.csv"
+def test_runs_in_one_log_are_told_apart_by_name(run, asked, fails, tmp_path):
     rows = [f"a,{line}" for line in lines()[:14]] + [f"b,{line}" for line in lines()[:20]]
-    path.write_text("run," + HEADER + "".join(rows))
+    path = write(tmp_path / "runs.csv", f"run,{HEADER}", rows)
     assert "run-name must say which run of " in fails("forecast", path, *PLAN, "--curve", "run")
-    found = json.loads(run("forecast", path, *PLAN, "--curve", "run", "--run-name", "a", "--json"))
-    assert found["step"] == expected().step
+    run("forecast", path, *PLAN, "--curve", "run", "--run-name", "a")
+    assert_asked(asked)
 
 
 # ------------------------------------------------------------------ a log that grows
@@ -130,28 +156,28 @@ def growing(monkeypatch):
     return start
 
 
-def test_following_prints_a_line_for_each_version_up_to_the_end(log, growing, capsys):
+def test_following_prints_a_line_for_each_version_up_to_the_end(asked, log, growing, capsys):
     rest = lines()[14:]
     half, other = rest[0][:-4], rest[0][-4:]  # its last line is half written at first
     growing(log, [half, other + "".join(rest[1:6]), "".join(rest[6:])])
     cli.main(["forecast", str(log), *PLAN, "--follow"])
     out, err = capsys.readouterr()
-    first, second = out.splitlines()
-    for line, found in ((first, expected()), (second, expected(20))):
-        early = f"; too early: {found.too_early}" if found.too_early else ""
-        assert line == f"step {found.step:,}: {found.line}{early}"
+    for line, head, early in zip(out.splitlines(), map(head_of, (14, 20)), ("; too early: few rows", ""), strict=True):
+        answer = f"final loss {head.loss[-1]:.4g} (1 … 9) at step 23,920, 95%"
+        assert line == f"step {head.step[-1]:,.0f}: {answer}{early}"
+    assert_asked(asked, 20)
     last = lines()[-1].split(",")
     assert err.strip().endswith(f"the run has ended at step {int(last[0]):,}, loss {float(last[2]):.4g}")
 
 
-def test_following_waits_for_a_log(tmp_path, growing, capsys):
+def test_following_waits_for_a_log(asked, tmp_path, growing, capsys):
     """The log does not exist yet, and then has too few rows: one message for each."""
     path = tmp_path / "soon.csv"
     growing(path, [HEADER, lines()[0], "", "".join(lines()[1:14]), "".join(lines()[14:])])
     cli.main(["forecast", str(path), *PLAN[:2], "--warmup", "2160", "--optimizer", "sgd", "--follow", "--json"])
     out, err = capsys.readouterr()
     (line,) = out.splitlines()
-    assert json.loads(line)["step"] == expected().step
+    assert json.loads(line)["step"] == head_of().step[-1]
     notes = err.splitlines()
     assert all(note.startswith("sgdtheory: note: ") for note in notes)
     assert len(notes) == len(set(notes))

@@ -13,7 +13,8 @@ from sgdtheory.cli.log_optimizer import (
     taken_optimizer,
 )
 from sgdtheory.logs import FORMATS, TrainingLog
-from tests.cli.test_every_format import MadeUp, run_of
+from tests.cli.made import run_of
+from tests.cli.test_every_format import MadeUp
 from tests.logs.text_writers import PRINTINGS
 
 SETTINGS = {"megatron": "  optimizer {} {}\n", "maxtext": "Config param opt_type: {}{}\n"}
@@ -24,7 +25,7 @@ BY_FORMAT = (
 
 def log_of(folder, name, optimizer):
     """Return a log as a program prints it, with its line for the optimizer if it has one."""
-    text = PRINTINGS[name].text(run_of(128))
+    text = PRINTINGS[name].text(run_of(128, 1500))
     line = SETTINGS[name].format("." * 39 if name == "megatron" else "", optimizer) if optimizer else ""
     path = folder / "train.log"
     first, _, rest = text.partition("\n")
@@ -51,11 +52,7 @@ def asked(monkeypatch):
     return seen
 
 
-COMMANDS = {
-    "fit-curves": (),
-    "plan": ("--throughput", "10"),
-    "forecast": ("--num-steps", "20000"),
-}
+COMMANDS = {"fit-curves": (), "plan": ("--throughput", "10"), "forecast": ("--num-steps", "20000")}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -137,20 +134,6 @@ def test_a_program_whose_default_is_known(kind, taken, as_what):
 def test_without_a_mark_the_optimizer_is_asked_for(settings):
     with pytest.raises(UnknownOptimizerError, match="give --optimizer, for example --optimizer adam"):
         taken_optimizer(None, [log_with(settings)], optimizer_of_curves)
-
-
-@pytest.mark.parametrize(
-    "command", ["fit-curves", "plan --throughput 10", "forecast --num-steps 99", "forecast --num-steps 99 --follow"]
-)
-def test_every_command_asks(asked, fails, tmp_path, command):
-    path = tmp_path / "log.csv"
-    path.write_text("step,loss,lr\n" + "".join(f"{step},{3 - step / 100},1e-3\n" for step in range(1, 30)))
-    name, *flags = command.split()
-    assert "the optimizer is not named: give --optimizer" in fails(name, path, *flags)
-    assert not asked
-    assert "the optimizer is not named: give --optimizer" in fails(
-        "advise", path, "--batch-size", 8, "--new-batch-size", 16
-    )
 
 
 def test_the_formats_of_language_models_are_formats():

@@ -5,43 +5,19 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory import cli
+from tests.cli.made import RAMP, progress_to, ramped_law, write_runs
 from tests.cli.text import strict_json
 
-BATCHES = 64, 256, 1024, 4096
 LOSSES = 3.0, 2.6, 2.3
 
 
-def progress_to(loss):
-    """Steps without noise to a loss."""
-    return (20 / (loss - 2)) ** 2
-
-
-def law_of(loss):
-    """a and b: the noise scale grows along the run, so that a ramp saves steps."""
-    return progress_to(loss), 10 * progress_to(loss) ** 1.5
-
-
-def write_runs(folder, law, batches=BATCHES):
-    """Logs as CSV files in which the steps to every loss are a + b/B."""
-    losses = np.linspace(5.0, 2.2, 400)
-    a, b = np.array([law(loss) for loss in losses]).T
-    for batch in batches:
-        at = a + b / batch
-        steps = np.unique(np.linspace(at[0], at[-1], 120).round())
-        rows = zip(steps, np.interp(steps, at, losses), strict=True)
-        lines = [f"{step:g},{loss:.7g},{2e-4 * (batch / 64) ** 0.5:g},{batch}" for step, loss in rows]
-        folder.mkdir(exist_ok=True)
-        (folder / f"bs{batch}.csv").write_text("\n".join(["step,loss,learning_rate,batch_size", *lines]))
-    return folder
-
-
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    return write_runs(tmp_path_factory.mktemp("logs") / "runs", law_of)
+def runs(folder):
+    return folder / "ramp"
 
 
 def expected(multiple):
-    laws = [st.fit_steps_law(BATCHES, [a + b / batch for batch in BATCHES]) for a, b in map(law_of, LOSSES)]
+    laws = [st.fit_steps_law(RAMP, [a + b / batch for batch in RAMP]) for a, b in map(ramped_law, LOSSES)]
     return st.batch_ramp(laws, multiple=multiple)
 
 
@@ -100,7 +76,7 @@ def test_advice_of_logs(run, runs):
     """The run next to the new batch size is the one that is changed; its range is that of B*."""
     flags = "--target-loss", 2.3, "--new-batch-size", 512, "--optimizer", "adam"
     found = strict_json(run("advise", runs, *flags, "--json"))
-    a, b = law_of(2.3)
+    a, b = ramped_law(2.3)
     assert found["critical_batch_size"] == pytest.approx(0.2 * b / a + 1.2 * 64, rel=0.02)
     assert found["batch_size"] == 256
     data = found["rows"][-1]
@@ -110,24 +86,6 @@ def test_advice_of_logs(run, runs):
     other = strict_json(run("advise", runs, *flags, "--batch-size", 1024, "--json"))
     assert (other["batch_size"], other["rows"][0]["old"]) == (1024, pytest.approx(8e-4))
     assert run("advise", runs, *flags).startswith("B* = ")
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("fit --target-loss 3 3", "target-loss must not repeat a loss"),
-        ("fit --target-loss 3 1", "target-loss 1 is not reached"),
-        ("advise --target-loss 2.3 --new-batch-size 8 --critical-batch-size 9", "leave one of them out"),
-        ("advise --new-batch-size 8 --target-loss 2.3", "the optimizer is not named: give --optimizer"),
-        ("plan --target-loss 3 2.3 --trainer hf", "the optimizer is not named: give --optimizer"),
-        ("plan --target-loss 3 2.3 --trainer maxtext --optimizer adam", "devices must be given for trainer maxtext"),
-        ("plan --target-loss 2.3", "give --throughput"),
-        ("plan --target-loss 3 2.3 --deadline 3d", "deadline needs a throughput: give --throughput"),
-    ],
-)
-def test_refusals(fails, runs, command, words):
-    name, *flags = command.split()
-    assert words in fails(name, runs, *flags)
 
 
 def test_advice_of_a_few_runs_asks_for_their_target(tmp_path, capsys):

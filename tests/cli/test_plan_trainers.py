@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tests.cli.text import strict_json
-from tests.marks import slow
 
 SEQUENCE = 512
 TRAINERS = ["hf", "megatron", "megatron-rampup", "megatron-bridge", "torchtitan", "olmo", "maxtext"]
@@ -19,7 +18,6 @@ MACHINES = [  # devices, micro batch and the largest one
     ((2,), 8, 16),
     ((16,), 1, None),
     ((4, 12), 8, None),
-    *(slow(*each) for each in [((2,), 1, 8), ((16,), 8, 16), ((4, 12), 1, None), (None, 8, 16)]),
 ]
 TARGETS = {"constant": "3.2", "ramped": "2.9"}
 

@@ -17,6 +17,7 @@ SHOWN = {  # row of the table → name in JSON
     "effective dimension k*": "effective_dimension",
     "largest stable γ": "max_stable_learning_rate",
 }
+TOO_LARGE = "γ too large: γ > ½ min{B/tr H, 1/‖H‖}"
 
 
 def test_json_and_table(run):
@@ -39,9 +40,9 @@ def test_json_and_table(run):
     assert "λ_i = i^−2, s_i = i^−3, σ² = 2.5" in out
 
 
-def test_risk_json_of_one_setting_is_scalar(run):
-    """And the dimension may be infinite by name."""
-    words = run(*RISK, "--num-samples", 1e4, "--json")
+def test_json_of_one_setting_is_scalar(run):
+    """And the dimension may be infinite by name, and flags written with underscores and equals signs."""
+    words = run(*RISK, "--num_samples=1e4", "--json")
     risk = st.excess_risk(st.PowerLaw(2, 3), batch_size=16, learning_rate=0.3, num_samples=1e4)
     assert strict_json(words)["risk"] == risk.total
     assert isinstance(strict_json(words)["applies"], bool)
@@ -57,42 +58,33 @@ def test_an_infinite_risk_is_inf_in_json_and_has_its_sign_in_the_table(run):
     assert found["bound"][1] > 0
 
 
-def test_risk_table_shows_both_answers_of_applies(run):
-    out = run(*RISK[:-1], 0.1, 0.9, "--num-samples", 1e4, "--noise-variance", 5)
-    assert records(out)["theorem applies"] == ["yes", "no: γ too large"]
-    assert out.endswith("Where the theorem does not apply — γ too large: γ > ½ min{B/tr H, 1/‖H‖}.\n")
-    assert "does not apply" not in run(*RISK[:-1], 0.1, "--num-samples", 1e4, "--noise-variance", 5)
-
-
-def test_all_reasons_why_the_theorem_does_not_apply_the_most_important_first(run):
-    """One rate beyond the edge, one below it that is too large for the theorem, one that is not; much signal."""
-    flags = [*RISK[:-1], 5, 0.9, 0.1, "--num-samples", 1e4, "--noise-variance", 0.5]
-    out = run(*flags)
-    assert records(out)["theorem applies"] == [
-        "no: γ unstable, γ too large, signal above noise",
-        "no: γ too large, signal above noise",
-        "no: signal above noise",
-    ]
-    assert " ".join(out.split()).endswith(
-        "Where the theorem does not apply — γ unstable: it is not below the largest stable one, and the risk grows "
-        "without bound; γ too large: γ > ½ min{B/tr H, 1/‖H‖}; signal above noise: Σ s_i > σ²."
-    )
-    broken = strict_json(run(*flags, "--json"))["broken"]
-    assert list(broken) == ["unstable", "large_learning_rate", "large_signal"]
-    assert broken["unstable"] == [True, False, False]
-    assert broken["large_learning_rate"] == [True, True, False]
-    assert np.all(broken["large_signal"])
-
-
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("rates", "noise", "applies", "end", "broken"),
     [
-        ([*RISK, "--num-samples", 10], "--num-samples must be at least --batch-size (one step)"),
-        ([*RISK, "--num-samples"], "need at least one value each"),
+        ([0.1], 5, ["yes"], None, {}),
+        ([0.1, 0.9], 5, ["yes", "no: γ too large"], f"— {TOO_LARGE}.", {"large_learning_rate": [False, True]}),
+        (
+            [5, 0.9, 0.1],  # beyond the edge, below it but too large for the theorem, and small enough; much signal
+            0.5,
+            ["no: γ unstable, γ too large, signal above noise", "no: γ too large, signal above noise"]
+            + ["no: signal above noise"],
+            f"— γ unstable: it is not below the largest stable one, and the risk grows without bound; {TOO_LARGE}; "
+            "signal above noise: Σ s_i > σ².",
+            {"unstable": [True, False, False], "large_learning_rate": [True, True, False], "large_signal": [True] * 3},
+        ),
     ],
 )
-def test_bad_settings(fails, arguments, message):
-    assert message in fails(*arguments)
+def test_why_the_theorem_does_not_apply_the_most_important_reason_first(run, rates, noise, applies, end, broken):
+    flags = [*RISK[:-1], *rates, "--num-samples", 1e4, "--noise-variance", noise]
+    out, found = run(*flags), strict_json(run(*flags, "--json"))["broken"]
+    assert records(out)["theorem applies"] == applies
+    if end is None:
+        assert "does not apply" not in out
+    else:
+        assert " ".join(out.split()).endswith(f"Where the theorem does not apply {end}")
+    assert [name for name in found if name in broken] == list(broken)
+    shown = {name: np.broadcast_to(values, len(rates)).tolist() for name, values in found.items()}
+    assert {name: values for name, values in shown.items() if any(values)} == broken
 
 
 def test_passes_over_a_data_set(run):

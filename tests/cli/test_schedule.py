@@ -46,15 +46,3 @@ def test_of_a_method_that_is_not_linear(run, tmp_path, monkeypatch):
     assert 0 < found["named"]["linear"]["loss"] < 1
     out = run(*SCHEDULE, *flags, "--plot", tmp_path / "adam.png")
     assert "adam beta2=0.95" in out
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--batch-size", 16, "--method", "schedule-free"], "method must be SGD()"),
-        (["--batch-size", 16, "--num-steps", 10], "--num-steps must be left out"),
-        (["--batch-size", 16, "--plot", "schedule.docx"], "plot must end in"),
-    ],
-)
-def test_what_is_refused(fails, flags, message):
-    assert message in fails(*SCHEDULE, *flags)

@@ -11,7 +11,7 @@ from rich.table import Table
 from sgdtheory.cli import output
 from sgdtheory.cli.commands import COMMANDS
 from sgdtheory.cli.output import print_tables, print_text
-from tests.cli.test_sweep import FIXED
+from tests.cli.made import GRID
 from tests.cli.text import numbers
 from tests.marks import slow
 
@@ -45,7 +45,7 @@ def store(tmp_path_factory):
     from sgdtheory import cli
 
     folder = tmp_path_factory.mktemp("sweep")
-    fixed = re.sub(r"\n(width|batch_size) = .*", "", FIXED.format(steps=40))
+    fixed = re.sub(r"\n(width|batch_size) = .*", "", GRID.format(steps=40))
     (folder / "grid.toml").write_text(fixed + "width = [8, 16]\nbatch_size = [2, 4, 8, 16]\n")
     cli.main(["sweep", str(folder / "grid.toml"), "--store", str(folder / "store"), "--json"])
     return folder / "store"

@@ -36,9 +36,7 @@ def test_readme_is_short():
 
 
 @pytest.mark.parametrize(
-    "page",
-    [*PAGES, *TUTORIALS, *THEORY, ROOT / "THEORY.md", RECORDED / "README.md"],
-    ids=lambda page: page.name,
+    "page", [*PAGES, *TUTORIALS, *THEORY, ROOT / "THEORY.md", RECORDED / "README.md"], ids=lambda page: page.name
 )
 def test_links_lead_somewhere(page):
     """Files, and headings by the name that code-hosting pages and the site give them."""
@@ -205,11 +203,6 @@ def test_grids_have_as_many_runs_as_the_guide_says(tmp_path):
     write_files(page, tmp_path)
     assert {path.name: len(read_grid(path)) for path in tmp_path.glob("*.toml")} == RUNS
     assert all(str(number) in page.read_text() for number in RUNS.values())
-
-
-def test_citation_has_the_version_of_the_package():
-    (version,) = re.findall(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.M)
-    assert f'version = "{version}"' in (ROOT / "pyproject.toml").read_text()
 
 
 def test_shown_wings_exist():

@@ -84,25 +84,88 @@ def test_a_loss_that_is_no_number_is_told_from_one_that_was_not_logged(format, t
     np.testing.assert_array_equal(log.loss, [2.0, np.nan, np.inf, np.inf])
 
 
-def test_a_table_with_a_column_for_runs_and_groups(tmp_path):
-    path = tmp_path / "all.csv"
-    rows = [f"{name},{size},{t},{t / 7}" for t in (1, 2, 3) for name, size in (("b", "x"), ("a", "y"), ("a", "x"))]
-    path.write_text("run,model,step,loss\n" + "\n".join(rows))
-    logs = st.logs.read_logs(path, group="model")
-    assert [(log.name, log.group) for log in logs] == [("b", "x"), ("a", "y"), ("a", "x")]
-    assert all(log.loss.tolist() == [1 / 7, 2 / 7, 3 / 7] for log in logs)
+NONE = float("nan")
+UNITS = (1, "1.2M"), (2, "2.4G"), (3, "3.6T")
+ROWS = [("b", "y"), ("a", "x"), ("b", "x"), ("a", "y"), ("b", "y"), ("a", "x"), ("c", "x")]
+CHART_HEADER = ["epoch", *(f"r - {each}{end}" for each in ("_step", "loss") for end in ("", "__MIN", "__MAX"))]
+LONG_ROWS = [json.dumps({"step": t, "loss": 1 / t, "histogram": {"values": [0.5] * 20_000}}) + "\n" for t in (1, 2)]
+INNER = [json.dumps({"step": t, "train": {"loss": 2 / t, "tags": ["x"]}}) + "\n" for t in (1, 2)]
+READ = {  # what is special → name of the file, its text, options of the reader, attributes of its logs
+    "semicolons, a byte order mark, empty lines, short rows and NA for what was not logged": (
+        ("a.csv", "\ufeffIteration;Train Loss;lr\n1;2.5;0.1\n\n2;NA;0.1\n3;2.25\n", {}),
+        {"step": [[1, 2, 3]], "loss": [[2.5, NONE, 2.25]], "learning_rate": [[0.1, 0.1, NONE]]},
+    ),
+    "tabs and spaces": (("a.csv", "step\tloss\n 1\t2\n2\t 1\n", {}), {"loss": [[2, 1]]}),
+    "the index of pandas": (("a.csv", "Unnamed: 0,step,loss\n0,1,2\n1,2,1\n", {}), {"loss": [[2, 1]]}),
+    "columns of one name, and rows with more cells than the header, but for empty ones": (
+        ("a.csv", "step,loss,loss,learning_rate\n10,3,1,0.1\n20,2,1,0.1,\n30,2,9,9,3e-4\n40,1,1,0.1,5,6\n", {}),
+        {
+            "loss": [[3, 2, 2, 1]],
+            "remarks": [
+                (
+                    "2 columns are called 'loss': the first is taken",
+                    "2 rows have more cells than the header, which may stand in other columns than they seem to",
+                )
+            ],
+        },
+    ),
+    "keys of inner objects, and a last line that is being written": (
+        ("a.jsonl", f'{INNER[0]}\n{INNER[1]}{{"step": 3, "lo', {}),
+        {"loss": [[2, 1]], "columns": [{"step": "step", "loss": "train/loss"}]},
+    ),
+    "a long first line": (("a.jsonl", "".join(LONG_ROWS), {}), {"loss": [[1, 0.5]]}),
+    "charts of W&B over an axis that is no step, beside the steps of the runs": (
+        ("a.csv", ",".join(CHART_HEADER) + "\n0.1,10,10,10,3,3,3\n0.2,20,20,20,2,2,2\n", {}),
+        {"name": ["r"], "step": [[10, 20]], "loss": [[3, 2]]},
+    ),
+    "a tag that says nothing is taken for the loss": (
+        ("download.csv", "Wall time,Step,Value\n1,10,3\n2,20,2\n", {}),
+        {"loss": [[3, 2]], "remarks": [("its name does not tell what 'download' is: taken for the loss",)]},
+    ),
+    "a tag of the learning rate": (
+        ("run-.-tag-train_lr.csv", "Wall time,Step,Value\n1,10,3\n2,20,2\n", {}),
+        {"learning_rate": [[3, 2]], "remarks": [()]},
+    ),
+    "runs and groups in the order in which they begin, with rows that lie apart": (
+        (
+            "a.csv",
+            "run,size,step,loss,lr\n" + "".join(f"{run},{g},{t},{t / 8},1\n" for t, (run, g) in enumerate(ROWS)),
+            {"group": "size"},
+        ),
+        {
+            "name": ["b", "a", "b", "a", "c"],
+            "group": ["y", "x", "x", "y", "x"],
+            "step": [[0, 4], [1, 5], [2], [3], [6]],
+            "loss": [[0, 0.5], [0.125, 0.625], [0.25], [0.375], [0.75]],
+        },
+    ),
+    "a counter of LLaMA-Factory": (
+        (
+            "a.jsonl",
+            "".join(f'{{"current_steps": {t}, "total_steps": 90, "loss": {t}, "lr": 1}}\n' for t in (1, 2)),
+            {},
+        ),
+        {"step": [[1, 2]], "settings": [{"num_steps": 90}]},
+    ),
+    "units of a million, a billion and more": (
+        (
+            "a.log",
+            "".join(f"iteration: {k}00 / 20000 | consumed_tokens: {n} | lm_loss: {4 / k:.3f}\n" for k, n in UNITS),
+            {},
+        ),
+        {"tokens": [[1.2e6, 2.4e9, 3.6e12]]},
+    ),
+}
 
 
-def test_tables_as_people_have_them(tmp_path):
-    """Semicolons, tabs, a byte order mark, empty lines, short rows, spaces, NA for what was not logged."""
-    path = tmp_path / "a.csv"
-    path.write_text("\ufeffIteration;Train Loss;lr\n1;2.5;0.1\n\n2;NA;0.1\n3;2.25\n", encoding="utf-8")
-    (log,) = st.logs.read_logs(path)
-    assert log.step.tolist() == [1, 2, 3]
-    np.testing.assert_array_equal(log.loss, [2.5, np.nan, 2.25])
-    np.testing.assert_array_equal(log.learning_rate, [0.1, 0.1, np.nan])
-    path.write_text("step\tloss\n 1\t2\n2\t 1\n")
-    assert st.logs.read_logs(path)[0].loss.tolist() == [2, 1]
+@pytest.mark.parametrize("special", READ)
+def test_tables_as_people_have_them(special, tmp_path):
+    (name, text, options), expected = READ[special]
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    logs = st.logs.read_logs(tmp_path / name, **options)
+    for attribute, values in expected.items():
+        for log, value in zip(logs, values, strict=True):
+            np.testing.assert_equal(getattr(log, attribute), np.array(value) if isinstance(value, list) else value)
 
 
 def test_many_rows_are_read_piece_by_piece(tmp_path, monkeypatch):
@@ -119,8 +182,10 @@ def test_many_rows_are_read_piece_by_piece(tmp_path, monkeypatch):
         ("a.txt", "hello\n", r"is a file of none of the formats that are known \(.*Hugging Face"),
         ("a.txt", "step 1: loss 3.0, lr 0.1\n", "is a file of none of the formats"),
         ("a.csv", "step,loss\n1,low\n", "a.csv, row 1: loss must be a number, got 'low'"),
+        ("a.csv", "step,loss,lr\n1,3,1\n2,,1\n3,much,1\n4,more,1\n", r"row 3: .*loss.* must be a number, got 'much'"),
         ("a.csv", "step,loss\n", "has no row below its header"),
         ("a.csv", "epoch,loss\n1,2\n", r"no column counts optimizer steps; name it, step= \(--step\); its columns are"),
+        ("a.csv", "when,loss,lr\n1,3,1\n2,3,1\n", "counts optimizer steps; .*its columns are: 'loss', 'lr', 'when'"),
         ("a.csv", "step,loss\n0.5,2\n", "steps must be whole numbers of at least 0, got 0.5"),
         ("a.csv", "step,loss\n-1,2\n", "steps must be whole numbers of at least 0, got -1"),
         ("a.csv", 'step,loss\n1,"2\n3' + "x" * 200_000, "it is no CSV file"),
@@ -158,29 +223,6 @@ def test_files_that_are_not_there_or_damaged(tmp_path):
         st.logs.read_logs(packed)
 
 
-def test_a_last_line_that_is_being_written_is_left_out(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"step": 1, "loss": 2}\n\n{"step": 2, "loss": 1.5}\n{"step": 3, "lo')
-    assert st.logs.read_logs(path)[0].step.tolist() == [1, 2]
-
-
-def test_keys_of_inner_objects(tmp_path):
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"step": t, "train": {"loss": 2 / t, "tags": ["x"]}}) + "\n" for t in (1, 2)))
-    (log,) = st.logs.read_logs(path)
-    assert log.loss.tolist() == [2, 1]
-    assert log.columns["loss"] == "train/loss"
-
-
-def test_w_and_b_charts_over_another_axis(tmp_path):
-    """Steps of the runs stand beside their losses where the axis is no step."""
-    path = tmp_path / "a.csv"
-    header = ["epoch", *(f"r - {each}{end}" for each in ("_step", "loss") for end in ("", "__MIN", "__MAX"))]
-    path.write_text(",".join(header) + "\n0.1,10,10,10,3,3,3\n0.2,20,20,20,2,2,2\n")
-    (log,) = st.logs.read_logs(path)
-    assert (log.name, log.step.tolist(), log.loss.tolist()) == ("r", [10, 20], [3, 2])
-
-
 def test_a_chart_over_tokens_is_not_taken_for_steps(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("count,r - loss,r - loss__MIN\n1,3,3\n2,2,2\n")
@@ -189,18 +231,6 @@ def test_a_chart_over_tokens_is_not_taken_for_steps(tmp_path):
     assert st.logs.read_logs(path, step="count")[0].step.tolist() == [1, 2]
     path.write_text("Step,r - loss\n1,3\n2,2\n")
     assert st.logs.read_logs(path)[0].format == "W&B chart"
-
-
-def test_a_tag_that_says_nothing_is_taken_for_the_loss_and_said(tmp_path):
-    path = tmp_path / "download.csv"
-    path.write_text("Wall time,Step,Value\n1,10,3\n2,20,2\n")
-    (log,) = st.logs.read_logs(path)
-    assert log.loss.tolist() == [3, 2]
-    assert log.name == tmp_path.name
-    assert log.remarks == ("its name does not tell what 'download' is: taken for the loss",)
-    (lr,) = st.logs.read_logs(path.rename(tmp_path / "run-.-tag-train_lr.csv"))
-    assert lr.learning_rate.tolist() == [3, 2]
-    assert lr.remarks == ()
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch, tmp_path):
@@ -235,14 +265,6 @@ def test_a_folder_of_one_point_is_no_run(tmp_path):
     writers.write_tensorboard(tmp_path / "a", RUN)
     writers.write_tensorboard(tmp_path / "a" / "1700", {8: {"loss": 1.5}})
     assert [log.name for log in st.logs.read_logs(tmp_path / "a")] == ["a"]
-
-
-def test_a_long_first_line_and_pandas_index(tmp_path):
-    rows = [{"step": t, "loss": 1 / t, "histogram": {"values": [0.5] * 20_000}} for t in (1, 2)]
-    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert st.logs.read_logs(tmp_path / "a.jsonl")[0].loss.tolist() == [1, 0.5]
-    (tmp_path / "a.csv").write_text("Unnamed: 0,step,loss\n0,1,2\n1,2,1\n")
-    assert st.logs.read_logs(tmp_path / "a.csv")[0].loss.tolist() == [2, 1]
 
 
 def test_a_format_of_your_own(tmp_path):
@@ -287,35 +309,3 @@ def test_logs_in_a_folder_whose_columns_must_be_named(tmp_path):
     (tmp_path / "a.csv").write_text("step,loss\n1,2\n2,1\n")
     with pytest.raises(ValueError, match=r"a: no column counts optimizer steps; name it, step="):
         st.logs.read_logs(tmp_path, step="iterations")
-
-
-def test_the_first_cell_that_is_no_number_is_named(tmp_path):
-    """Neither a number nor a blank above it."""
-    path = tmp_path / "a.csv"
-    path.write_text("step,loss,lr\n1,3,1\n2,,1\n3,much,1\n4,more,1\n")
-    with pytest.raises(ValueError, match=r"row 3: .*loss.* must be a number, got 'much'"):
-        st.logs.read_logs(path)
-
-
-def test_a_table_without_steps_lists_its_columns(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("when,loss,lr\n1,3,1\n2,3,1\n")
-    with pytest.raises(ValueError, match="no column counts optimizer steps; .*its columns are: 'loss', 'lr', 'when'"):
-        st.logs.read_logs(path)
-
-
-def test_runs_and_groups_of_a_table_are_told_apart_by_both(tmp_path):
-    """Runs keep the order in which they begin, whatever their names; rows of a run may lie apart."""
-    path = tmp_path / "a.csv"
-    rows = [("b", "y"), ("a", "x"), ("b", "x"), ("a", "y"), ("b", "y"), ("a", "x"), ("c", "x")]
-    lines = [f"{run},{group},{step},{step / 8},1" for step, (run, group) in enumerate(rows)]
-    path.write_text("\n".join(["run,size,step,loss,lr", *lines]))
-    logs = st.logs.read_logs(path, group="size")
-    assert [(log.name, log.group, log.step.tolist()) for log in logs] == [
-        ("b", "y", [0, 4]),
-        ("a", "x", [1, 5]),
-        ("b", "x", [2]),
-        ("a", "y", [3]),
-        ("c", "x", [6]),
-    ]
-    assert [log.loss.tolist() for log in logs] == [[0, 0.5], [0.125, 0.625], [0.25], [0.375], [0.75]]

@@ -169,18 +169,6 @@ def test_training_arguments_of_a_billion_operations(packed, tmp_path):
     assert log.settings["weight_decay"] == 0.25
 
 
-def test_columns_of_one_name_and_rows_with_more_cells(tmp_path):
-    """The first column is taken, as it was, and said; cells beyond the header, but for empty ones, are counted."""
-    path = tmp_path / "a.csv"
-    path.write_text("step,loss,loss,learning_rate\n10,3,1,0.1\n20,2,1,0.1,\n30,2,9,9,3e-4\n40,1,1,0.1,5,6\n")
-    (log,) = st.logs.read_logs(path)
-    assert log.loss.tolist() == [3, 2, 2, 1]
-    assert log.remarks == (
-        "2 columns are called 'loss': the first is taken",
-        "2 rows have more cells than the header, which may stand in other columns than they seem to",
-    )
-
-
 def test_remarks_reach_every_command(tmp_path, capsys):
     from sgdtheory import cli
 
@@ -196,9 +184,8 @@ def test_remarks_reach_every_command(tmp_path, capsys):
     one.write_text("\n".join([header, *rows[:99]]) + "\n")
     for words in (
         ("fit", path, "--target-loss", "3.5", "--loss", "loss"),
-        ("fit-grid", path, "--loss", "loss", "--edges"),
+        ("fit-grid", path, "--loss", "loss"),
         ("fit-curves", path, "--preview"),
-        ("forecast", one, "--num-steps", "8000", "--optimizer", "sgd"),
         ("advise", one, "--new-batch-size", "64", "--optimizer", "sgd"),
     ):
         with contextlib.suppress(SystemExit):
@@ -207,7 +194,7 @@ def test_remarks_reach_every_command(tmp_path, capsys):
         assert "2 columns are called 'loss'" in " ".join((out + err).split()), (words, err)
 
 
-LONG = 1 << 15
+LONG = 1 << 14
 BEGINNINGS = [
     "iteration ", "step", "step: ", "loss ", "loss=", "lr: 1", "iter 1: loss ", "epoch 1,", "0: ", "\x1b[", "'", '"',
     " iteration 1/ 1 |", "validation loss at iteration 1", "validation-", "---- arguments ", "  lr ...... ",
@@ -218,16 +205,15 @@ BEGINNINGS = [
     "step: 1  loss: 1  ", "step: 1  loss: 1  grad_norm: ", "Trainer is initialized with ", '  "lr": ', "[titan] ",
     "Training epoch 1, iteration 1/1 |", "global_step: ",
 ]  # fmt: skip
-FILLERS = ["1"]
 OTHERS = ["", " ", "1,", "a", "=", "-", ".", "x=", "'", "{", "|"]
 
 
 TEXTS = [each for each in FORMATS if hasattr(each, "entries") or each.name == "lines of keys and values"]
 
 
-@pytest.mark.parametrize("filler", [*FILLERS, *map(marks.slow, OTHERS)], ids=repr)
+@pytest.mark.parametrize("filler", ["1", *map(marks.slow, OTHERS)], ids=repr)
 def test_long_lines_take_no_time(filler, tmp_path):
-    """A pattern that tries a place again for each place before makes 2^30 trials, which take half a minute, not 2^15.
+    """A pattern that tries a place again for each place before makes 2^28 trials, which take 8 seconds, not 2^14.
 
     What begins an entry comes once before a long run of one character, or again and again.
     """
@@ -240,7 +226,7 @@ def test_long_lines_take_no_time(filler, tmp_path):
             each.recognizes(path, line)
             with contextlib.suppress(ValueError):
                 each.read(path, st.logs.ColumnNames())
-            assert time.process_time() - begun < 4, (each.name, beginning)
+            assert time.process_time() - begun < 2, (each.name, beginning)
 
 
 def test_a_label_that_repeats_in_no_room(tmp_path):

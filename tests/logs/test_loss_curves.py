@@ -177,9 +177,14 @@ def test_batch_sizes_of_printed_tokens():
     assert late.batch_size.tolist() == [1] * 3 + [8] * 7
 
 
-@pytest.mark.parametrize("tokens", [([0], [0]), (STEPS, np.full(10, 448)), (STEPS, STEPS[::-1]), ([10], [0])])
+@pytest.mark.parametrize(
+    "tokens",
+    [([0], [0]), (STEPS, np.full(10, 448)), (STEPS, STEPS[::-1]), ([10], [0]), ([0], [7]), ([10, 100], [448, 448])],
+)
 def test_tokens_that_do_not_grow_are_not_used(tokens):
     """An example is the tokens of a single step."""
+    for grown in (([1], [448]), ([10], [1]), ([10, 50, 100], [448, 448, 896])):
+        assert curve_of(tokens=grown).tokens is not None
     curve = curve_of(tokens=tokens, sequence_length=7.0)
     assert curve.batch_size is None
     assert curve.tokens is None
@@ -334,20 +339,6 @@ def test_warm_up_before_first_rows(steps, slope, warmup, assumed):
     curve = st.logs.loss_curve(log, batch_size=8)
     assert curve.warmup == warmup
     assert bool(curve.assumed) == assumed
-
-
-@pytest.mark.parametrize(
-    ("tokens", "used"),
-    [
-        (([1], [448]), True),
-        (([10], [1]), True),
-        (([0], [7]), False),
-        (([10, 50, 100], [448, 448, 896]), True),
-        (([10, 100], [448, 448]), False),
-    ],
-)
-def test_tokens_seen_grow_from_the_first_row_to_the_last(tokens, used):
-    assert (curve_of(tokens=tokens).tokens is not None) == used
 
 
 def test_no_token_is_seen_before_the_first_step():

@@ -14,10 +14,7 @@ def groups_and_laws(plateaus=(1000, 1500, 2000), *, slope=2e6, noise=0.05, seed=
     rng = np.random.default_rng(seed)
     groups = [
         st.fits.StepsMeasurement(
-            f"{size:g}M",
-            size,
-            BATCHES,
-            (a + slope * size / 100 / BATCHES) * np.exp(noise * rng.standard_normal(9)),
+            f"{size:g}M", size, BATCHES, (a + slope * size / 100 / BATCHES) * np.exp(noise * rng.standard_normal(9))
         )
         for size, a in zip(SIZES, plateaus, strict=True)
     ]

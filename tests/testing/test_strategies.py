@@ -10,7 +10,7 @@ from sgdtheory.algorithms import KINDS, LinearMethod
 QUICK = hypothesis.settings(max_examples=150, deadline=None, database=None, derandomize=True)
 
 
-def drawn(strategy, count=300):
+def drawn(strategy, count=150):
     """So many draws of a strategy, the same in every run."""
     found = []
 
@@ -50,7 +50,7 @@ def test_settings_are_stable_and_have_whole_steps():
 
 
 def test_problems_reach_both_kinds_and_their_limits():
-    found = drawn(st.testing.problems(largest_dim=3), 400)
+    found = drawn(st.testing.problems(largest_dim=3))
     finite = [problem for problem in found if problem.dim]
     assert {problem.dim for problem in finite} == {1, 2, 3}
     assert {problem.dim for problem in found} == {1, 2, 3, None}
