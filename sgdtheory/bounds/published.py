@@ -157,7 +157,7 @@ class PublishedBound:
         """Return in words the weights whose risk is bounded."""
         average = self.algorithm.average
         if isinstance(average, TailAverage):
-            return "mean of the last half" if average.fraction == 0.5 else f"mean of the last {average.fraction:.0%}"
+            return "mean of last half" if average.fraction == 0.5 else f"mean of the last {average.fraction:.0%}"
         return "last iterate" if isinstance(average, LastIterate) else "mean"
 
     @overload
