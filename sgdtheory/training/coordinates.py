@@ -13,7 +13,7 @@ from scipy import stats
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
 from sgdtheory.training.config import ROUNDS, TrainConfig
-from sgdtheory.training.engine import State, advancing, evaluation_program, init, program, stacked
+from sgdtheory.training.engine import State, advance, evaluation_program, init, program, stacked
 from sgdtheory.training.network import Params
 from sgdtheory.training.optimization import iterate
 from sgdtheory.training.parametrization import TOLERANCE
@@ -277,11 +277,10 @@ def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool
         names = _last(state, jnp.asarray(probe), config=configs[0])
         outputs = {name: jnp.zeros_like(start.params[name]) for name in names}
         state = start = start._replace(params=start.params | outputs)
-    advance = advancing(config=shared, mesh=None)
     state, done, rows = jax.tree.map(jnp.copy, start), 0, []
     for step in steps:
         pieces = jnp.asarray(data.chunk(configs[0].data_seed, done, step - done))
-        state = advance(state, lanes, pieces, np.int32(step - done))
+        state = advance(state, lanes, pieces, np.int32(step - done), config=shared, mesh=None)
         done = step
         rows.append(_changes(state, start, probe, config=shared))
     change, own = ({name: np.array([row[k][name] for row in rows]) for name in rows[0][k]} for k in (0, 1))

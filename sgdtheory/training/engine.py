@@ -1,7 +1,7 @@
 """The compiled functions: runs that advance side by side through steps of SGD, and their losses on the hold-out."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,7 +15,6 @@ from jax.sharding import NamedSharding, PartitionSpec
 from sgdtheory._common.arguments import checked_name
 from sgdtheory.training import averaging, workers
 from sgdtheory.training.config import DEFAULTS, ROUNDS, TrainConfig
-from sgdtheory.training.custom_model import Custom
 from sgdtheory.training.network import Params
 from sgdtheory.training.noise import unbiased
 from sgdtheory.training.optimization import Rates, iterate, optimizer, rates, squared_norm
@@ -146,7 +145,6 @@ def advance(
     config: TrainConfig,
     mesh: Any,
     contents: Any = (),
-    single: bool = False,
 ) -> State:
     """Advance all runs by `number` steps.
 
@@ -158,7 +156,6 @@ def advance(
         mesh: mesh of the devices that share a batch; None: one device.
         contents: hashes of the data files. A compiled program may contain the data as constants, so that an edited
             file needs a new program.
-        single: do one step, with the data at the place `number`, outside of a loop.
     """
     del contents
     data = stream(config)
@@ -169,34 +166,7 @@ def advance(
         one = partial(_step, config, data, mesh)
         return jax.vmap(one, (0, _axes(lanes), None if shared else 0))(state, lanes, piece)
 
-    return body(number, state) if single else lax.fori_loop(0, number, body, state)
-
-
-def advancing(**settings: Any) -> Callable[[State, Lane, Array, Any], State]:
-    """Return `advance` compiled for these settings, with a call for each step where a loop would be slow."""
-    if not _slow_in_a_loop(settings["config"]):
-        return advance.of(**settings)
-    step = advance.of(**settings, single=True)
-
-    def steps(state: State, lanes: Lane, pieces: Array, number: Any) -> State:
-        for place in range(int(number)):
-            state = step(state, lanes, pieces, np.int32(place))
-        return state
-
-    return steps
-
-
-def _slow_in_a_loop(config: TrainConfig) -> bool:
-    """Return whether the network has convolutions and runs on a CPU.
-
-    In a loop on a CPU XLA computes the gradient of a convolution without its fast kernels: three steps of 64 channels
-    took 0.70 s of processor time in a loop, and 0.04 s outside of one. Architectures of this package have none.
-    """
-    if not isinstance(config.model, Custom) or jax.default_backend() != "cpu":
-        return False
-    weights = {name: jax.ShapeDtypeStruct(each.shape, jnp.float32) for name, each in config.network.tensors.items()}
-    inputs = stream(config).holdout()[0][:1]
-    return "conv_general_dilated" in str(jax.make_jaxpr(config.network.apply)(weights, inputs))
+    return lax.fori_loop(0, number, body, state)
 
 
 @Programs

@@ -1,4 +1,4 @@
-"""Runs of one program side by side on the devices: start, advancing, evaluate; without files and stopping rules."""
+"""Runs of one program side by side on the devices: start, advance, evaluate; without files and stopping rules."""
 
 from collections.abc import Sequence
 from math import gcd
@@ -12,7 +12,7 @@ from sgdtheory.training.config import FIELDS, TrainConfig
 from sgdtheory.training.contents import contents_of_data
 from sgdtheory.training.engine import (
     State,
-    advancing,
+    advance,
     evaluate,
     evaluation_program,
     init,
@@ -81,7 +81,7 @@ class Lanes:
         self._stream, self._device, self._mesh = stream(first), devices[0], _mesh(first, devices)
         start = evaluation_program(first)
         contents = tuple(contents_of_data(first.data).items())
-        self._advance = advancing(config=program(first), mesh=self._mesh, contents=contents)
+        self._advance = advance.of(config=program(first), mesh=self._mesh, contents=contents)
         self._evaluate = evaluate.of(config=start, mesh=self._mesh)
         stack = stacked(self.configs)
         self.shared = stack.data_seed.ndim == 0

@@ -1,6 +1,7 @@
 """Runs that the store has under another config: read off, gone on with, or trained again where that is the only way."""
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -146,10 +147,10 @@ def trained(monkeypatch):
     """Steps that sweeps take from here on, of all runs together."""
     from sgdtheory.training import lanes as module
 
-    steps, advance = [], module.advancing
+    steps, advance = [], module.advance
 
     def of(**settings):
-        compiled = advance(**settings)
+        compiled = advance.of(**settings)
 
         def counted(state, lanes, pieces, number):
             steps.append(int(number) * len(state.step))
@@ -157,7 +158,7 @@ def trained(monkeypatch):
 
         return counted
 
-    monkeypatch.setattr(module, "advancing", of)
+    monkeypatch.setattr(module, "advance", SimpleNamespace(of=of))
     return steps
 
 

@@ -15,7 +15,7 @@ from benchmarks._gpu.sizes import TOY
 from sgdtheory.sweep import sweep
 from sgdtheory.training import Custom, Lanes, TrainConfig, train_many
 from sgdtheory.training import programs as programs_module
-from sgdtheory.training.engine import advance, advancing, init, program, stacked
+from sgdtheory.training.engine import advance, init, program, stacked
 from sgdtheory.training.programs import Programs
 from sgdtheory.training.streams import stream
 from tests.runs import changed, run_of
@@ -84,33 +84,6 @@ def test_a_step_leaves_the_types_as_they_were(name):
     after = jax.eval_shape(lambda state: advance(state, lanes, pieces, 1, config=program(config), mesh=None), before)
     assert types(after) == types(before)
     assert not any(weak for _, _, weak in types(before))
-
-
-def kernels(key, width):
-    return {"kernel": jax.random.normal(key, (3, 1, width)), "out": jax.random.normal(key, (width, 1)) / width**0.5}
-
-
-def convolved(params, inputs):
-    kernel = params["kernel"].astype(inputs.dtype)
-    maps = jax.lax.conv_general_dilated(
-        inputs[:, :, None], kernel, (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC")
-    )
-    return jnp.tanh(maps).mean(1) @ params["out"]
-
-
-def test_steps_of_a_convolution_on_a_cpu_are_those_of_the_loop():
-    """There each step is a call of its own, as XLA's loop would take long; the loop is the check."""
-    net = Custom(init=kernels, apply=convolved)
-    config = replace(BASE, model=net)
-    lanes, settings = stacked([config, replace(config, learning_rate=0.01)]), {"config": program(config), "mesh": None}
-    pieces = jnp.asarray(stream(config).chunk(0, 0, 4))
-    each, looped = advancing(**settings), advance.of(**settings)
-    assert (each is not looped) == (jax.default_backend() == "cpu")
-    assert advancing(config=program(BASE), mesh=None) is advance.of(config=program(BASE), mesh=None)
-    found, expected = (run(init(lanes, config=program(config)), lanes, pieces, 3) for run in (each, looped))
-    assert found.step.tolist() == [3, 3]
-    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        assert jnp.allclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
 @pytest.mark.slow  # what it stands for is seen of types, above

@@ -45,7 +45,7 @@ def test_many_runs_are_those_one_by_one(alone):
     together = train_many(configs)
     assert [result.config for result in together] == configs
     for result in together:
-        single = train(result.config)
+        single = alone if result.config == BASE else train(result.config)
         assert result.outcome == single.outcome
         np.testing.assert_array_equal(result.steps, single.steps)
         if not result.diverged:
@@ -54,15 +54,8 @@ def test_many_runs_are_those_one_by_one(alone):
     assert [result.outcome for result in together] == ["steps"] * 4 + ["diverged", "target"]
     finals = [result.losses[-1, 0] for result in together]
     assert len(set(finals)) == len(finals)
-
-
-def test_a_diverged_run_ends_early_and_harms_no_other(alone):
-    diverged, other = train_many([DIVERGED, BASE])
-    assert diverged.outcome == "diverged"
-    assert diverged.diverged
-    assert diverged.num_steps < BASE.max_steps
-    assert other.outcome == "steps"
-    np.testing.assert_allclose(other.losses, alone.losses, rtol=2e-5)
+    assert together[4].diverged
+    assert together[4].num_steps < BASE.max_steps
 
 
 def test_losses_are_those_of_the_config(alone):

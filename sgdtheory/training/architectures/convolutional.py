@@ -10,6 +10,7 @@ from functools import partial
 import jax.numpy as jnp
 from jax import Array
 
+from sgdtheory.training.architectures.convolutions import patches
 from sgdtheory.training.architectures.layers import ACTIVATION
 from sgdtheory.training.architectures.mlp import one_or_all
 from sgdtheory.training.data import Samples
@@ -52,21 +53,17 @@ def apply(weights: Params, inputs: Array, *, activation: str) -> tuple[Array, La
         activation: name of the hidden layers' activation.
     """
     act = ACTIVATION[activation]
-    images = patches(inputs.astype(weights["input"].dtype), 1) @ weights["input"] + weights["input_bias"]
+    images = _patches(inputs.astype(weights["input"].dtype), 1) @ weights["input"] + weights["input_bias"]
     first, stack = images, []
     for layer in range(weights["kernel"].shape[0] if "kernel" in weights else 0):
-        images = patches(act(images), 2) @ weights["kernel"][layer] + weights["kernel_bias"][layer]
+        images = _patches(act(images), 2) @ weights["kernel"][layer] + weights["kernel_bias"][layer]
         stack.append(images)
     output = (act(images).mean(axis=(1, 2)) @ weights["output"]).astype(jnp.float32)
     layers = {"input": first, "input_bias": first, "kernel": stack, "kernel_bias": stack, "output": output}
     return one_or_all(output), layers
 
 
-def patches(images: Array, stride: int) -> Array:
+def _patches(images: Array, stride: int) -> Array:
     """Return the zero-padded 3 × 3 neighbourhoods of every `stride`-th pixel of images (B, H, W, C), as (…, 9 C)."""
-    height, width = images.shape[1:3]
     padded = jnp.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    shifts = [(row, column) for row in range(SIDE) for column in range(SIDE)]
-    return jnp.concatenate(
-        [padded[:, row : row + height : stride, column : column + width : stride] for row, column in shifts], axis=-1
-    )
+    return patches(padded, (SIDE, SIDE), (stride, stride), (1, 1))

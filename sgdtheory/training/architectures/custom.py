@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from sgdtheory._common.arguments import checked_name
+from sgdtheory.training.architectures.convolutions import with_products
 from sgdtheory.training.data import Samples
 from sgdtheory.training.losses import LOSSES
 from sgdtheory.training.network import Layers, Network, Params, Tensor, Tensors
@@ -220,6 +221,11 @@ def _mean_squares(model: Functions, width: int, indices: Sequence[int], draws: i
 
 
 def _apply(model: Functions, parts: Parts, samples: Samples, weights: Params, inputs: Array) -> tuple[Array, Layers]:
+    """Return what `_forward` returns, with convolutions in the form that is fast on the device."""
+    return with_products(partial(_forward, model, parts, samples), weights, inputs)
+
+
+def _forward(model: Functions, parts: Parts, samples: Samples, weights: Params, inputs: Array) -> tuple[Array, Layers]:
     """Return float32 outputs, (B,) if there is one per sample, and each tensor's activations (else the outputs)."""
     tree = parts.rebuilt(weights)
     outputs = jnp.asarray(model.apply(tree, inputs)).astype(jnp.float32)
@@ -241,7 +247,7 @@ def _checked_operations(model: Functions, parts: Parts, tensors: Tensors, sample
     kind = jnp.int32 if samples.kind == "tokens" else jnp.float32
     inputs = jax.ShapeDtypeStruct((2, *samples.shape), kind)
     weights = {name: jax.ShapeDtypeStruct(tensor.shape, jnp.float32) for name, tensor in tensors.items()}
-    apply = partial(_apply, model, parts, samples)
+    apply = partial(_forward, model, parts, samples)
     outputs, layers = jax.eval_shape(apply, weights, inputs)
     positions = samples.shape if samples.kind == "tokens" else ()
     classes = (samples.num_outputs,) if samples.num_outputs > 1 or samples.loss == "cross_entropy" else ()
