@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.risk import moved_thresholds
 from tests.dense_delays import risks
 
 EIGENVALUES = np.array([1.0, 0.45, 0.1])
@@ -59,16 +58,6 @@ def test_schedules_and_ramps_agree_with_full_matrices(name):
     np.testing.assert_allclose(path.iterate.total[-1], found.total, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("share", "average"), [(0.4, "mean"), (0.99, "last"), (0.99, "mean"), (1.02, "last")])
-def test_closed_form_of_many_steps_agrees_with_full_matrices(share, average):
-    """Far below, next to and beyond the edge, where oscillations last and moments grow."""
-    n, delay, batch = 500, 5, 2
-    algorithm = st.Algorithm(st.DelayedSGD(delay))
-    rate = share * st.max_stable_learning_rate(PROBLEM, batch_size=batch, algorithm=algorithm)
-    expected = _dense(delay, average, np.full(n, rate), np.full(n, float(batch)))
-    np.testing.assert_allclose(_risk(delay, average, rate, batch, n).total, expected, rtol=1e-9)
-
-
 def test_wrong_laws_are_found_out():
     """A delay off by one, noise of the risk of now, a drawn delay by its mean: all far outside the tolerance."""
     n = 48
@@ -82,18 +71,6 @@ def test_wrong_laws_are_found_out():
     drawn = _risk((0.5, 0.0, 0.0, 0.0, 0.5), "last", 0.27, 3, n).total
     assert drawn == pytest.approx(_dense((0.5, 0.0, 0.0, 0.0, 0.5), "last", *steps), rel=1e-10)
     assert abs(_dense(2, "last", *steps) / drawn - 1) > 1e-2
-
-
-def test_no_delay_is_sgd():
-    for average in AVERAGES:
-        plain = st.Algorithm(average=AVERAGES[average][0])
-        expected = st.excess_risk(PROBLEM, batch_size=3, learning_rate=0.3, num_samples=9000, algorithm=plain).total
-        np.testing.assert_allclose(_risk(0, average, 0.3, 3, 3000).total, expected, rtol=1e-13)
-    edges = [
-        st.max_stable_learning_rate(PROBLEM, batch_size=[1, 8], algorithm=st.Algorithm(method))
-        for method in (st.SGD(), st.DelayedSGD(0))
-    ]
-    np.testing.assert_allclose(*edges, rtol=1e-13)
 
 
 def test_the_edge_without_noise_is_that_of_the_characteristic_polynomial():
@@ -128,17 +105,6 @@ def test_a_drawn_delay_that_is_not_drawn_is_a_delay():
     np.testing.assert_allclose(*totals, rtol=1e-11)
 
 
-@pytest.mark.parametrize("delay", [5, (0.4, 0.0, 0.6)])
-def test_compiled_steps_are_the_same(delay):
-    shapes = {"schedule": st.Cosine(), "average": st.ExponentialAverage(window=0.3)}
-    algorithm = st.Algorithm(st.DelayedSGD(delay), **shapes)
-    setting = {"batch_size": 4, "learning_rate": 0.2, "num_samples": 4 * 120}
-    plain = st.excess_risk(PROBLEM, **setting, algorithm=algorithm).total
-    with moved_thresholds(compiled_from=1.0):
-        compiled = st.excess_risk(PROBLEM, **setting, algorithm=algorithm).total
-    np.testing.assert_allclose(compiled, plain, rtol=1e-12)
-
-
 def test_a_million_steps_at_a_delay_of_64_keep_the_laws_of_a_mean():
     """Late gradients hardly matter to the mean of very many iterates; the path's last point is the risk."""
     problem = st.PowerLaw(2.0, 3.0)
@@ -148,19 +114,6 @@ def test_a_million_steps_at_a_delay_of_64_keep_the_laws_of_a_mean():
     assert found.total == pytest.approx(st.excess_risk(problem, **setting).total, rel=1e-3)
     path = st.risk_path(problem, **setting, algorithm=late, points=3)
     assert path.average.total[-1] == pytest.approx(found.total, rel=1e-11)
-
-
-def test_the_best_learning_rate_is_found_among_swings():
-    """Next to the edge directions swing, and the risk has a minimum at each zero of the mean path."""
-    problem = st.LeastSquares([1, 0.5, 0.2], [1, 1, 0.3], noise_variance=0.01)
-    algorithm = st.Algorithm(st.DelayedSGD(4), average=st.LastIterate())
-    setting = {"batch_size": 4000, "num_samples": 4000 * 60}
-    best = st.optimal_learning_rate(problem, **setting, algorithm=algorithm)
-    edge = st.max_stable_learning_rate(problem, batch_size=4000, algorithm=algorithm)
-    rates = np.linspace(0.02, 1, 400) * edge
-    grid = st.excess_risk(problem, **setting, learning_rate=rates, algorithm=algorithm).total
-    assert grid.min() / best.risk == pytest.approx(1, abs=1e-3)
-    assert best.risk <= grid.min() * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(
