@@ -272,13 +272,13 @@ def test_an_infinite_problem_is_truncated_and_keeps_its_risk(method):
 @pytest.mark.parametrize(
     ("method", "unit", "scale"),
     [
-        ("heavy ball", 1e100, 1e-60),
+        slow("heavy ball", 1e100, 1e-60),
         slow("accelerated", 1e9, 1.0),
         slow("weight decay", 1e-40, 1e30),
         slow("sign", 1e-30, 1e12),
         slow("normalized", 1e-30, 1e-20),
         slow("adam", 1e9, 1e12),
-        ("adam", 1e-30, 1e-20),
+        slow("adam", 1e-30, 1e-20),
         slow("rotated adam", 1e9, 1e-20),
     ],
 )
