@@ -87,7 +87,7 @@ def side_by_side(order=(1, 0, 2, 3), **how):
     def way(problem, setting, algorithm):
         batches = np.array([BATCH, 8.0, BATCH, 1.0])[[*order]]
         rates = setting["learning_rate"] * np.array([1.0, 0.3, 0.2, 1e4])[[*order]]
-        steps = np.round(np.array([1.0, 0.2, 3.0, 1.3]) * NUM_STEPS)[[*order]]
+        steps = np.round(np.array([1.0, 0.2, 1.1, 0.4]) * NUM_STEPS)[[*order]]
         return run_risks(problem, algorithm, batches, rates, steps, **how).parts.sum(0)[order.index(0)]
 
     return way

@@ -111,7 +111,7 @@ ROWS = {
     "ordinary": [
         *half(METHODS, AVERAGES, LENGTHS),
         *half(LATE, AVERAGES, [(2, 7), (2, 103)]),
-        *((LATE[place], TAIL, (2, 10**6 + 2)) for place in (0, 2)),
+        (LATE[2], TAIL, (2, 10**6 + 2)),
         *TRILLIONS,
     ],
     "stages": half(METHODS[:4:3], AVERAGES, (900, 10**7)),
@@ -121,7 +121,7 @@ ROWS = {
     "grown and come down": list(itertools.product([1.2, 1.5], (LAST, st.ExponentialAverage(0.7)))),  # by up to 1e30
     "small": SMALL,
     "forgetting 6e-12 a step": [(st.LocalSGD(2, 24),), (st.LocalSGD(2, 6, 0.7, 0.3),)],
-    "forgotten start": [(st.SGD(),), (st.LocalSGD(1, 4),)],
+    "forgotten start": [(st.SGD(),), slow(st.LocalSGD(1, 4))],
 }
 MAKE = {
     "ordinary": lambda method, average, length: Row(

@@ -117,7 +117,7 @@ CASES = [
     Case(turned(SIGN, 1), law(1.8, 2.0, 1.0, 60), 1, 0.006, 300, wrong=(aligned,)),
     Case(turned(SIGN, 2), law(1.3, 1.6, 0.3, 60), 64, 0.01, 200, FLAT, MEAN, (aligned,)),
     Case(turned(SIGN, 3), law(1.2, 2.5, 3.0, 60), 1024, 0.004, 250, st.WSD(0.3), wrong=(aligned,)),
-    Case(replace(SIGN, basis=COORDINATES), TOEPLITZ, 16, 0.005, 200, FLAT, HALF, (aligned,), quick=True),
+    Case(replace(SIGN, basis=COORDINATES), TOEPLITZ, 16, 0.005, 200, FLAT, HALF, (aligned,)),
     Case(turned(st.Adam(0.9, 0.95), 0), law(1.8, 2.0, 1.0, 60), 1, 0.006, 300, LINEAR, LAST, (aligned,), 0.03),
     Case(turned(st.Adam(), 1), law(1.3, 1.6, 0.3, 60), 64, 0.01, 200, FLAT, MEAN, (aligned,), 0.03),
     Case(turned(st.SignSGD(0.95), 2), law(1.6, 2.2, 1.0, 60), 64, 0.004, 250, st.WSD(0.3), LAST, (aligned,), 0.11),
