@@ -202,7 +202,7 @@ def test_absurd_learning_rates_diverge_and_tiny_ones_stay_at_the_start():
         ({"num_samples": 3}, r"num_samples must be at least batch_size \(one step\), got num_samples 3.0 with"),
         ({"num_samples": [400, 300]}, "num_samples must not decrease along its last axis, got 300 after 400; sort it"),
         ({"num_samples": [[1e3, 1e4], [1e4, 1e3]]}, "got 1000 after 10000; sort it"),
-        ({"num_samples": 1e12}, r"num_samples must be at most 2147483647 steps of batch_size, got num_samples 1e\+12"),
+        ({"num_samples": [400, 1e12]}, r"must be at most 2147483647 steps of batch_size, got num_samples 1e\+12"),
         ({"batch_size": [1, 2], "learning_rate": [0.1] * 3}, r"must broadcast against each other, got shapes \(2,\), "),
         ({"num_replicas": 0}, "num_replicas must be a whole number of at least 1, got 0"),
         ({"num_replicas": 10**12}, "num_replicas must be smaller: 1e.12 replicas, .* GB of results"),
