@@ -111,12 +111,8 @@ def test_risks_have_the_law_of_the_textbook(method, shape, average, sampler):
     """Average and last iterate after about eight steps; false alarm 1e-4 over all cases."""
     one, chosen = algorithm(method, shape, average), METHODS[method]
     batch, rate = (4, 0.12) if one.linear else (3, 0.2)
-    setting = {
-        "batch_size": batch,
-        "learning_rate": rate,
-        "num_samples": batch
-        * (8 if one.linear and shape == "constant" else 10 if one.linear or shape == "constant" else 12),
-    }
+    number = (8 if one.linear else 10) + 2 * (shape != "constant")
+    setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * number}
     found = simulated(one, **setting, sampler=sampler, dtype="float32" if one.linear else "float64")
     n = float(found.num_steps)
     assert 5 <= n <= 12
