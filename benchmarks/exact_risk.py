@@ -50,7 +50,7 @@ def _finite(problems: int) -> list[tuple[float, float]]:
     for seed in range(problems):
         case = random_case(np.random.default_rng(10_000 + seed))
         setting = case.batch_size, case.learning_rate, case.num_steps
-        exact = oracle.risk(case.problem.eigenvalues, case.problem.signal, *setting)
+        exact = oracle.parts(case.problem, st.Algorithm(), [setting])
         errors.append(_errors(case.problem, *setting, exact))
     return errors
 

@@ -42,6 +42,25 @@ def risks(eigenvalues, signal, noise, batch, rates, num_steps):
     return found
 
 
+def last_risk(problem, rates, batches):
+    """Excess risk of the last iterate after steps with these learning rates and batch sizes."""
+    risk = problem.signal
+    for rate, batch in zip(rates, batches, strict=True):
+        x = rate * problem.eigenvalues
+        risk = (1 - x) ** 2 * risk + x**2 / batch * (risk + risk.sum() + problem.noise_variance)
+    return risk.sum()
+
+
+def one_direction(signal, noise, batch, num_steps):
+    """Least risk of one direction with λ = 1, and its rates: the best of each step is best for all later ones."""
+    rates = []
+    for _ in range(num_steps):
+        shaken = (2 * signal + noise) / batch
+        rates.append(signal / (signal + shaken))
+        signal = signal * shaken / (signal + shaken)
+    return signal, np.array(rates)
+
+
 def least(function, place, values):
     """Minima of the rows of `values` (P, G) at `place` (G,), refined; `function` takes (P, M) places."""
     ends = np.full((len(values), 1), np.inf)

@@ -32,7 +32,7 @@ threadpool_limits(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))  # here, a
 # Hypothesis fails an example that takes 200 ms, as the first one does on a busy machine: it imports what it needs.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
-LONG = "simulation.test_means", "simulation.test_sufficient", "risk.test_coupled", "risk.test_mean_field"  # replicas
+LONG = "simulation.test_means", "simulation.test_steps"  # replicas
 MEASURED = Path(__file__).with_name("long.txt")
 
 

@@ -1,47 +1,253 @@
-"""High-precision oracles. They share no code and no formula with the library beyond THEORY.md T1–T3."""
+"""High-precision oracles. They share no code and no formula with the library beyond THEORY.md T1–T3.
+
+`parts` takes powers of the map of all second moments in interval arithmetic of hundreds of bits: every vector of every
+worker is followed as its method defines it, and S of the average beside them. There is no closed form, no transform of
+workers, and nothing of the library but the numbers in a method and in an average.
+"""
+
+import itertools
+import math
+from fractions import Fraction
 
 import mpmath
+from flint import arb, arb_mat, ctx, fmpq
+
+import sgdtheory as st
+
+BITS = 400  # Powers of 10¹² steps lose about 100 bits. `parts` takes four times as many where these are too few.
+MOST_BITS = 6400
+LOST = 1e-20  # A part is accepted if its radius is below this share of it.
+NOTHING = 1e-60  # A part is accepted too if its radius is below this share of the larger part.
+
+
+def exactly(number):
+    """The ball of a float: a point."""
+    value = Fraction(float(number))
+    return arb(fmpq(value.numerator, value.denominator))
+
+
+def units(size):
+    """The rows of the identity."""
+    return [[arb(int(i == j)) for j in range(size)] for i in range(size)]
+
+
+class Direction:
+    """A step in one direction: the mean's matrix, (b, c) of each gradient, and where workers talk a matrix after it."""
+
+    def __init__(self, method, rate, eigenvalue):
+        self.talk = None
+        known = {
+            "SGD": self.sgd,
+            "HeavyBall": self.momentum,
+            "Nesterov": self.momentum,
+            "AcceleratedSGD": self.accelerated,
+            "DelayedSGD": self.delayed,
+            "LocalSGD": self.workers,
+        }
+        known.get(type(method).__name__, self.given)(method, exactly(rate), exactly(eigenvalue))
+
+    def linear(self, A, b, c, output, start, eigenvalue):
+        """`u ← A u − b g` with the gradient taken at cᵀu."""
+        k = len(b)
+        self.step = [[A[i][j] - eigenvalue * b[i] * c[j] for j in range(k)] for i in range(k)]
+        self.gradients = [([-each for each in b], c)]
+        self.output, self.start = output, start
+
+    def given(self, method, rate, eigenvalue):
+        """A method of a test, by its floats."""
+        found = method.coefficients(float(rate.mid()), 0.0)
+        A = [[exactly(each) for each in row] for row in found.A]
+        vectors = ([exactly(each) for each in row] for row in (found.b, found.c, method.output, method.start))
+        self.linear(A, *vectors, eigenvalue)
+
+    def sgd(self, method, rate, eigenvalue):
+        """(w − w*), and w* beside it where there is weight decay, with w_0 = 0."""
+        if not method.weight_decay:
+            return self.linear([[arb(1)]], [rate], [arb(1)], [arb(1)], [arb(1)], eigenvalue)
+        shrink = rate * exactly(method.weight_decay)
+        A = [[1 - shrink, -shrink], [arb(0), arb(1)]]
+        return self.linear(A, [rate, arb(0)], *([arb(1), arb(0)],) * 2, [arb(1), arb(-1)], eigenvalue)
+
+    def momentum(self, method, rate, eigenvalue):
+        """`m ← βm + g`, and `w ← w − γm` or `w ← w − γ(g + βm)`."""
+        beta, w = exactly(method.momentum), [arb(1), arb(0)]
+        now, before = (arb(1), beta) if isinstance(method, st.HeavyBall) else (1 + beta, beta * beta)
+        self.linear([[arb(1), -rate * before], [arb(0), beta]], [rate * now, arb(-1)], w, w, w, eigenvalue)
+
+    def accelerated(self, method, rate, eigenvalue):
+        """(x, v), y = αx + (1 − α)v, `x ← y − γg` and `v ← βy + (1 − β)v − long_step γ g`."""
+        alpha, beta = exactly(method.coupling), exactly(method.forgetting)
+        c = [alpha, 1 - alpha]
+        A = [c, [beta * alpha, 1 - beta * alpha]]
+        b = [rate, exactly(method.long_step) * rate]
+        self.linear(A, b, c, [arb(1), arb(0)], [arb(1), arb(1)], eigenvalue)
+
+    def delayed(self, method, rate, eigenvalue):
+        """w_t … w_{t−τ}."""
+        late = method.longest_delay
+        unit = units(late + 1)
+        A = [unit[max(i - 1, 0)] for i in range(late + 1)]
+        self.linear(A, [rate * each for each in unit[0]], unit[late], unit[0], [arb(1)] * (late + 1), eigenvalue)
+
+    def workers(self, method, rate, eigenvalue):
+        """v_1 … v_K, b_1 … b_K, m and p."""
+        K = method.num_workers
+        beta, eta, mu = (
+            exactly(each) for each in (method.inner_momentum, method.outer_learning_rate, method.outer_momentum)
+        )
+        m, p = 2 * K, 2 * K + 1
+        unit, self.step, self.talk = (units(2 * K + 2) for _ in range(3))
+        self.gradients = []
+        for k in range(K):
+            self.step[k][k], self.step[k][K + k] = 1 - rate * eigenvalue, -rate * beta
+            self.step[K + k][k], self.step[K + k][K + k] = eigenvalue, beta
+            self.gradients.append(([-rate * a + b for a, b in zip(unit[k], unit[K + k], strict=True)], unit[k]))
+        mean = [arb(fmpq(1, K)) if i < K else arb(0) for i in range(2 * K + 2)]
+        gap = [a - b for a, b in zip(unit[m], mean, strict=True)]
+        push = [mu * a + b for a, b in zip(unit[p], gap, strict=True)]
+        common = [a - eta * (b + mu * c) for a, b, c in zip(unit[m], gap, push, strict=True)]
+        self.talk[p] = push
+        for i in (m, *range(K)):
+            self.talk[i] = list(common)
+        self.output, self.start = mean, [arb(int(i < K or i == m)) for i in range(2 * K + 2)]
+
+
+class Run:
+    """Second moments of all directions beside a constant, as two vectors: of the signal, and of σ² = 1."""
+
+    def __init__(self, method, eigenvalues, signal):
+        self.method, self.eigenvalues, self.signal = method, list(eigenvalues), list(signal)
+        self.start, self.output = (getattr(Direction(method, 1.0, 1.0), name) for name in ("start", "output"))
+        self.own = len(self.output)
+        self.places = [(i, j) for i in range(self.own + 1) for j in range(i, self.own + 1)]
+        self.numbers = {place: number for number, place in enumerate(self.places)}
+        self.size = len(self.places) * len(self.eigenvalues) + 1
+
+    def number(self, direction, i, j):
+        return direction * len(self.places) + self.numbers[min(i, j), max(i, j)]
+
+    def begin(self, averaged_iterate):
+        """Moments of the start; S is 0 or the iterate."""
+        first = sum((o * s for o, s in zip(self.output, self.start, strict=True)), arb(0))
+        vector = [*self.start, first if averaged_iterate else arb(0)]
+        found = [exactly(signal) * vector[a] * vector[b] for signal in self.signal for a, b in self.places]
+        return arb_mat([*([each, 0] for each in found), [0, 1]])
+
+    def linear(self, matrices):
+        """The map of moments that matrices of the directions make."""
+        found = [[arb(0)] * self.size for _ in range(self.size)]
+        found[-1][-1] = arb(1)
+        for i, matrix in enumerate(matrices):
+            filled = [[(place, value) for place, value in enumerate(row) if value != 0] for row in matrix]
+            for a, b in self.places:
+                row = found[self.number(i, a, b)]
+                for c, left in filled[a]:
+                    for d, right in filled[b]:
+                        row[self.number(i, c, d)] += left * right
+        return found
+
+    def maps(self, batch, rate, keep, weight):
+        """Return the maps of a step, and of the synchronisation after it or None; `S ← keep·S + weight·w` before."""
+        each = [Direction(self.method, rate, eigenvalue) for eigenvalue in self.eigenvalues]
+        found = self.linear(
+            [[[*row, arb(0)] for row in one.step] + [[weight * o for o in one.output] + [keep]] for one in each]
+        )
+        for i, one in enumerate(each):
+            strength = exactly(self.eigenvalues[i]) ** 2 / exactly(batch)
+            for b, c in one.gradients:
+                moved, seen = ([place for place, value in enumerate(vector) if value != 0] for vector in (b, c))
+                for a, d in self.places:
+                    if a not in moved or d not in moved:
+                        continue
+                    row, force = found[self.number(i, a, d)], strength * b[a] * b[d]
+                    row[-1] += force
+                    for e, f in itertools.product(seen, repeat=2):
+                        for j in range(len(each)):
+                            row[self.number(j, e, f)] += force * c[e] * c[f] * (2 if i == j else 1)
+        if each[0].talk is None:
+            return arb_mat(found), None
+        last = [arb(0)] * self.own + [arb(1)]
+        return arb_mat(found), arb_mat(self.linear([[[*row, arb(0)] for row in one.talk] + [last] for one in each]))
+
+    def returned(self, state, share, power):
+        """Bias and variance: Σ λ^power of the squares of S times its share, or of the iterate where that is None."""
+        weights = [*self.output, arb(0)] if share is None else [arb(0)] * self.own + [share]
+        pairs = [(a, b) for a in range(self.own + 1) for b in range(self.own + 1) if weights[a] * weights[b] != 0]
+        return [
+            sum(
+                exactly(value) ** power * weights[a] * weights[b] * state[self.number(i, a, b), part]
+                for i, value in enumerate(self.eigenvalues)
+                for a, b in pairs
+            )
+            for part in range(2)
+        ]
 
 
 def powered(step, state, number):
     """step^number · state, by squaring."""
-    remaining = int(number)
-    while remaining:
-        if remaining & 1:
+    while number:
+        if number & 1:
             state = step * state
-        remaining >>= 1
-        if remaining:
+        number >>= 1
+        if number:
             step = step * step
     return state
 
 
-def risk(eigenvalues, signal, batch_size, learning_rate, num_steps, digits=80):
-    """Bias and variance (σ² = 1) by powers of the one-step map of all second moments.
+def kept_from(average, steps):
+    """First step that counts, and ρ, ω, and c of the average c S; c is None of the iterate."""
+    if isinstance(average, st.LastIterate):
+        return steps, arb(1), arb(0), None
+    if isinstance(average, st.ExponentialAverage):
+        forgetting = 1 - exactly(average.decay) if average.window is None else 1 / (exactly(average.window) * steps)
+        return 0, 1 - forgetting, forgetting, arb(1)
+    first = steps - math.ceil(average.fraction * steps) if isinstance(average, st.TailAverage) else 0
+    return first, arb(1), arb(1), arb(1) / (steps - first)
 
-    State: r_i = λ_i E η_i², c_i = λ_i E η_i Σ_{τ<t} η_i(τ), the sum n² Δ so far, and the constant 1.
-    """
-    with mpmath.workdps(digits):
-        d = len(eigenvalues)
-        batch = mpmath.mpf(float(batch_size))
-        x = [mpmath.mpf(float(learning_rate)) * mpmath.mpf(float(value)) for value in eigenvalues]
-        total, one = 2 * d, 2 * d + 1
-        step = mpmath.zeros(2 * d + 2, 2 * d + 2)
-        for i in range(d):
-            gain = x[i] ** 2 / batch
-            for j in range(d):
-                step[i, j] = gain
-            step[i, i] += (1 - x[i]) ** 2 + gain
-            step[i, one] = gain
-            step[d + i, i] = step[d + i, d + i] = 1 - x[i]
-            step[total, i], step[total, d + i] = 1, 2
-        step[total, total] = step[one, one] = 1
-        state = mpmath.zeros(2 * d + 2, 2)
-        for i in range(d):
-            state[i, 0] = mpmath.mpf(float(signal[i]))
-        state[one, 1] = 1
-        state = powered(step, state, num_steps)
-        scale = mpmath.mpf(int(num_steps)) ** 2
-        return state[total, 0] / scale, state[total, 1] / scale
+
+def moments_after(run, average, segments):
+    """Moments after (B, γ, number of steps) segments, and the share of S in what is returned."""
+    first, keep, weight, share = kept_from(average, sum(number for *_, number in segments))
+    state = run.begin(isinstance(average, st.ExponentialAverage))
+    period = getattr(run.method, "local_steps", 1)
+    low = 0
+    for batch, rate, number in segments:
+        high = low + number
+        for begin, end, counts in ((low, min(high, first), False), (max(low, first), high, True)):
+            if end <= begin:
+                continue
+            step, talk = run.maps(batch, rate, keep if counts else arb(1), weight if counts else arb(0))
+            whole = step if talk is None else talk * step
+            while begin < end and begin % period:
+                begin += 1
+                state = (step if begin % period else whole) * state
+            rounds, left = divmod(end - begin, period)
+            if rounds:
+                state = powered(whole * step ** (period - 1) if period > 1 else whole, state, rounds)
+            state = powered(step, state, left)
+        low = high
+    return state, share
+
+
+def parts(problem, algorithm, segments, power=0):
+    """Bias and variance (σ² = 1) as balls after (B, γ, number of steps) segments; directions count λ^power times."""
+    bits = BITS
+    while True:
+        ctx.prec = bits
+        run = Run(algorithm.method, *problem.directions())
+        found = run.returned(*moments_after(run, algorithm.average, segments), power)
+        counts = found if problem.noise_variance else found[:1]
+        floor = NOTHING * max(abs(each.mid()) for each in counts)
+        if all(each.rad() <= max(LOST * abs(each.mid()), floor) for each in counts):
+            return found
+        bits *= 4
+        assert bits <= MOST_BITS, "more bits are needed"
+
+
+def risk(problem, algorithm, segments):
+    """The exact risk after (B, γ, number of steps) segments, as a float."""
+    bias, variance = parts(problem, algorithm, segments)
+    return float((bias + exactly(problem.noise_variance) * variance).mid())
 
 
 def infinite_power_law_risk(capacity, source, batch_size, learning_rate, num_steps, digits=120):
@@ -98,102 +304,8 @@ def _dot(p, q):
 
 
 def relative_error(value, exact):
-    """|value/exact − 1| as a float; 0 where both are 0."""
+    """|value/exact − 1| as a float, of a number of many digits; 0 where both are 0."""
     if exact == 0:
         return 0.0 if value == 0 else float("inf")
-    return float(abs(mpmath.mpf(float(value)) / exact - 1))
-
-
-def method_step(method, rate, digits=80):
-    """A, b, c, start and output of a method with constant coefficients, by its sentence in T21, in many digits."""
-    with mpmath.workdps(digits):
-        rate, one = mpmath.mpf(float(rate)), mpmath.mpf(1)
-        name = type(method).__name__
-        if name == "SGD":
-            shrink = rate * mpmath.mpf(method.weight_decay)
-            return [[1 - shrink, -shrink], [0, one]], [rate, 0], [1, 0], [1, -1], [1, 0]
-        if name == "AcceleratedSGD":
-            alpha, beta = mpmath.mpf(method.coupling), mpmath.mpf(method.forgetting)
-            A = [[alpha, 1 - alpha], [beta * alpha, 1 - beta * alpha]]
-            return A, [rate, mpmath.mpf(method.long_step) * rate], [alpha, 1 - alpha], [1, 1], [1, 0]
-        beta = mpmath.mpf(method.momentum)
-        if name == "HeavyBall":
-            return [[one, -rate * beta], [0, beta]], [rate, -1], [1, 0], [1, 0], [1, 0]
-        assert name == "Nesterov"
-        return [[one, -rate * beta**2], [0, beta]], [rate * (1 + beta), -1], [1, 0], [1, 0], [1, 0]
-
-
-def algorithm_risk(eigenvalues, signal, batch_size, stages, start, output, average, digits=80):
-    """Bias and variance (σ² = 1) of any linear method by powers of the whole map of second moments, T20.
-
-    State: the entries of every M_i of the enlarged state (u_i, S_i), and the constant 1.
-
-    Args:
-        eigenvalues, signal: λ_i, s_i.
-        batch_size: B.
-        stages: [(A, b, c, number of steps, ρ, ω)], S ← ρS + ω oᵀu; the average is S over the last stage's `norm`.
-        start, output: of the method.
-        average: None for the last iterate; "iterate" if S begins as oᵀu, "empty" as 0; the result is E λ S².
-    """
-    with mpmath.workdps(digits):
-        mpf = mpmath.mpf
-        k, d = len(start) + 1, len(eigenvalues)
-        size = d * k * k + 1
-        begin = [mpf(each) for each in start]
-        begin.append(sum(mpf(o) * u for o, u in zip(output, begin, strict=True)) if average == "iterate" else 0)
-        state = mpmath.zeros(size, 2)
-        for i in range(d):
-            for r in range(k):
-                for s in range(k):
-                    state[(i * k + r) * k + s, 0] = mpf(float(signal[i])) * begin[r] * begin[s]
-        state[size - 1, 1] = 1
-        for *coefficients, count, rho, omega in stages:
-            step = _moments_step(eigenvalues, batch_size, coefficients, rho, omega, output)
-            state = powered(step, state, count)
-        weights = [mpf(o) for o in output] + [mpf(0)] if average is None else [mpf(0)] * (k - 1) + [mpf(1)]
-        found = []
-        for part in range(2):
-            total = mpf(0)
-            for i in range(d):
-                for r in range(k):
-                    for s in range(k):
-                        total += weights[r] * weights[s] * state[(i * k + r) * k + s, part]
-            found.append(total)
-        return found
-
-
-def _moments_step(eigenvalues, batch_size, coefficients, rho, omega, output):
-    """One step of a stage as a matrix on the state of `algorithm_risk`, in the digits that are set."""
-    mpf = mpmath.mpf
-    A, b, c = coefficients
-    k, d = len(output) + 1, len(eigenvalues)
-    size = d * k * k + 1
-    step = mpmath.zeros(size, size)
-    step[size - 1, size - 1] = 1
-    noise = [mpf(each) for each in b] + [mpf(0)]
-    seen = [mpf(each) for each in c] + [mpf(0)]
-    for i in range(d):
-        eigenvalue = mpf(float(eigenvalues[i]))
-        big = mpmath.zeros(k, k)
-        for r in range(k - 1):
-            for s in range(k - 1):
-                big[r, s] = mpf(A[r][s]) - eigenvalue * noise[r] * seen[s]
-            big[k - 1, r] = mpf(float(omega)) * mpf(output[r])
-        big[k - 1, k - 1] = mpf(float(rho))
-        gain = eigenvalue**2 / mpf(float(batch_size))
-        for r in range(k):
-            for s in range(k):
-                row = (i * k + r) * k + s
-                for p in range(k):
-                    for q in range(k):
-                        step[row, (i * k + p) * k + q] += big[r, p] * big[s, q]
-                force = gain * noise[r] * noise[s]
-                if force:
-                    step[row, size - 1] += force
-                    for p in range(k - 1):
-                        for q in range(k - 1):
-                            weight = force * seen[p] * seen[q]
-                            step[row, (i * k + p) * k + q] += weight
-                            for j in range(d):
-                                step[row, (j * k + p) * k + q] += weight
-    return step
+    number = exactly(value) if isinstance(exact, arb) else mpmath.mpf(float(value))
+    return float(abs(number / exact - 1))

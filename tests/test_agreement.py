@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.algorithms import Course
 from sgdtheory.algorithms.registry import AVERAGES, METHODS, SCHEDULES
-from sgdtheory.risk import course_risk, propagate
+from sgdtheory.risk import mean_risk, propagate, run_risks
+from sgdtheory.risk.solvers import renewal, transforms
 from tests import dense_recursion
 from tests.forced import FORCED, forced
 from tests.marks import slow
@@ -62,8 +62,12 @@ def rate_of(problem, algorithm):
 
 
 def path_end(problem, setting, algorithm):
+    """The last point of a path; each point is the risk of a shorter run where steps do not depend on n."""
     path = st.risk_path(problem, **setting, algorithm=algorithm, points=4)
     returned = path.iterate if isinstance(algorithm.average, st.LastIterate) else path.average
+    if algorithm.linear and algorithm.steady and algorithm.average.any_length:
+        ends = st.excess_risk(problem, **setting | {"num_samples": path.num_samples[1:]}, algorithm=algorithm)
+        np.testing.assert_allclose(returned.total[1:], ends.total, rtol=1e-8)
     return returned.total[-1]
 
 
@@ -77,18 +81,24 @@ def by(solver):
     return way
 
 
-def compiled(problem, setting, algorithm):
-    """Single steps in a compiled loop."""
-    course = Course(algorithm, setting["batch_size"], setting["learning_rate"], NUM_STEPS)
-    with forced("steps"):
-        return float(course_risk(problem, course, compiled_from=1.0).parts.sum())
+def side_by_side(order=(1, 0, 2, 3), **how):
+    """Return the way beside a shorter run, a longer one and one that diverges, in one call."""
+
+    def way(problem, setting, algorithm):
+        batches = np.array([BATCH, 8.0, BATCH, 1.0])[[*order]]
+        rates = setting["learning_rate"] * np.array([1.0, 0.3, 0.2, 1e4])[[*order]]
+        steps = np.round(np.array([1.0, 0.2, 1.1, 0.4]) * NUM_STEPS)[[*order]]
+        return run_risks(problem, algorithm, batches, rates, steps, **how).parts.sum(0)[order.index(0)]
+
+    return way
 
 
-def side_by_side(problem, setting, algorithm):
-    """Beside longer, shorter and larger runs in one call."""
-    samples = np.array([0.2, 1.0, 7.0, 1.3]) * setting["num_samples"]
-    many = {**setting, "num_samples": samples, "batch_size": [BATCH, BATCH, 8, 1]}
-    return st.excess_risk(problem, **many, algorithm=algorithm).total[1]
+def in_small_portions(problem, setting, algorithm):
+    """The same, a few modes of a run at a time; the first run is the one that counts."""
+    with pytest.MonkeyPatch.context() as patch:
+        for solver in (renewal, transforms):
+            patch.setattr(solver, "NUMBERS_AT_ONCE", 8)
+        return side_by_side(order=(0, 1, 2, 3))(problem, setting, algorithm)
 
 
 def dense(problem, setting, algorithm):
@@ -114,6 +124,16 @@ def single(algorithm):
     return algorithm.linear and algorithm.method.sequential and not isinstance(algorithm.method, st.DelayedSGD)
 
 
+def remembered(algorithm):
+    """Linear methods with an average of which compiled steps keep most: a compilation takes a second."""
+    return algorithm.linear and isinstance(algorithm.average, st.ExponentialAverage)
+
+
+def in_pieces(algorithm):
+    """Linear methods whose coefficients are constant for many steps, which closed forms take."""
+    return algorithm.linear and isinstance(algorithm.schedule, st.Constant | st.Stages)
+
+
 class Pair(NamedTuple):
     """A second way to the risk, the algorithms that it takes, and the relative difference that is allowed."""
 
@@ -125,8 +145,11 @@ class Pair(NamedTuple):
 PAIRS = {
     "the end of the path": Pair(path_end, lambda algorithm: True, 1e-9),
     **{f"by {solver}": Pair(by(solver), lambda algorithm: algorithm.linear, 1e-9) for solver in FORCED},
-    "compiled steps": Pair(compiled, lambda algorithm: algorithm.linear, 1e-9),
-    "side by side": Pair(side_by_side, lambda algorithm: algorithm.linear, 1e-9),
+    "side by side": Pair(side_by_side(), lambda algorithm: algorithm.linear, 1e-9),
+    "compiled steps": Pair(side_by_side((1, 0), compiled_from=1.0), remembered, 1e-9),
+    "the sum of both parts": Pair(side_by_side(summed=True, estimate=False), lambda algorithm: algorithm.linear, 1e-9),
+    "as searches do": Pair(side_by_side(tolerance=1e-8, estimate=False), lambda algorithm: algorithm.linear, 1e-6),
+    "small portions": Pair(in_small_portions, in_pieces, 1e-9),
     "dense moments": Pair(dense, single, 1e-9),
 }
 
@@ -150,6 +173,19 @@ def test_every_way_leads_to_the_same_risk(method, schedule, average, name):
             other = pair.way(problem, setting, algorithm)
             allowed = pair.allowed + (risk.relative_error if algorithm.linear else 1e-9)
             assert other == pytest.approx(risk.total, rel=allowed), words
+
+
+@pytest.mark.parametrize(("method", "schedule", "average", "name"), list(combinations()))
+def test_the_mean_path_has_the_bias_of_batches_without_end(method, schedule, average, name):
+    algorithm = algorithm_of(method, schedule, average)
+    if not algorithm.linear:
+        pytest.skip("has a mean path of its own")
+    problem, rates = PROBLEMS[name], np.array([1e-6, 0.01, 0.3, 0.9])
+    for steps in (1.0, 2.0, 37.0, 200.0):
+        setting = {"batch_size": 1e15, "learning_rate": rates, "num_samples": algorithm.workers * 1e15 * steps}
+        expected = st.excess_risk(problem, **setting, algorithm=algorithm).bias
+        found = mean_risk(algorithm, *problem.directions(), rates, steps)
+        np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("solver", [name for name in propagate.PROPAGATORS if name != "gone"])

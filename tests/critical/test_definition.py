@@ -32,7 +32,7 @@ def assert_equal(found, answer):
     assert found.optimal_risk == pytest.approx(answer.optimal_risk, rel=1e-8)
 
 
-@pytest.mark.parametrize("seed", [*range(12), *map(slow, range(12, 20))])
+@pytest.mark.parametrize("seed", [*range(6), *map(slow, range(6, 20))])
 def test_every_batch_size_and_every_number_of_steps(seed):
     rng = np.random.default_rng(seed)
     problem, samples = random_problem(rng), int(rng.integers(2, 23))
@@ -50,7 +50,7 @@ LISTED = [
     *((problem, samples, 0.05) for problem in ONE for samples in (2, 3, 4, 5)),
     *((problem, samples, 1.0) for problem in TEN for samples in (2, 3, 4, 5)),
     (st.PowerLaw(1.5, 4.0, 3, 0.3), 101, 0.2),
-    (st.PowerLaw(1.5, 2.5, 6), 15.0, 0.2),
+    *((st.PowerLaw(1.5, 2.5, 6), samples, 0.2) for samples in (15.0, 15.7)),
     # b > 2a+1 and noise above the signal: with an even number of steps near q = −1 the first direction cancels
     *((st.PowerLaw(2, 10, 6, 30.0), samples, 0.2) for samples in (8, 12, 16)),
     # (1 + ω) D is whole, but for rounding: a batch that uses it up counts
@@ -62,12 +62,6 @@ LISTED = [
 def test_chosen_problems_against_brute_force(problem, samples, overhead):
     found = st.critical_batch_size(problem, num_samples=samples, overhead=overhead, curve=False)
     assert_equal(found, brute(problem, int(samples), overhead))
-
-
-def test_samples_need_not_be_whole():
-    problem = st.PowerLaw(1.5, 2.5, 6)
-    fraction = st.critical_batch_size(problem, num_samples=15.7, overhead=0.2)
-    assert fraction.optimal_risk == pytest.approx(brute(problem, 15).optimal_risk, rel=1e-8)
 
 
 def noisy_problem(rng):
@@ -98,8 +92,8 @@ def assert_between_brute_answers(problem, samples):
 
 
 SEEDS = [
-    *((5000 + seed, 1, 60) for seed in range(8)),
-    *(slow(5000 + seed, 1, 60) for seed in range(8, 16)),
+    *((5000 + seed, 1, 60) for seed in range(4)),
+    *(slow(5000 + seed, 1, 60) for seed in range(4, 16)),
     *(slow(6000 + seed, 20, 600) for seed in range(10)),
 ]
 

@@ -1,8 +1,7 @@
 """The best learning rate of any algorithm by brute force: every γ of two dense grids, and all of their minima refined.
 
-The moments of three numbers a direction, the two that a method keeps and the sum of its average, for many γ at a time.
-Nothing is shared with the library but the end of the range of γ, which is a definition; schedule-free SGD is tried with
-γ from next to nothing to far beyond where its runs diverge.
+Nothing is shared with the library but schedules and the end of the range of γ, which is a definition; schedule-free SGD
+is tried with γ from next to nothing to far beyond where its runs diverge.
 """
 
 from dataclasses import dataclass
@@ -13,49 +12,19 @@ from scipy import special
 
 import sgdtheory as st
 from sgdtheory.critical.tuned_risk import TunedRisk
+from tests import together
 
 CLOSE = 1e-7  # relative, of the least risks
-SHAPES = {
-    st.Constant(): lambda u: 1.0,
-    st.Linear(): lambda u: 1 - u,
-    st.PowerDecay(3): lambda u: (1 - u) ** 3,
-    st.Cosine(): lambda u: (1 + np.cos(np.pi * u)) / 2,
-    st.WSD(0.2): lambda u: min(1.0, (1 - u) / 0.2),
-    st.Stages([0, 0.5, 0.75], [1, 0.3, 0.1]): lambda u: 1.0 if u < 0.5 else 0.3 if u < 0.75 else 0.1,
-}
+SHAPES = (
+    st.Constant(),
+    st.Linear(),
+    st.PowerDecay(3),
+    st.Cosine(),
+    st.WSD(0.2),
+    st.Stages([0, 0.5, 0.75], [1, 0.3, 0.1]),
+)
 LAST = st.LastIterate()
 AVERAGES = LAST, st.UniformAverage(), st.TailAverage(0.5), st.ExponentialAverage(window=0.2)
-
-
-def step_of(method, t, g):
-    """A (2, 2), b and c (2,) of a step with learning rate g: z ← A z − b g(c·z)."""
-    match method:
-        case st.SGD():
-            return ((1, 0), (0, 0)), (g, 0), (1, 0)
-        case st.HeavyBall(beta):
-            return ((1, -g * beta), (0, beta)), (g, -1), (1, 0)
-        case st.Nesterov(beta):
-            return ((1, -g * beta**2), (0, beta)), (g * (1 + beta), -1), (1, 0)
-        case st.ScheduleFree(beta):
-            share = 1 / (t + 1)
-            return ((1, 0), (share, 1 - share)), (g, share * g), (1 - beta, beta)
-        case st.AcceleratedSGD(a, b, longer):
-            return ((a, 1 - a), (b * a, b * (1 - a) + 1 - b)), (g, longer * g), (a, 1 - a)
-    raise AssertionError(method)
-
-
-def sum_of(average, n):
-    """First step that counts, what is kept of the sum, weight of an iterate, norm."""
-    match average:
-        case st.UniformAverage():
-            return 0, 1.0, 1.0, n
-        case st.TailAverage(fraction):
-            length = int(np.ceil(fraction * n))
-            return n - length, 1.0, 1.0, length
-        case st.ExponentialAverage(window=window):
-            weight = 1 / max(window * n, 1)
-            return 0, 1 - weight, weight, 1
-    return n, 1.0, 0.0, 1
 
 
 @dataclass(frozen=True)
@@ -69,34 +38,9 @@ class Case:
 
     def risk(self, rates):
         """For an array of γ."""
-        eigenvalue, signal = self.problem.directions()
-        method, n = self.algorithm.method, self.steps
-        first, kept, weight, norm = sum_of(self.algorithm.average, n)
-        second = 1.0 if isinstance(method, st.ScheduleFree | st.AcceleratedSGD) else 0.0
-        out = np.array([0.0, 1.0] if isinstance(method, st.ScheduleFree) else [1.0, 0.0])
-        begins = norm == 1 and weight > 0
-        z = np.array([1.0, second, out @ [1.0, second] if begins else 0.0])
-        moments = np.multiply.outer(np.outer(z, z), np.broadcast_to(signal, (rates.size, signal.size)))
         with np.errstate(over="ignore", invalid="ignore"):
-            for t in range(n):
-                g = (rates * SHAPES[self.algorithm.schedule](t / n))[:, None]
-                A, b, c = step_of(method, t, g)
-                counts = t >= first
-                T = np.zeros((3, 3, *moments.shape[2:]))
-                for i in range(2):
-                    for j in range(2):
-                        T[i, j] = A[i][j] - eigenvalue * b[i] * c[j]
-                    T[2, i] = weight * out[i] if counts else 0.0
-                T[2, 2] = kept if counts else 1.0
-                pulled = c[0] ** 2 * moments[0, 0] + 2 * c[0] * c[1] * moments[0, 1] + c[1] ** 2 * moments[1, 1]
-                total = pulled.sum(-1, keepdims=True) + self.problem.noise_variance
-                noise = eigenvalue**2 / self.batch * (pulled + total)
-                moments = np.einsum("ij...,jk...,lk...->il...", T, moments, T)
-                for i in range(2):
-                    for j in range(2):
-                        moments[i, j] += b[i] * b[j] * noise
-            w = moments[2, 2] / norm**2 if weight else np.einsum("i,ij...,j->...", out, moments[:2, :2], out)
-            found = w.sum(-1)
+            runs = [(self.problem, self.algorithm, self.batch, rate, self.steps) for rate in rates]
+            found = together.risks(runs).sum(0)
         return np.where(found >= 0, found, np.inf)
 
     def rates(self):
@@ -140,7 +84,7 @@ def random_case(rng, most_steps):
     free = st.ScheduleFree(float(rng.choice([0.0, 0.5, 0.9])))
     methods = st.SGD(), st.HeavyBall(beta), st.Nesterov(beta), free, accelerated
     method = methods[rng.choice(5, p=[0.4, 0.2, 0.15, 0.15, 0.1])]
-    schedule = list(SHAPES)[rng.integers(len(SHAPES))]
+    schedule = SHAPES[rng.integers(len(SHAPES))]
     algorithm = st.Algorithm(method, schedule, average=AVERAGES[rng.choice(4, p=[0.55, 0.15, 0.15, 0.15])])
     steps = int(np.exp(rng.uniform(np.log(2), np.log(most_steps))))
     return Case(problem, algorithm, float(np.floor(10 ** rng.uniform(0.5, 4.5))), steps)
@@ -179,7 +123,7 @@ def random_schedule_free(rng, most_steps, most_directions):
     signal = 10.0 ** rng.uniform(-3, 0, number) * np.arange(1.0, number + 1) ** -rng.uniform(0, 2)
     problem = st.LeastSquares(eigenvalues, signal / signal.sum(), rng.choice([0.0, 0.01, 0.1, 1.0, 10.0]))
     method = st.ScheduleFree(float(rng.choice([0.5, 0.8, 0.9, 0.95, 0.98])))
-    schedule = list(SHAPES)[rng.choice(len(SHAPES), p=[0.7, 0.05, 0.05, 0.1, 0.05, 0.05])]
+    schedule = SHAPES[rng.choice(len(SHAPES), p=[0.7, 0.05, 0.05, 0.1, 0.05, 0.05])]
     average = AVERAGES[rng.choice(4, p=[0.5, 0.3, 0.1, 0.1])]
     batch = np.floor(np.exp(rng.uniform(0, np.log(513))))
     steps = int(np.exp(rng.uniform(0, np.log(most_steps + 1))))

@@ -182,6 +182,16 @@ def test_two_scales_with_nearly_equal_minima(seed):
     check(problem, int(10 ** rng.uniform(0, 3)), int(10 ** rng.uniform(0.4, 2.4)))
 
 
+def test_a_minimum_that_its_mirror_image_beyond_the_edge_undercuts_by_a_rounding():
+    problem, setting = st.PowerLaw(1.98393, 8.28328), {"batch_size": 2171, "num_samples": 1e4}
+    algorithm = st.Algorithm(method=st.Nesterov(0.5))
+    best = st.optimal_learning_rate(problem, **setting, algorithm=algorithm)
+    rates = np.linspace(0.02, 1.49, 500)
+    dense = st.excess_risk(problem, **setting, learning_rate=rates, algorithm=algorithm).total
+    assert best.risk <= dense.min()
+    assert best.risk == pytest.approx(dense.min(), rel=1e-3)
+
+
 def test_a_nan_does_not_travel(monkeypatch):
     """Comparisons with nan are false: a search that met one would go on and find something."""
     problem = st.LeastSquares([1.0, 0.5], [1.0, 0.5])

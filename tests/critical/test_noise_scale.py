@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from tests.risk.test_last_iterate import by_recursion
+from tests import dense_recursion, oracle
 from tests.scaled import SCALES, Scaled
 from tests.simulation.statistical import normal_limit, standard_score
 
 CHECKED = ("simple", "hessian_weighted", "excess_risk")
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_definition_on_a_finite_problem(seed):
     """tr Σ_g and tr HΣ_g from the covariance of the gradient itself (T1), second moments from the recursion."""
     rng = np.random.default_rng(seed)
@@ -21,11 +21,27 @@ def test_definition_on_a_finite_problem(seed):
     problem = st.LeastSquares(eigenvalues, signal, noise)
     rate = 0.5 * st.max_stable_learning_rate(problem, batch_size=batch)
     found = st.gradient_noise_scale(problem, batch_size=batch, learning_rate=rate, num_samples=steps * batch + 0.5)
-    risk, gradient, curved = by_recursion(*problem.directions(), noise, batch, rate, [steps])[:, 0]
+    last = st.Algorithm(average=st.LastIterate())
+    parts = np.array([oracle.parts(problem, last, [(batch, rate, steps)], power) for power in range(3)], dtype=float)
+    risk, gradient, curved = parts @ [1, noise]
     covariance = {1: gradient + (risk + noise) * eigenvalues.sum(), 2: curved + (risk + noise) * (eigenvalues**2).sum()}
     assert found.excess_risk == pytest.approx(risk, rel=1e-10)
     assert found.simple == pytest.approx(covariance[1] / gradient, rel=1e-10)
     assert found.hessian_weighted == pytest.approx(covariance[2] / curved, rel=1e-10)
+
+
+@pytest.mark.parametrize("schedule", [st.Constant(), st.Cosine()], ids=str)
+def test_the_scale_of_an_algorithm_is_that_of_the_moments(schedule):
+    problem = st.LeastSquares([1.0, 0.3, 0.05], [0.5, 0.4, 0.3], noise_variance=0.5)
+    algorithm = st.Algorithm(st.Nesterov(0.5), schedule)
+    scale = st.gradient_noise_scale(problem, batch_size=4, learning_rate=0.1, num_samples=4000, algorithm=algorithm)
+    eigenvalues, signal = problem.directions()
+    rows = dense_recursion.table(algorithm.method, schedule, st.Constant(), 4, 0.1, 1000)
+    *_, end = dense_recursion.moments(eigenvalues, signal, (1, 0), rows, noise=0.5)
+    r = end[:, 0, 0]
+    expected = 1 + (r.sum() + 0.5) * eigenvalues.sum() / (eigenvalues @ r)
+    assert scale.simple == pytest.approx(expected, rel=1e-8)
+    assert scale.excess_risk == pytest.approx(r.sum(), rel=1e-8)
 
 
 def test_covariance_of_the_gradient_of_one_sample():

@@ -77,6 +77,17 @@ def test_a_batch_schedule_may_be_zero_somewhere():
     assert TunedRisk(PROBLEM, half)._peaks(np.array([3.0])) == pytest.approx(5.0)
 
 
+def test_a_flat_ramp_is_none():
+    """Mean batch sizes: a batch schedule of one half everywhere is the same algorithm."""
+    problem = st.PowerLaw(2.0, 3.0, 20)
+    flat = st.Algorithm(batch_schedule=st.Stages([0, 0.5], [0.5, 0.5]), average=LAST)
+    both = [
+        TunedRisk(problem, algorithm).risk(np.array([12.5]), np.array([0.1]), np.array([700.0]))[0]
+        for algorithm in (flat, st.Algorithm(average=LAST))
+    ]
+    assert both[0] == pytest.approx(both[1], rel=1e-10)
+
+
 # ------------------------------------------------------------------ tuned
 
 

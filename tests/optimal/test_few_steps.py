@@ -13,6 +13,7 @@ import sgdtheory as st
 from sgdtheory.optimal import few_steps
 from sgdtheory.optimal.newton import Searches
 from sgdtheory.optimal.search import Search
+from tests.brute_force import one_direction
 from tests.marks import slow
 
 CLOSE = 2e-5  # relative, of risks
@@ -309,12 +310,9 @@ def test_batch_sizes_are_searched_at_every_part_of_the_edge():
 
 
 def test_few_steps_of_one_direction():
-    """The least risk of each step is best for all that follow; searches near its optimum find it again."""
+    """Its least risk is known; searches near its optimum find it again."""
     problem, n, batch = st.LeastSquares([1.0], [2.0], 0.3), 5, 3.0
-    risk = 2.0
-    for _ in range(n):
-        shaken = (2 * risk + 0.3) / batch
-        risk = risk * shaken / (risk + shaken)
+    risk, _ = one_direction(2.0, 0.3, batch, n)
     schedules = Search(problem, n, n * batch, False, LAST).schedules()
     found = few_steps.few_steps(schedules)
     assert found.risk == pytest.approx(risk, rel=1e-9)

@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 
 import sgdtheory as st
 from sgdtheory.optimal.frontier import LARGE, _Best, _crossing, _fewest_steps, _frontier, _one_step
+from tests import brute_force
 
 PROBLEM = st.LeastSquares([1.0, 0.3], [1.0, 0.5], noise_variance=0.5)
 TARGET = 0.15
@@ -18,22 +19,7 @@ def found():
 
 
 def last_risk(rates, batch):
-    risk = PROBLEM.signal
-    for rate in rates:
-        x = rate * PROBLEM.eigenvalues
-        risk = (1 - x) ** 2 * risk + x**2 / batch * (risk + risk.sum() + PROBLEM.noise_variance)
-    return risk.sum()
-
-
-def averaged_risk(rate, batch, steps):
-    """Return the risk of w̄ over w_0 … w_{n−1}, by E S_t², S_t = Σ_{s<t} (w_s − w*), and its moments with w_t."""
-    x = np.multiply.outer(rate, PROBLEM.eigenvalues)
-    risk, cross, square = PROBLEM.signal + 0 * x, 0 * x, 0 * x
-    for _ in range(steps):
-        square = square + 2 * cross + risk
-        cross = (1 - x) * (cross + risk)
-        risk = (1 - x) ** 2 * risk + x**2 / batch * (risk + risk.sum(-1, keepdims=True) + PROBLEM.noise_variance)
-    return square.sum(-1) / steps**2
+    return brute_force.last_risk(PROBLEM, rates, np.full(len(rates), batch))
 
 
 def least_risk(way, steps, batch):
@@ -47,7 +33,8 @@ def least_risk(way, steps, batch):
         starts = [np.full(steps, 0.5), 0.9 * left, np.where(np.arange(steps) % 2, 0.3, 0.95)]
         risk, bounds, method = lambda share: last_risk(edge * share, batch), [(0.0, 1.0)] * steps, "L-BFGS-B"
     elif way == "averaged":
-        return averaged_risk(edge * np.linspace(0.001, 1, 1000), batch, steps).min()
+        rates = edge * np.linspace(0.001, 1, 1000)
+        return brute_force.risks(*PROBLEM.directions(), PROBLEM.noise_variance, batch, rates, steps)[-1].min()
     else:
         starts, bounds, method = [[0.5, 1.0], [0.9, 0.1], [0.9, 3.0]], [(0, 1), (0, 12)], "Nelder-Mead"
         risk = lambda p: last_risk(edge * p[0] * left ** p[1], batch)  # noqa: E731

@@ -10,6 +10,7 @@ from sgdtheory.algorithms import Course
 from sgdtheory.optimal.knots import place, spread_knots
 from sgdtheory.optimal.run import Run
 from sgdtheory.risk import course_risk
+from tests import brute_force
 
 NOISE = 0.7
 PROBLEM = st.LeastSquares([1.0, 0.4, 0.05, 1e-3, 1e-5], [0.3, 0.4, 0.2, 0.2, 0.1], noise_variance=NOISE)
@@ -29,12 +30,9 @@ def of_every_step(run, at_knots):
 def test_the_risk_is_that_of_every_step(num_steps, spacing):
     run = Run(PROBLEM.modes(1e-9), NOISE, num_steps, spread_knots(num_steps, spacing))
     log_rate, log_batch = values(run.knots, num_steps, 0.5)
-    risk = PROBLEM.signal
     rates, batches = of_every_step(run, log_rate), of_every_step(run, log_batch)
-    for rate, batch in zip(rates, batches, strict=True):
-        x = rate * PROBLEM.eigenvalues
-        risk = (1 - x) ** 2 * risk + x**2 / batch * (risk + risk.sum() + NOISE)
-    assert run.risk_and_gradient(log_rate, log_batch).risk == pytest.approx(risk.sum(), rel=1e-5)
+    exact = brute_force.last_risk(PROBLEM, rates, batches)
+    assert run.risk_and_gradient(log_rate, log_batch).risk == pytest.approx(exact, rel=1e-5)
     assert run.num_samples(log_batch)[0] == pytest.approx(batches.sum(), rel=1e-6)
 
 

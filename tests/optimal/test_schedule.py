@@ -11,6 +11,7 @@ from sgdtheory.optimal.schedule import _steps
 from sgdtheory.optimal.schedules import Edge
 from sgdtheory.optimal.search import STARTS, Knots, Search
 from sgdtheory.risk import stability_edge
+from tests import brute_force
 from tests.marks import slow
 
 PROBLEM = st.PowerLaw(2.0, 3.0)
@@ -92,11 +93,7 @@ def test_the_risk_of_a_ramp_is_that_of_batches_that_are_not_whole():
     rates, sizes = best.learning_rate(np.arange(n) / n), best.batch_size(np.arange(n) / n)
     assert sizes.sum() == pytest.approx(26, rel=1e-9)
     assert (np.abs(sizes - np.round(sizes)) > 1e-3).any()
-    risk = problem.signal
-    for rate, size in zip(rates, sizes, strict=True):
-        x = rate * problem.eigenvalues
-        risk = (1 - x) ** 2 * risk + x**2 / size * (risk + risk.sum() + 0.3)
-    assert best.risk == pytest.approx(risk.sum(), rel=1e-9)
+    assert best.risk == pytest.approx(brute_force.last_risk(problem, rates, sizes), rel=1e-9)
     assert (best.peak_learning_rate, best.peak_batch_size) == pytest.approx((rates.max(), sizes.max()), rel=1e-12)
 
 
@@ -162,20 +159,10 @@ def test_an_average_has_a_schedule_of_its_own(fixed):
     assert risk == pytest.approx(best.risk, rel=1e-9)
 
 
-def scalar_optimum(signal, noise, batch, num_steps):
-    """One direction: the least risk of each step is best for all that follow, x = r/(r + (2r + σ²)/B)."""
-    risk, rates = signal, []
-    for _ in range(num_steps):
-        shaken = (2 * risk + noise) / batch
-        rates.append(risk / (risk + shaken))
-        risk = risk * shaken / (risk + shaken)
-    return risk, np.array(rates)
-
-
 @pytest.mark.parametrize(("noise", "batch"), [(0.3, 2), (5.0, 1), (0.01, 50)])
 def test_one_direction_is_known_in_closed_form(noise, batch):
     n = 16
-    risk, rates = scalar_optimum(2.0, noise, batch, n)
+    risk, rates = brute_force.one_direction(2.0, noise, batch, n)
     best = st.optimal_schedule(st.LeastSquares([1.0], [2.0], noise), num_samples=n * batch, batch_size=batch)
     assert risk * (1 - 1e-12) < best.risk < (1 + 1e-5) * risk
     found = best.learning_rate(np.arange(n) / n)

@@ -7,6 +7,7 @@ import sgdtheory as st
 from sgdtheory.optimal.knots import spread_knots
 from sgdtheory.optimal.schedules import Schedules
 from sgdtheory.optimal.search import STARTS, Knots, Search, lower_bound
+from tests import brute_force
 from tests.scaled import SCALES, Scaled
 
 PROBLEM = st.LeastSquares([1.0, 0.3, 0.05], [0.5, 0.4, 0.3], noise_variance=0.5)
@@ -41,12 +42,9 @@ def test_the_lower_bound_in_closed_form():
 
 
 def test_more_knots_from_search_to_search():
-    """One direction, whose least risk is known: r/(r + (2r + σ²)/B) of every step."""
+    """One direction, whose least risk is known."""
     problem, n, batch = st.LeastSquares([1.0], [2.0], 0.3), 100, 4
-    risk = 2.0
-    for _ in range(n):
-        shaken = (2 * risk + 0.3) / batch
-        risk = risk * shaken / (risk + shaken)
+    risk, _ = brute_force.one_direction(2.0, 0.3, batch, n)
     search = Search(problem, n, n * batch, False, st.LastIterate())
     edge = float(st.max_stable_learning_rate(problem, batch_size=batch))
     assert search.edge == pytest.approx(edge, rel=1e-5)

@@ -6,7 +6,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.algorithms import number_of_steps
-from tests import dense_recursion
+from tests import brute_force
 
 PROBLEM = st.LeastSquares([1.0, 0.3, 0.01], [0.3, 0.5, 0.2], noise_variance=0.6)
 LAST = st.LastIterate()
@@ -26,11 +26,6 @@ def same(first, second, rtol=1e-10):
 class TestIdentities:
     """T21's rows, by what they have to have in common."""
 
-    def test_momentum_0_is_sgd(self):
-        for method in (st.HeavyBall(0), st.Nesterov(0)):
-            for average in (LAST, st.UniformAverage(), st.ExponentialAverage(0.9)):
-                same(st.Algorithm(method, average=average), st.Algorithm(average=average))
-
     @pytest.mark.parametrize("steps", [1e6, 1e12])
     def test_momentum_0_is_sgd_after_many_steps(self, steps):
         """The dimension is infinite, and few digits are left of 1 − γλ."""
@@ -38,11 +33,6 @@ class TestIdentities:
             setting = {"problem": st.PowerLaw(2.0, 3.0), "batch_size": 16, "num_samples": 16 * steps}
             both = [risk(st.Algorithm(method, average=average), **setting) for method in (st.SGD(), st.HeavyBall(0))]
             np.testing.assert_allclose(both[1], both[0], rtol=1e-10)
-
-    def test_weight_decay_0_is_sgd(self):
-        np.testing.assert_allclose(
-            risk(st.Algorithm(st.SGD(1e-13), average=LAST)), risk(st.Algorithm(average=LAST)), rtol=1e-9
-        )
 
     def test_schedule_free_without_interpolation_is_the_mean_of_what_follows(self):
         """Mean of w_1 … w_n: n w̄' = (n + 1) w̄_{n+1} − w_0, by the dense recursion of one step more."""
@@ -55,17 +45,9 @@ class TestIdentities:
 
         same(st.Algorithm(st.ScheduleFree(0.0), average=LAST), st.Algorithm(After(), average=LAST), rtol=1e-8)
 
-    def test_exponential_average_that_forgets_all_is_the_last_steps_iterate(self):
-        before = risk(st.Algorithm(average=LAST), num_samples=4 * 999)
-        np.testing.assert_allclose(risk(st.Algorithm(average=st.ExponentialAverage(0.0))), before, rtol=1e-11)
-
     def test_one_stage_is_constant(self):
         same(st.Algorithm(schedule=st.Stages([0], [1]), average=LAST), st.Algorithm(average=LAST), rtol=1e-14)
         same(st.Algorithm(batch_schedule=st.Stages([0], [1])), st.Algorithm(), rtol=1e-11)
-
-    def test_a_tail_of_one_step_is_the_last_steps_iterate(self):
-        before = risk(st.Algorithm(average=LAST), num_samples=4 * 999)
-        np.testing.assert_allclose(risk(st.Algorithm(average=st.TailAverage(1e-6))), before, rtol=1e-11)
 
     @pytest.mark.parametrize("method", [st.SGD(), st.Nesterov(0.8), st.ScheduleFree(0.7)], ids=str)
     def test_scaling(self, method):
@@ -143,28 +125,12 @@ class TestNoisyQuadraticModel:
         assert self.stationary(algorithm, x) == pytest.approx(expected, rel=1e-9)
 
 
-class TestStabilityEdge:
-    """Stability threshold of algorithms; test_stability has that of a dense map of second moments."""
-
-    @pytest.mark.parametrize("method", [st.SGD(), st.HeavyBall(0.9), st.LocalSGD(2, 3)], ids=str)
-    def test_one_stage_is_a_constant_times_its_value(self, method):
-        flat = st.Algorithm(method, schedule=st.Stages([0], [0.1]), batch_schedule=st.Stages([0], [2.0]))
-        edge = st.max_stable_learning_rate(PROBLEM, batch_size=4, algorithm=flat)
-        constant = st.max_stable_learning_rate(PROBLEM, batch_size=8, algorithm=st.Algorithm(method))
-        assert edge == pytest.approx(10 * constant, rel=1e-12)
-
-    def test_momentum_0_has_the_edge_of_sgd(self):
-        problem = st.PowerLaw(1.3, 2.0)
-        batch = [1, 64, 4096]
-        edges = [
-            st.max_stable_learning_rate(problem, batch_size=batch, algorithm=st.Algorithm(method))
-            for method in (st.SGD(), st.HeavyBall(0.0))
-        ]
-        np.testing.assert_allclose(edges[1], edges[0], rtol=1e-9)
-
-    def test_schedules_have_none(self):
-        with pytest.raises(ValueError, match="algorithm must have constant learning rate"):
-            st.max_stable_learning_rate(PROBLEM, batch_size=1, algorithm=st.Algorithm(schedule=st.Cosine()))
+@pytest.mark.parametrize("method", [st.SGD(), st.HeavyBall(0.9), st.LocalSGD(2, 3)], ids=str)
+def test_the_threshold_of_one_stage_is_a_constant_times_its_value(method):
+    flat = st.Algorithm(method, schedule=st.Stages([0], [0.1]), batch_schedule=st.Stages([0], [2.0]))
+    edge = st.max_stable_learning_rate(PROBLEM, batch_size=4, algorithm=flat)
+    constant = st.max_stable_learning_rate(PROBLEM, batch_size=8, algorithm=st.Algorithm(method))
+    assert edge == pytest.approx(10 * constant, rel=1e-12)
 
 
 class TestRiskPath:
@@ -190,24 +156,6 @@ class TestRiskPath:
         assert not np.isnan(path.iterate.total).any()
         assert np.isposinf(st.excess_risk(problem, **setting).total)
 
-    @pytest.mark.parametrize("schedule", [st.Constant(), st.Cosine(), st.Stages([0, 0.4], [1, 0.1])], ids=str)
-    def test_against_every_step(self, schedule):
-        algorithm = st.Algorithm(st.Nesterov(0.5), schedule, average=st.UniformAverage())
-        steps, batch, rate = 2000, 4, 0.1
-        path = st.risk_path(
-            PROBLEM, batch_size=batch, learning_rate=rate, num_samples=steps * batch, algorithm=algorithm, points=25
-        )
-        rows = dense_recursion.table(algorithm.method, schedule, st.Constant(), batch, rate, steps)
-        keep = dense_recursion.keeping("uniform", None, steps)
-        eigenvalues, signal = PROBLEM.directions()
-        for part, name in (((signal, 0.0), "bias"), ((0 * signal, 0.6), "variance")):
-            walk = dense_recursion.moments(eigenvalues, part[0], (1, 0), rows, keep, (1, 0), part[1])
-            M = np.array([np.append(m[:, 0, 0].sum(), m[:, 2, 2].sum()) for m in walk])[path.num_steps.astype(int)]
-            np.testing.assert_allclose(getattr(path.iterate, name), M[:, 0], rtol=2e-8, atol=1e-15)
-            np.testing.assert_allclose(getattr(path.average, name)[1:], M[1:, 1], rtol=2e-8, atol=1e-15)
-        np.testing.assert_array_equal(path.num_samples, batch * path.num_steps)
-        np.testing.assert_allclose(path.learning_rate[0], rate)
-
     def test_its_end_is_the_excess_risk(self):
         algorithm = st.Algorithm(schedule=st.WSD(), batch_schedule=st.Linear(final=3), average=st.TailAverage(0.2))
         setting = {"batch_size": 3, "learning_rate": 0.1, "num_samples": 9000, "algorithm": algorithm}
@@ -216,54 +164,55 @@ class TestRiskPath:
         assert np.isnan(path.average.total[1])  # it has not begun
         assert path.num_samples[-1] <= 9000 < path.num_samples[-1] + 9
 
-    def test_a_single_setting(self):
-        with pytest.raises(ValueError, match="risk_path takes a single setting"):
-            st.risk_path(PROBLEM, batch_size=[1, 2], learning_rate=0.1, num_samples=100)
-
 
 def test_fewer_samples_than_the_peak_batch_size():
     """A batch schedule whose batches fit need not reach its peak: 8 steps of 10 of a schedule that goes to 100."""
     late = st.Algorithm(batch_schedule=lambda step: np.where(step < 50, 0.1, 1.0), average=LAST)
     setting = {"batch_size": 100, "learning_rate": 0.4}
-    moments = PROBLEM.signal
-    for _ in range(8):
-        x = 0.4 * PROBLEM.eigenvalues
-        moments = (1 - x) ** 2 * moments + x**2 / 10 * (moments + moments.sum() + PROBLEM.noise_variance)
-    assert st.excess_risk(PROBLEM, **setting, num_samples=85, algorithm=late).total == pytest.approx(moments.sum())
+    exact = brute_force.last_risk(PROBLEM, np.full(8, 0.4), np.full(8, 10))
+    assert st.excess_risk(PROBLEM, **setting, num_samples=85, algorithm=late).total == pytest.approx(exact)
     path = st.risk_path(PROBLEM, **setting, num_samples=85, algorithm=late)
     assert path.num_samples[-1] == 80
-    assert path.average.total[-1] == pytest.approx(moments.sum())
+    assert path.average.total[-1] == pytest.approx(exact)
     runs = st.simulate(jax.random.key(0), PROBLEM, **setting, num_samples=85, algorithm=late, num_replicas=512)
-    assert runs.mean == pytest.approx(moments.sum(), abs=5 * runs.standard_error)
-    assert runs.standard_error < 0.03 * moments.sum()
+    assert runs.mean == pytest.approx(exact, abs=5 * runs.standard_error)
+    assert runs.standard_error < 0.03 * exact
     with pytest.raises(ValueError, match="enough for one step of the batch schedule, got 9"):
         st.excess_risk(PROBLEM, **setting, num_samples=9, algorithm=late)
     with pytest.raises(ValueError, match="num_samples must be at least batch_size"):  # control
         st.excess_risk(PROBLEM, **setting, num_samples=85)
 
 
-class TestShapes:
-    @pytest.mark.parametrize(
-        ("shape", "values"),
-        [
-            (st.Constant(), [1, 1, 1, 1]),
-            (st.Constant(warmup=0.5), [0, 0.5, 1, 1]),
-            (st.Cosine(), [1, (1 + 2**-0.5) / 2, 0.5, (1 - 2**-0.5) / 2]),
-            (st.Cosine(final=0.2, warmup=0.5), [0, 0.5, 1, 0.6]),
-            (st.Linear(final=3.0), [1, 1.5, 2, 2.5]),
-            (st.WSD(decay=0.5), [1, 1, 1, 0.5]),
-            (st.PowerDecay(2.0), [1, 0.5625, 0.25, 0.0625]),
-            (st.Stages([0, 0.5], [2, 0.5]), [2, 2, 0.5, 0.5]),
-        ],
-        ids=str,
-    )
-    def test_factors(self, shape, values):
-        np.testing.assert_allclose(shape.factors(np.arange(4), 4), values, rtol=1e-15)
+@pytest.mark.parametrize(
+    ("shape", "values"),
+    [
+        (st.Constant(), [1, 1, 1, 1]),
+        (st.Constant(warmup=0.5), [0, 0.5, 1, 1]),
+        (st.Cosine(), [1, (1 + 2**-0.5) / 2, 0.5, (1 - 2**-0.5) / 2]),
+        (st.Cosine(final=0.2, warmup=0.5), [0, 0.5, 1, 0.6]),
+        (st.Linear(final=3.0), [1, 1.5, 2, 2.5]),
+        (st.WSD(decay=0.5), [1, 1, 1, 0.5]),
+        (st.PowerDecay(2.0), [1, 0.5625, 0.25, 0.0625]),
+        (st.Stages([0, 0.5], [2, 0.5]), [2, 2, 0.5, 0.5]),
+        (st.Algorithm(schedule=np.array([0.3, 1.0, 0.5, 0.2])).schedule, [0.3, 1.0, 0.5, 0.2]),
+    ],
+    ids=str,
+)
+def test_factors(shape, values):
+    np.testing.assert_allclose(shape.factors(np.arange(4), 4), values, rtol=1e-15)
 
-    def test_arrays_of_as_many_steps_have_one_each(self):
-        values = np.array([0.3, 1.0, 0.5, 0.2, 0.9])
-        algorithm = st.Algorithm(schedule=values)
-        np.testing.assert_array_equal(algorithm.schedule.factors(np.arange(5), 5), values)
+
+class WithoutFit(st.LinearMethod):
+    """A method of two vectors and a b of one."""
+
+    start, output = (1, 0), (1, 0)
+
+    def coefficients(self, rate, step):
+        return st.Coefficients(A=[[1, 0], [0, 1]], b=[rate], c=[1, 0])
+
+
+def threshold(algorithm):
+    return st.max_stable_learning_rate(PROBLEM, batch_size=1, algorithm=algorithm)
 
 
 @pytest.mark.parametrize(
@@ -294,28 +243,22 @@ class TestShapes:
         (lambda: risk("sgd"), "algorithm must be an Algorithm, such as"),
         (lambda: risk(st.Algorithm(batch_schedule=st.Stages([0], [3000]))), "num_samples must be enough for one step"),
         (lambda: risk(st.Algorithm(schedule=lambda t: -1.0)), "schedule must be finite and not negative"),
+        (lambda: st.Algorithm(WithoutFit()), "method must have A of 2×2 and b, c, start and output of 2 entries"),
+        (lambda: threshold(st.Algorithm(schedule=st.Cosine())), "algorithm must have constant learning rate"),
+        (
+            lambda: risk(st.Algorithm(schedule=lambda t: 1 / (1 + t)), num_samples=1e12),
+            "steps would have to be taken one by one",
+        ),
+        (
+            lambda: st.risk_path(PROBLEM, batch_size=[1, 2], learning_rate=0.1, num_samples=100),
+            "risk_path takes a single setting",
+        ),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(make, message):
     with pytest.raises(ValueError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)
-
-
-def test_a_method_whose_parts_do_not_fit_is_refused():
-    class Wrong(st.LinearMethod):
-        start, output = (1, 0), (1, 0)
-
-        def coefficients(self, rate, step):
-            return st.Coefficients(A=[[1, 0], [0, 1]], b=[rate], c=[1, 0])
-
-    with pytest.raises(ValueError, match="method must have A of 2×2 and b, c, start and output of 2 entries"):
-        st.Algorithm(Wrong())
-
-
-def test_steps_that_would_take_forever_are_refused():
-    with pytest.raises(ValueError, match="steps would have to be taken one by one"):
-        risk(st.Algorithm(schedule=lambda t: 1 / (1 + t)), num_samples=1e12)
 
 
 @pytest.mark.parametrize("average", [st.TailAverage(0.5), st.TailAverage(0.1), st.UniformAverage(), st.LastIterate()])

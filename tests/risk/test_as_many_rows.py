@@ -5,6 +5,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.problems.sample_resolvent import SampleResolvent
+from tests.marks import slow
 
 RATE = 0.107
 STEPS = 82
@@ -33,7 +34,7 @@ def drawn(dim, number, signal, replicas=1500):
     return ((total / STEPS) ** 2 * lam).sum(1)
 
 
-@pytest.mark.parametrize(("dim", "number"), [(20, 20), (21, 20), (40, 39)])
+@pytest.mark.parametrize(("dim", "number"), [(20, 20), slow(21, 20), slow(40, 39)])
 def test_the_mean_over_samples_of_as_many_rows_as_directions(dim, number):
     for signal in (0.0, 1.0):
         setting = {"batch_size": 1, "learning_rate": RATE, "num_samples": STEPS}

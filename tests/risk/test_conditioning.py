@@ -1,12 +1,12 @@
-"""Rounding errors of a risk: right or stated, against powers of the whole moment map in balls (`balls`)."""
+"""Rounding errors of a risk: right or stated, against powers of the whole map of moments in interval arithmetic."""
 
 import numpy as np
 import pytest
 
 import sgdtheory as st
 from sgdtheory.risk import growths_beyond
+from tests import oracle
 from tests.forced import forced
-from tests.risk.balls import risk
 
 LAST = st.LastIterate()
 HALF = st.ExponentialAverage(window=0.5)
@@ -34,6 +34,12 @@ def found(problem, method, average, batch, rate, steps, schedule=None):
     return st.excess_risk(problem, batch_size=batch, learning_rate=rate, num_samples=samples, algorithm=algorithm)
 
 
+def risk(problem, method, average, batch, segments):
+    """The exact risk of a run of (γ, number of steps) segments."""
+    algorithm = st.Algorithm(method, average=average)
+    return oracle.risk(problem, algorithm, [(batch, *segment) for segment in segments])
+
+
 def edge(problem, method, batch):
     return float(st.max_stable_learning_rate(problem, batch_size=batch, algorithm=st.Algorithm(method)))
 
@@ -43,51 +49,12 @@ def assert_right(seen, truth):
     assert abs(float(seen.total) - truth) <= ROUNDING * truth + float(seen.relative_error) * float(seen.total)
 
 
-@pytest.mark.parametrize(
-    ("problem", "method", "batch", "rate", "steps"),
-    [
-        (ONE, st.LocalSGD(1, 40), 33, 0.4, 40),
-        (st.LeastSquares([1.0, 0.5], [1.0, 1.0], 0.0), st.LocalSGD(2, 20), 100, 1.246, 80),
-        (st.LeastSquares([1.0, 0.5], [1.0, 1.0], 0.0), st.LocalSGD(2, 20), 100, 1.246, 33),
-        (st.LeastSquares([19.2], [3.04], 0.1), st.LocalSGD(2, 34), 46, 0.0556, 1038),  # a round leaves 1e-80
-        (st.LeastSquares([1.0, 0.3], [1.0, 0.5], 0.0), st.LocalSGD(2, 3), 4, 0.05, 600),
-        (st.LeastSquares([1.0, 0.95], [1.0, 1.0], 0.0), st.LocalSGD(2, 3), 1, 0.5, 180),  # noise sets the pace
-        (st.LeastSquares([18.0], [0.0651], 0.0), st.LocalSGD(2, 2, 1.3, 0.3), 36, 0.018, 51),
-        (st.LeastSquares([1.05, 21.7], [0.075, 0.806], 0.0), st.Nesterov(0.99), 144, 0.01067, 3977),
-        (ONE, st.HeavyBall(0.9), 30, 0.5, 500),
-    ],
-    ids=str,
-)
-def test_a_small_risk_keeps_its_digits(problem, method, batch, rate, steps):
-    """The risk is of the last iterate: no difference of large numbers, and nothing that oscillates is left out."""
-    seen = found(problem, method, LAST, batch, rate, steps)
-    assert abs(seen.total / risk(problem, method, LAST, batch, [(rate, steps)]) - 1) < ROUNDING
-    assert seen.relative_error == 0
-
-
-@pytest.mark.parametrize("steps", [701, 5_000_001])
-@pytest.mark.parametrize("average", [LAST, st.UniformAverage(), st.TailAverage(0.3), HALF], ids=str)
-def test_one_worker_is_sgd(average, steps):
-    """One run has hardly begun; one has millions of steps, and its average forgets 4e-7 of itself in one step."""
-    problem = st.LeastSquares([1.0, 1e-3], [0.6, 0.5], 0.3)
-    local, plain = (found(problem, each, average, 3, 0.2, steps) for each in (st.LocalSGD(1, 7), st.SGD()))
-    assert abs(local.total / plain.total - 1) < 1e-12
-
-
 def test_one_worker_grows_like_sgd():
     problem = st.LeastSquares([1.0, 0.1], [0.6, 0.5], 0.3)
     batch, rate = np.full(2, 3.0), 1.1 * edge(problem, st.SGD(), 3) * np.ones(2)
     local, plain = (growths_beyond(problem, each, batch, rate) for each in (st.LocalSGD(1, 7), st.SGD()))
     assert plain[0] > 1e-3
     np.testing.assert_allclose(local, plain, rtol=1e-9)
-
-
-@pytest.mark.parametrize("method", [st.LocalSGD(2, 24), st.LocalSGD(2, 6, 0.7, 0.3)], ids=str)
-def test_long_averages_of_workers_forget_at_their_rate(method):
-    """1 − ρ of 6e-12 a step has to keep its digits over a round."""
-    problem = st.LeastSquares([0.116], [0.416], 0.1)
-    seen = found(problem, method, HALF, 9, 0.3, 314436579140)
-    assert abs(seen.total / risk(problem, method, HALF, 9, [(0.3, 314436579140)]) - 1) < ROUNDING
 
 
 def test_a_search_without_noise_finds_the_learning_rate_of_sgd():

@@ -8,7 +8,6 @@ from hypothesis import strategies as some
 
 import sgdtheory as st
 from sgdtheory.problems.modes import Modes
-from sgdtheory.risk.solvers.averaged_sgd import one_minus_power
 from tests.scaled import SCALES, Scaled
 
 reproducible = settings(derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -53,19 +52,6 @@ def gradient_descent_risk(problem, rate, steps):
             x = mpmath.mpf(float(rate)) * mpmath.mpf(float(value))
             total += mpmath.mpf(float(signal)) * ((1 - (1 - x) ** steps) / (steps * x)) ** 2
         return total
-
-
-@pytest.mark.parametrize("x", [0.0, 1e-18, 1e-3, 0.49, 0.5, 1.0, 1.5, 1.999999, 2.0, 2.7])
-@pytest.mark.parametrize("m", [0, 1, 2, 3, 50, 51, 10**6])
-def test_one_minus_power(x, m):
-    with mpmath.workdps(60):
-        exact = 1 - (1 - mpmath.mpf(x)) ** m
-    with np.errstate(all="ignore"):
-        found = float(one_minus_power(np.array(x), np.array(float(m))))
-    if abs(exact) > 1e300:
-        assert np.isinf(found)
-    else:
-        assert found == pytest.approx(float(exact), rel=1e-9 if x > 2 else 1e-14, abs=0)
 
 
 @reproducible

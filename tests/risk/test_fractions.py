@@ -33,26 +33,6 @@ def evaluated(found, t):
     return value * (found.inverse[0] + 1j * found.inverse[1])
 
 
-@pytest.mark.parametrize(("size", "far"), [(1e-6, 1e-6), (1.0, 1.0), (1e9, 1e9), (1e40, 1e40), (1e150, 1.0)])
-@pytest.mark.parametrize("q", [1, 2, 3])
-def test_solutions(q, size, far):
-    matrix, right, t = systems(q, size, far)
-    found = fractions(matrix, right, t, np.full(SETTINGS, far))
-    expected = solutions(matrix, right, t)
-    np.testing.assert_allclose(evaluated(found, t), expected, rtol=1e-11, atol=1e-13 * abs(expected).max())
-
-
-@pytest.mark.parametrize("far", [1.0, 1e60])
-def test_directions_that_hardly_move_beside_fast_ones(far):
-    """A cube of t leaves the range of a float when it is squared."""
-    matrix, right, t = systems(3)
-    matrix[..., 0] = 0.0
-    matrix[..., 1] *= far
-    found = fractions(matrix, right, far * t, np.array([1.0, far]))
-    expected = solutions(matrix, right, far * t)
-    np.testing.assert_allclose(far * evaluated(found, far * t), far * expected, rtol=1e-11, atol=1e-12)
-
-
 @pytest.mark.parametrize("q", [1, 2, 3])
 def test_sums_over_modes_and_over_points(q):
     matrix, right, t = systems(q)

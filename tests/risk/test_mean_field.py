@@ -1,9 +1,7 @@
 """Deterministic equivalents: one step against integrals, runs against the exact engine and against simulation."""
 
 import itertools
-from functools import cache
 
-import jax
 import mpmath
 import numpy as np
 import pytest
@@ -13,8 +11,7 @@ import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.risk import run_risks
 from sgdtheory.risk.mean_field import registry as fields
-from sgdtheory.risk.mean_field.adam import AdamField
-from sgdtheory.risk.mean_field.chi import ChiRule, chi_rule, chi_rules
+from sgdtheory.risk.mean_field.chi import chi_rule
 from sgdtheory.risk.mean_field.ensemble import Ensemble, ensemble
 from sgdtheory.risk.mean_field.field import ERROR, MEAN, VARIANCE, Known, MemorylessField, Step
 from sgdtheory.risk.mean_field.signs import SignField
@@ -223,97 +220,6 @@ def test_panels_are_steps(method, setting):
         assert other == pytest.approx(one, rel=1e-5, abs=1e-9 * PROBLEM.initial_risk), row
 
 
-CASES = [  # method, a, b, σ², B, γ, n, schedule, average
-    (SIGN, 1.5, 2.0, 1.0, 1, 0.004, 1000, st.Linear(), LAST),
-    (SIGN, 1.2, 3.0, 0.2, 16, 0.01, 300, st.Constant(), st.UniformAverage()),
-    (SIGN, 2.0, 1.5, 2.0, 256, 0.01, 500, st.Cosine(), LAST),
-    (SIGN, 1.3, 1.6, 1.0, 4, 0.004, 800, st.Constant(), st.TailAverage(0.5)),
-    (SIGN, 1.5, 2.0, 1.0, 4096, 0.01, 1500, st.Linear(), LAST),
-    (SIGN, 1.1, 2.5, 5.0, 2, 0.003, 1500, st.WSD(0.3), LAST),
-    (st.Adam(0.9, 0.95), 1.5, 2.0, 3.0, 1, 0.012, 500, st.Linear(), LAST),
-    (st.Adam(0.9, 0.999), 1.2, 3.0, 0.2, 16, 0.02, 300, st.Constant(), st.TailAverage(0.5)),
-    (st.Adam(0.0, 0.8), 1.6, 2.5, 1.0, 2, 0.004, 300, st.Constant(), LAST),
-    (st.Adam(0.95, 0.99), 1.3, 1.8, 1.0, 1024, 0.01, 600, st.Cosine(), st.ExponentialAverage(window=0.1)),
-    (st.SignSGD(0.9), 1.4, 2.0, 1.0, 4, 0.01, 400, st.Constant(), LAST),
-    (st.Adam(0.0, 0.8, epsilon=0.5), 1.5, 2.0, 1.0, 2, 0.03, 300, st.Linear(), LAST),
-]
-
-
-def of_case(case):
-    method, a, b, noise, batch, rate, steps, schedule, average = case
-    setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps}
-    return st.PowerLaw(a, b, 100, noise), setting | {"algorithm": st.Algorithm(method, schedule, average=average)}
-
-
-@cache
-def simulated(case):
-    problem, setting = of_case(case)
-    found = st.simulate(jax.random.key(4), problem, **setting, num_replicas=512)
-    return float(found.mean), float(found.standard_error)
-
-
-def off(case):
-    """By how much the equivalent misses the simulated mean, in units of what it may: 2% and 4.5 standard errors."""
-    problem, setting = of_case(case)
-    mean, error = simulated(case)
-    return abs(st.excess_risk(problem, **setting).total - mean) / (0.02 * mean + 4.5 * error)
-
-
-class Doubled(SignField):
-    """Twice the noise."""
-
-    def step(self, ensemble, values, loss, known):
-        right = super().step(ensemble, values, loss, known)
-        return right._replace(scatter=2 * right.scatter)
-
-
-class Linear(MemorylessField):
-    """The slope at 0 for all gradients, which is SGD preconditioned by H^−½."""
-
-    def step(self, ensemble, values, loss, known):
-        chi = ChiRule(*chi_rules(known.batch[:, 0]))
-        slope = np.sqrt(2 / np.pi) * (chi.weight * chi.node).sum(1, keepdims=True) / np.sqrt(loss)
-        response = known.rate * ensemble.root * slope
-        return Step(response * values[MEAN], response, known.rate**2 * ensemble.spread + 0 * values[MEAN])
-
-
-class Constant(AdamField):
-    """A v that does not fluctuate: Adam without the universal functions."""
-
-    def looked_up(self, number, batch):
-        polynomials, noise = super().looked_up(number, batch)
-        return np.eye(1, polynomials.shape[-1]) + 0 * polynomials, 0 * noise + 1
-
-
-def without_gain(method):
-    return Constant(method.beta1, method.beta2, method.epsilon)
-
-
-@pytest.mark.parametrize(
-    ("case", "wrong"),
-    [
-        (0, [lambda _: Linear()]),
-        (1, [lambda _: Doubled(), lambda _: Linear()]),
-        slow(2, []),
-        slow(3, []),
-        slow(4, []),
-        slow(5, []),
-        (6, [lambda _: SignField()]),
-        slow(7, []),
-        (8, [without_gain, lambda _: SignField()]),
-        slow(9, []),
-        (10, [lambda _: SignField()]),
-        (11, [without_gain, lambda method: AdamField(method.beta1, method.beta2)]),
-    ],
-)
-def test_the_simulated_mean_is_that(monkeypatch, case, wrong):
-    """False alarm 7e-6 a case; wrong laws are found out."""
-    assert off(CASES[case]) < 1
-    for law in wrong:
-        monkeypatch.setitem(fields.FIELDS, type(CASES[case][0]), law)
-        assert off(CASES[case]) > 1
-
-
 @pytest.mark.parametrize("batch", [1, 4096])
 @pytest.mark.parametrize("method", [SIGN, st.NormalizedSGD()])
 def test_directions_that_are_left_out(monkeypatch, method, batch):
@@ -325,24 +231,6 @@ def test_directions_that_are_left_out(monkeypatch, method, batch):
     for unmoved in (1e-2, 1e-5):
         monkeypatch.setattr("sgdtheory.risk.mean_field.ensemble.UNMOVED", unmoved)
         assert st.excess_risk(problem, **setting).total == pytest.approx(found, rel=1e-3)
-
-
-def test_a_finite_law_and_its_directions():
-    law = st.PowerLaw(1.4, 2.0, dim=6000)
-    setting = {"batch_size": 8, "learning_rate": 0.01, "num_samples": 8000, "algorithm": st.Algorithm(SIGN)}
-    listed = st.LeastSquares(*law.directions())
-    found, exact = (st.excess_risk(each, **setting).total for each in (law, listed))
-    assert found == pytest.approx(exact, rel=1e-5)
-
-
-def test_no_noise_is_the_path_of_the_mean():
-    """B → ∞: every weight moves by γ towards its optimum."""
-    problem = st.LeastSquares([1.0, 0.25], [1.0, 4.0], 0.5)
-    setting = {"batch_size": 1e20, "learning_rate": 0.1, "num_samples": 9e20}
-    risk = st.excess_risk(problem, **setting, algorithm=st.Algorithm(SIGN, average=LAST))
-    assert risk.total == pytest.approx(0.1**2 + 0.25 * (4 - 0.9) ** 2, rel=1e-6)
-    assert risk.variance == pytest.approx(0, abs=1e-9)
-    assert risk.relative_error == pytest.approx(ERROR)
 
 
 def test_where_steps_lead_to_and_fro_a_larger_error_is_stated():

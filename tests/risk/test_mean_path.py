@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.risk import mean_risk
 from sgdtheory.risk.systems import mean_path
 
 EIGENVALUES, SIGNAL = np.array([1.0, 0.5, 0.2, 0.01, 1e-5]), np.array([1.0, 0.4, 0.3, 0.2, 0.1])
@@ -18,11 +17,6 @@ CONSTANT = [
     st.Algorithm(st.AcceleratedSGD(0.8, 0.2, 3.0), average=st.ExponentialAverage(0.9)),
     st.Algorithm(schedule=st.Stages([0.0], [0.5]), average=st.LastIterate()),
 ]
-OTHERS = [
-    st.Algorithm(schedule=st.Linear(), average=st.LastIterate()),
-    st.Algorithm(st.ScheduleFree(0.9), average=st.LastIterate()),
-    st.Algorithm(schedule=st.Cosine(warmup=0.2), average=st.TailAverage(0.5)),
-]
 
 
 class EveryStep(mean_path.MeanPaths):
@@ -35,16 +29,6 @@ class EveryStep(mean_path.MeanPaths):
 def by_steps(algorithm, eigenvalue, rate, steps):
     with np.errstate(all="ignore"):
         return EveryStep.of(algorithm, eigenvalue, rate, steps).at([steps]).average[0].T
-
-
-@pytest.mark.parametrize("steps", [1.0, 2.0, 37.0, 200.0])
-@pytest.mark.parametrize("algorithm", [*CONSTANT, *OTHERS], ids=str)
-def test_it_is_the_bias_of_batches_without_end(algorithm, steps):
-    rate = np.array([1e-6, 0.01, 0.3, 0.9])
-    problem = st.LeastSquares(EIGENVALUES, SIGNAL, 0.0)
-    setting = {"batch_size": 1e15, "learning_rate": rate, "num_samples": 1e15 * steps}
-    expected = st.excess_risk(problem, **setting, algorithm=algorithm).bias
-    np.testing.assert_allclose(mean_risk(algorithm, EIGENVALUES, SIGNAL, rate, steps), expected, rtol=2e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("algorithm", CONSTANT, ids=str)

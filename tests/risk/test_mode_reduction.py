@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.algorithms import Course, StepMatrices
+from sgdtheory.algorithms import Course
 from sgdtheory.risk import course_risk, run_risks
 from sgdtheory.risk.solvers import mode_reduction
 from tests import together
+from tests.marks import slow
 
 LAST = st.LastIterate()
 METHODS = (st.SGD(), st.SGD(1e-3), st.HeavyBall(0.8), st.Nesterov(0.6), st.AcceleratedSGD(0.9, 0.1, 5.0))
@@ -48,47 +49,24 @@ def test_many_directions_next_to_the_edge_against_every_step(method, average, mo
     assert counts[True] > 5 * counts[False]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("average", AVERAGES, ids=str)
-def test_all_modes_give_the_same_risk(method, average, monkeypatch):
+@pytest.mark.parametrize(
+    ("method", "schedule", "average", "steps"),
+    [
+        (METHODS[0], st.Cosine(), AVERAGES[2], 1e9),
+        (METHODS[3], st.Cosine(), LAST, 1e9),
+        *(slow(method, st.Cosine(), average, 1e9) for method in METHODS for average in AVERAGES),
+        (st.ScheduleFree(0.9), st.Constant(), LAST, 1e6),  # two slow vectors
+        *(slow(st.ScheduleFree(share), st.Constant(), LAST, 1e8) for share in (0.0, 0.9)),
+    ],
+    ids=str,
+)
+def test_all_modes_give_the_same_risk(method, schedule, average, steps, monkeypatch):
     """At a number of steps that nobody could take, to 1e-11: more than two thousand times the rounding error."""
-    algorithm = st.Algorithm(method, st.Cosine(), average=average)
     counts = count(monkeypatch)
-    course = Course(algorithm, 16.0, 0.1, 1e9)
+    course = Course(st.Algorithm(method, schedule, average=average), 16.0, 0.1, steps)
     few = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
     assert counts[True] > 0
-    monkeypatch.setattr("sgdtheory.risk.solvers.panel_maps.reduce_modes", lambda *_: None)
-    every = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
-    np.testing.assert_allclose(few, every, rtol=1e-11)
-
-
-def panel(method, rate=0.2):
-    """Two panels of three equal steps, the later ones with the same number."""
-    matrices = method.matrices(np.full(6, rate), np.full(6, 50.0))
-    return StepMatrices(*(each.reshape(2, 3, *each.shape[1:]) for each in matrices))
-
-
-@pytest.mark.parametrize("method", [*METHODS, st.SGD(0.01), st.ScheduleFree(0.9)], ids=str)
-def test_the_pole_is_where_a_direction_grows_so(method):
-    """1 + rate is an eigenvalue of A − λ b cᵀ, the largest."""
-    for rate in (1e-6, 0.05):
-        matrices = panel(method)
-        found = mode_reduction._pole(matrices, np.full(2, rate))
-        step = np.eye(matrices.b.shape[2]) - matrices.decay[0, 0]
-        step = step + found[0] * np.outer(matrices.b[0, 0], matrices.c[0, 0])
-        assert np.abs(np.linalg.eigvals(step) - 1 - rate).min() < 1e-9
-        assert found[1] == found[0]
-
-
-@pytest.mark.parametrize(("interpolation", "steps"), [(0.0, 1e8), (0.9, 1e8), (0.9, 1e6)])
-def test_two_slow_vectors_have_poles_of_their_own(interpolation, steps, monkeypatch):
-    """Schedule-free SGD: all of its panels are thinned, and give what all modes do."""
-    algorithm = st.Algorithm(st.ScheduleFree(interpolation), average=LAST)
-    counts = count(monkeypatch)
-    course = Course(algorithm, 16.0, 0.3, steps)
-    few = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
-    assert counts[True] > 0
-    assert counts[False] == 0
+    assert counts[False] == 0 or course.algorithm.method.step_dependence == "none"
     monkeypatch.setattr("sgdtheory.risk.solvers.panel_maps.reduce_modes", lambda *_: None)
     every = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
     np.testing.assert_allclose(few, every, rtol=1e-11)

@@ -1,18 +1,15 @@
 """Normalized SGD's equivalent: one step against sampled gradients, runs against the simulator, limits."""
 
-import jax
 import numpy as np
 import pytest
 from scipy import special
 
 import sgdtheory as st
 from sgdtheory.risk.mean_field import chi
-from sgdtheory.risk.mean_field import registry as fields
 from sgdtheory.risk.mean_field.ensemble import Ensemble
 from sgdtheory.risk.mean_field.field import ERROR, MEAN, VARIANCE, Known
 from sgdtheory.risk.mean_field.normalized import SIDES, NormalizedField
 from sgdtheory.risk.mean_field.signs import SignField
-from tests.marks import slow
 
 FIELD = NormalizedField()
 LAST = st.LastIterate()
@@ -139,52 +136,6 @@ def test_two_sides():
     _, again, _ = stepped(eigenvalue, 0.0, after[VARIANCE], 1e-4, 1e4, rate=1.0, sides=after[SIDES])
     u -= np.sign(u)
     assert again[VARIANCE, 0] == pytest.approx((u**2).mean(), rel=0.15)
-
-
-CASES = [  # a, b, σ², d, B, γ, n, schedule, average
-    (1.5, 2.0, 1.0, 300, 1, 0.1, 1000, st.Linear(), LAST),
-    (1.2, 3.0, 0.2, 100, 16, 0.1, 300, st.Constant(), st.TailAverage(0.5)),
-    (0.7, 2.0, 1.0, 300, 4, 0.3, 400, st.Cosine(), LAST),
-    (2.2, 2.5, 0.5, 100, 64, 0.05, 500, st.Constant(), st.UniformAverage()),
-    (1.2, 1.23, 0.4, 200, 256, 1.4, 32, st.Linear(), LAST),
-    (1.5, 2.0, 1.0, 100, 2, 0.2, 800, st.WSD(0.3), st.ExponentialAverage(window=0.1)),
-]
-
-
-class RootMeanSquare(NormalizedField):
-    """‖h‖ in the place of which stands the root of its mean square."""
-
-    def change(self, ensemble, values, loss, known):
-        mean, variance, _ = values
-        size = loss[:, :1] * ensemble.spread.dot(ensemble.multiplicity) + (known.batch - 1) * loss[:, 1:]
-        response = known.rate * ensemble.root**2 * np.sqrt(known.batch / size)
-        scatter = response**2 * (mean**2 + variance + loss[:, :1]) / known.batch
-        return np.stack([-response * mean, scatter - (2 - response) * response * variance, 0 * mean])
-
-
-class OneSided(NormalizedField):
-    """A Gaussian, whatever u does."""
-
-    def _new_sides(self, ensemble, given, known, mean_square, square):
-        return -mean_square
-
-
-@pytest.mark.parametrize(
-    ("case", "wrong"),
-    [slow(0, RootMeanSquare), (1, RootMeanSquare), slow(2, None), slow(3, None), (4, OneSided), slow(5, None)],
-)
-def test_the_simulated_mean_is_that(monkeypatch, case, wrong):
-    """Within 2% and 4.5 standard errors: false alarm 7e-6 a case; wrong laws are found out."""
-    a, b, noise, dim, batch, rate, steps, schedule, average = CASES[case]
-    problem = st.PowerLaw(a, b, dim, noise)
-    algorithm = st.Algorithm(st.NormalizedSGD(), schedule, average=average)
-    setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": algorithm}
-    found = st.simulate(jax.random.key(4), problem, **setting, num_replicas=512)
-    allowed = 0.02 * found.mean + FALSE_ALARM * found.standard_error
-    assert abs(st.excess_risk(problem, **setting).total - found.mean) < allowed
-    if wrong:
-        monkeypatch.setitem(fields.FIELDS, st.NormalizedSGD, lambda _: wrong())
-        assert abs(st.excess_risk(problem, **setting).total - found.mean) > allowed
 
 
 def test_small_steps_of_many_samples_are_sgd_at_the_rate_of_a_length_that_stays():

@@ -57,14 +57,6 @@ def slow_risks(algorithm, *, batch, rate, num_steps):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-@pytest.mark.parametrize("steps", [1, 2, 20, 1500])
-def test_its_risk(name, steps):
-    setting = {"batch": 4, "rate": 0.1, "num_steps": steps}
-    found = st.excess_risk(PROBLEM, batch_size=4, learning_rate=0.1, num_samples=4 * steps, algorithm=own(name))
-    np.testing.assert_allclose(found.total, slow_risks(own(name), **setting)[-1], rtol=1e-9)
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
 def test_its_path(name):
     setting = {"batch_size": 4, "learning_rate": 0.1, "num_samples": 6000}
     path = st.risk_path(PROBLEM, **setting, algorithm=own(name), points=30)

@@ -1,27 +1,9 @@
-"""Every point of a path is the risk of a run that ends there."""
+"""Points of paths: kinks of schedules, stated errors, and what a method shows at the start."""
 
 import numpy as np
 import pytest
 
 import sgdtheory as st
-
-ALGORITHMS = {
-    "sgd": st.Algorithm(),
-    "last": st.Algorithm(average=st.LastIterate()),
-    "heavy ball": st.Algorithm(st.HeavyBall(0.9), average=st.LastIterate()),
-    "heavy ball, averaged": st.Algorithm(st.HeavyBall(0.9)),
-    "schedule-free": st.Algorithm(st.ScheduleFree(), average=st.LastIterate()),
-}
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_path_passes_through_shorter_runs(name):
-    """Whose coefficients do not depend on n; below 32 steps, and before momentum has settled, too."""
-    problem, algorithm = st.PowerLaw(2.0, 3.0), ALGORITHMS[name]
-    setting = {"batch_size": 32, "learning_rate": 0.05}
-    path = st.risk_path(problem, **setting, num_samples=32 * 3000, algorithm=algorithm, points=25)
-    ends = st.excess_risk(problem, **setting, num_samples=path.num_samples[1:], algorithm=algorithm)
-    np.testing.assert_allclose(path.average.total[1:], ends.total, rtol=1e-8)
 
 
 def test_kinks_are_resolved():
@@ -44,20 +26,6 @@ def test_kinks_are_resolved():
     assert {np.ceil(n / 2), np.ceil(n / 2) + 1, n - np.ceil(n / 4), n - np.ceil(n / 4) + 1} <= set(path.num_steps)
     array = st.Algorithm(schedule=np.linspace(1, 0.5, 100))  # more stages than points: none of its own
     assert st.risk_path(st.PowerLaw(2.0, 3.0, 20), **setting, algorithm=array, points=40).num_steps.size == 37
-
-
-@pytest.mark.parametrize("points", [2, 3, 10])
-def test_the_end_is_always_there(points):
-    """The start and n, however few points are asked for."""
-    path = st.risk_path(
-        st.PowerLaw(2.0, 3.0, 20),
-        batch_size=4,
-        learning_rate=0.1,
-        num_samples=4000,
-        algorithm=st.Algorithm(),
-        points=points,
-    )
-    assert path.num_steps[[0, -1]].tolist() == [0, 1000]
 
 
 def test_a_path_on_panels_estimates_its_error():

@@ -6,10 +6,34 @@ import pytest
 import sgdtheory as st
 from sgdtheory.problems import drawn_sample
 from tests.risk.passes import rows_of
-from tests.risk.permutations import reshuffled_runs
 
 AVERAGES = st.LastIterate(), st.UniformAverage()
 SURE = 3.0  # standard errors of the simulation that are allowed beside what is stated
+
+
+def reshuffled_runs(random, covariance, start, rows, *, batch, rate, steps, replicas):
+    """Mean risks of the last iterate and of the average over orders of the rows, and standard errors: (2,) and (2,).
+
+    `covariance` has the eigenvalues of H, `start` is w_0 − w*, and `rows` are features and label noise: those of
+    every replica where they have one axis more, in front.
+    """
+    features, noise = rows
+    number = features.shape[-2]
+    size = min(batch, number)
+    length = number // size
+    error = np.tile(start, (replicas, 1))
+    total = np.zeros_like(error)
+    own = np.arange(replicas)[:, None]
+    for step in range(steps):
+        if step % length == 0:
+            order = random.permuted(np.tile(np.arange(number), (replicas, 1)), axis=1)
+        taken = order[:, step % length * size :][:, :size]
+        x, y = (features[taken], noise[taken]) if features.ndim == 2 else (features[own, taken], noise[own, taken])
+        total += error
+        residual = np.einsum("rbd,rd->rb", x, error) - y
+        error = error - rate / size * np.einsum("rb,rbd->rd", residual, x)
+    risks = np.stack([each**2 @ covariance for each in (error, total / steps)])
+    return risks.mean(1), risks.std(1, ddof=1) / np.sqrt(replicas)
 
 
 def stated(finite, batch, rate, steps):

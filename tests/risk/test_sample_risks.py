@@ -103,38 +103,6 @@ def test_panels_agree_with_steps(method):
     np.testing.assert_allclose(found, expected, rtol=1e-7)
 
 
-@pytest.mark.parametrize(
-    "algorithm",
-    [
-        st.Algorithm(),
-        st.Algorithm(st.HeavyBall(0.7), average=st.TailAverage(0.4)),
-        st.Algorithm(st.Nesterov(0.5), schedule=st.WSD(), average=st.ExponentialAverage(window=0.1)),
-        st.Algorithm(st.SGD(weight_decay=0.1), average=st.LastIterate()),
-        st.Algorithm(schedule=st.Stages((0.0, 0.5), (1.0, 0.3)), average=st.UniformAverage()),
-    ],
-)
-def test_responses_are_those_of_gradient_descent(algorithm):
-    """One eigenvalue at a time: full batches of one row, whose square it is."""
-    weight = np.array([1.3, 0.2, 1e-3])
-    course = Course(algorithm, 1.0, 0.5, 60.0)
-    found = responses(course, weight, np.array([60.0]))
-    for place, each in enumerate(weight):
-        state = np.array(algorithm.method.start, float)
-        output = np.array(algorithm.method.output)
-        average = algorithm.average
-        total = state @ output if average.starts_at_iterate() else 0.0
-        for t in range(60):
-            decay, b, c = (each[0] for each in course.matrices(np.array([float(t)])))
-            if t >= course.first_averaged:
-                total = (1 - average.forgetting(60)) * total + average.weight(60) * (state @ output)
-            state = state - decay @ state - b * each * (c @ state)
-        share = average.returned(60, 60)
-        assert found.iterate[0, place] == pytest.approx(state @ output, rel=1e-12)
-        assert found.average[0, place] == pytest.approx(
-            share.iterate * (state @ output) + share.total * total, rel=1e-12
-        )
-
-
 @pytest.mark.parametrize("dim", [10, 60, 300])
 def test_paths_end_in_the_risk(dim):
     finite = problem(dim).with_samples(50, seed=0)

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy import special
 
 import sgdtheory as st
-from sgdtheory.risk.mean_field.lion import Mixture, correlated
+from sgdtheory.risk.mean_field.lion import Mixture, correlated, sign_gain
+from tests.marks import slow
 
 MANY = 10**8  # samples in a batch: m is Gaussian
 LAST = st.LastIterate()
@@ -69,3 +71,33 @@ def test_few_steps_with_a_long_memory_against_another_program(case):
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps}
     found = st.excess_risk(st.LeastSquares(*spectrum, noise), **setting, algorithm=algorithm)
     assert found.total == pytest.approx(mean, rel=error)
+
+
+@pytest.mark.parametrize("batch", [1, 3, 64, 1e6])
+def test_the_first_step_is_a_plain_sign(batch):
+    """c_B/√B over √(2/π) (T37); after many steps of a long memory m is Gaussian."""
+    slope = np.exp(special.gammaln(batch) - 2 * special.gammaln(batch / 2) + (2 - batch) * np.log(2)) / np.sqrt(batch)
+    first, late = sign_gain(Mixture(0.99, 0.99), np.array([0.0, 1e5]), np.full(2, float(batch)))
+    assert first == pytest.approx(slope / np.sqrt(2 / np.pi), rel=1e-3 if batch > 1e3 else 1e-5)
+    assert late == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize(("momentum", "seen", "batch"), [(0.5, 30, 1), (0.5, 2, 2), slow(0.8, 60, 1), slow(0.3, 12, 4)])
+def test_slopes_are_sampled_means(momentum, seen, batch):
+    """∂E sign(m)/∂u = E[sign(m) Σ χ_k z_k], the score of z: false alarm 7e-6 each, and a Gaussian m is found out."""
+    random = np.random.default_rng(3)
+    number = 400_000
+    mean = score = 0.0
+    for _ in range(seen):
+        length = np.sqrt(random.chisquare(batch, number))
+        noise = random.standard_normal(number)
+        mean = momentum * mean + (1 - momentum) * length * noise / np.sqrt(batch)
+        score = score + length * noise / np.sqrt(batch)
+    found = np.sign(mean) * score
+    weights = momentum ** np.arange(seen)
+    gaussian = np.sqrt(2 / np.pi) * weights.sum() / np.sqrt((weights**2).sum())
+    gain = sign_gain(Mixture(momentum, momentum), np.array([seen - 1.0]), np.array([float(batch)]))[0]
+    error = 4.5 * found.std() / np.sqrt(number)
+    assert gain * gaussian == pytest.approx(found.mean(), abs=error)
+    if seen == 2:
+        assert abs(gaussian - found.mean()) > error

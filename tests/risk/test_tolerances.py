@@ -55,14 +55,3 @@ def test_panels(name):
     rough = errors(SMOOTH[name], 1e-5, 4.0)
     assert rough.max() < 3e-4
     assert np.median(rough) < 1e-5
-
-
-@pytest.mark.parametrize("name", ["heavy ball", "cosine"])
-def test_the_sum_of_both_parts_is_the_same_where_steps_take_it_alone(name):
-    """The runs take single steps and panels; the noise variance is not 1."""
-    steps = np.array([50.0, 300.0, 6000.0])
-    rate = np.array([0.3, 0.2, 0.1])
-    runs = PROBLEMS[3], (CONSTANT | SMOOTH)[name], np.full(3, 4.0), rate, steps
-    apart, summed = (run_risks(*runs, estimate=False, summed=each, compiled_from=100.0).parts for each in (False, True))
-    np.testing.assert_allclose(summed.sum(0), apart.sum(0), rtol=1e-10)
-    assert (summed[1] < apart[1]).any(), "some steps were of the sum"

@@ -8,7 +8,6 @@ from sgdtheory.algorithms import Course
 from sgdtheory.risk import course_risk
 from sgdtheory.risk.segmented import segments_of_runs
 from sgdtheory.risk.solvers.contour import FINE
-from sgdtheory.risk.solvers.mesh import oscillations
 from sgdtheory.risk.solvers.smooth import first_panels
 from tests import together
 from tests.forced import forced
@@ -20,38 +19,6 @@ PROBLEM = st.LeastSquares([1.0, 0.3, 0.01, 1e-4], [0.3, 0.5, 0.2, 0.1], noise_va
 def piece(algorithm, rate, steps):
     """The last piece of a run."""
     return segments_of_runs(PROBLEM, [Course(algorithm, 16.0, rate, steps)], FINE)[-1]
-
-
-@pytest.mark.parametrize("beta", [0.5, 0.9])
-def test_how_far_moments_turn_a_step(beta):
-    """A − λ b cᵀ with eigenvalues `r e^{±iω}`: 2ω, e^{−E/2p} of it, in directions one by one."""
-    algorithm = st.Algorithm(st.ScheduleFree(beta), average=LAST)
-    found = oscillations(piece(algorithm, 0.7, 1e6))[0]
-    steps = np.arange(2e4)
-    expected = np.zeros(steps.size)
-    for eigenvalue in PROBLEM.eigenvalues:
-        share = 1 / (steps + 1)
-        x = 0.7 * eigenvalue
-        trace = 2 - share - x * ((1 - beta) + beta * share)
-        product = 1 - share - x * (1 - beta) * (1 - share)  # of the eigenvalues
-        swings = trace**2 < 4 * product
-        turn = np.where(swings, 2 * np.arccos(np.clip(trace / 2 / np.sqrt(np.maximum(product, 1e-300)), -1, 1)), 0.0)
-        root = np.sqrt(np.maximum(trace**2 / 4 - product, 0.0))
-        size = np.where(
-            swings, np.sqrt(np.abs(product)), np.maximum(np.abs(trace / 2 + root), np.abs(trace / 2 - root))
-        )
-        fallen = np.concatenate([[0.0], np.cumsum(-2 * np.log(np.maximum(size, 1e-300)))[:-1]])
-        expected = np.maximum(expected, turn * np.exp(-np.maximum(fallen, 0.0) / 18))
-    for step in (30, 100, 1000, 15_000):
-        assert found.at(step) == pytest.approx(expected[step], rel=0.3)
-    first = found.slower(0.1)
-    assert (expected[int(1.3 * first) :] < 0.1).all()
-    assert expected[int(first / 1.5)] > 0.1
-
-
-def test_methods_that_do_not_change_do_not_turn():
-    algorithm = st.Algorithm(st.HeavyBall(0.9), st.Cosine(), average=LAST)
-    assert oscillations(piece(algorithm, 0.1, 1e6)) == [None]
 
 
 @pytest.mark.parametrize("schedule", [st.Constant(), st.Cosine()], ids=str)

@@ -12,7 +12,6 @@ from sgdtheory.simulation.laws import Gaussian
 from sgdtheory.simulation.runs import Resources, Run
 from sgdtheory.simulation.sufficient import Sufficient
 from sgdtheory.simulation.task import Task
-from tests.marks import slow
 
 PROBLEM = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.5)
 LANE_BYTES = (engine.ARRAYS * 3 + Sufficient().numbers_a_lane(None)) * 4
@@ -53,25 +52,6 @@ def interrupt_at(monkeypatch):
     return set_up
 
 
-@pytest.mark.slow
-def test_replicas_that_had_finished_at_ctrl_c_keep_their_numbers(interrupt_at):
-    """Four blocks of ten replicas, one call each."""
-    whole = simulated(memory_limit=10 * LANE_BYTES)
-    interrupt_at(2)
-    found = simulated(memory_limit=10 * LANE_BYTES)
-    assert found.interrupted
-    assert not whole.interrupted
-    assert found.num_finished == 20
-    for name in ("excess_risk", "last_iterate_risk"):
-        values, kept = getattr(found, name), getattr(whole, name)
-        np.testing.assert_array_equal(values[:20], kept[:20])
-        assert np.isnan(values[20:]).all()
-    assert found.mean == pytest.approx(whole.excess_risk[:20].mean())
-    assert found.standard_error == pytest.approx(whole.excess_risk[:20].std(ddof=1) / np.sqrt(20))
-    assert np.isfinite(found.z_score(found.mean))
-    assert not found.diverged.any()
-
-
 def test_settings_that_had_finished_at_ctrl_c_keep_their_numbers(interrupt_at):
     """The short run first, whatever its place."""
     whole = simulated(num_samples=[40, 400, 4000], trajectory=2)
@@ -92,18 +72,6 @@ def test_ctrl_c_before_anything_has_finished(interrupt_at):
     assert found.interrupted
     assert found.num_finished == 0
     assert np.isnan([found.mean, found.standard_error, found.z_score(1.0)]).all()
-
-
-@pytest.mark.slow
-def test_ctrl_c_in_the_progress_report_counts_too():
-    def report(share):
-        if share > 0.5:
-            raise KeyboardInterrupt
-
-    recorder, interrupted = recorded([run(0, [10])], memory_limit=3 * LANE_BYTES, report=report)
-    assert interrupted
-    assert np.isfinite(recorder.average[0][0, :3]).all()
-    assert np.isnan(recorder.average[0][0, 3:]).all()
 
 
 def test_other_exceptions_are_not_swallowed():
@@ -133,15 +101,6 @@ def test_runs_of_different_samplers_and_lengths_in_one_call():
     alone, _ = recorded([run(0, [300])])
     np.testing.assert_allclose(recorder.average[0], alone.average[0], rtol=1e-5)
     assert not np.allclose(recorder.average[2], alone.average[0], rtol=0.01)
-
-
-@pytest.mark.parametrize("lanes", [slow(1), 3, slow(7), 100])
-def test_blocks_of_any_size_give_the_same_numbers(lanes):
-    runs = [run(0, [10, 100]), run(1, [30], rate=0.2)]
-    whole, _ = recorded(runs)
-    parts, _ = recorded(runs, memory_limit=lanes * LANE_BYTES)
-    for first, second in zip(whole.average + whole.last, parts.average + parts.last, strict=True):
-        np.testing.assert_allclose(first, second, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("limit", "size"), [(1, 1), (5.5 * LANE_BYTES, 5), (1e12, 40)])

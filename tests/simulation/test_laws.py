@@ -89,13 +89,6 @@ def test_gaussian_fourth_moments_are_rejected_for_other_laws(law):
     assert abs(found.z_score(expected(Gaussian().fourth_moment, problem))) > 6
 
 
-@pytest.mark.slow
-def test_names_and_instances_are_the_same_law():
-    by_name, instance = (simulated(law) for law in ("rademacher", Rademacher()))
-    np.testing.assert_array_equal(by_name.excess_risk, instance.excess_risk)
-    assert EllipticalT(5) == EllipticalT(5.0) != StudentT(5.0)
-
-
 def of_gaussian_data(law):
     settings = {"batch_size": 1, "learning_rate": 0.1, "num_samples": 1, "num_replicas": 2}
     return lambda: st.simulate(jax.random.key(0), PROBLEM, **settings, law=law)

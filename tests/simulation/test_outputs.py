@@ -233,7 +233,7 @@ def test_what_looks_at_each_weight_does_to_an_output_what_it_does_alone(method):
     assert abs(simulated(method, 3, learning_rate=1.2).mean - mean) / error > 10
 
 
-@pytest.mark.parametrize(("batch", "clip_norm"), [(1, None), (7, None), (2, 0.5)])
+@pytest.mark.parametrize(("batch", "clip_norm"), [slow(1, None), slow(7, None), (2, 0.5)])
 def test_muon_of_one_output_is_normalized_sgd(batch, clip_norm):
     options = {"batch_size": batch, "num_samples": batch * 20, "num_replicas": 8, "dtype": "float64"}
     options |= {"shapes": SHAPES, "average": st.TailAverage(0.5), "clip_norm": clip_norm}

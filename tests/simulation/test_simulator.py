@@ -11,7 +11,7 @@ import sgdtheory as st
 from sgdtheory._common.counter_random import threefry
 from sgdtheory.simulation.dynamics import STEPS, Dynamics, Replica, Spectrum, Table, begin, carry, risks, step
 from sgdtheory.simulation.sufficient import Sufficient
-from tests.marks import slow
+from tests.marks import half, slow
 from tests.simulation.small import KEY, PROBLEM, columns, simulated
 
 
@@ -19,15 +19,6 @@ def test_one_step_is_the_start():
     found = simulated(num_samples=[4, 7])
     np.testing.assert_allclose(found.excess_risk, PROBLEM.initial_risk, rtol=1e-6)
     np.testing.assert_array_equal(found.num_steps, [1, 1])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dtype", [slow("float32"), "float64"])
-def test_a_huge_batch_is_gradient_descent(dtype):
-    settings = {"batch_size": 2.0**99, "learning_rate": 1.2, "num_samples": 2.0**99 * 200}
-    found = simulated(**settings, dtype=dtype, num_replicas=2)
-    exact = st.excess_risk(PROBLEM, **settings).total
-    np.testing.assert_allclose(found.excess_risk, exact, rtol={"float32": 2e-6, "float64": 1e-12}[dtype])
 
 
 @pytest.mark.parametrize(("scale", "unit"), [(1e-60, 1e100), (1e-5, 1e9), (1e30, 1e-40)])
@@ -181,8 +172,7 @@ def test_a_setting_beyond_the_edge_diverges_alone():
     np.testing.assert_allclose(found.excess_risk[[0, 2]], without.excess_risk[[0, 2]], rtol=1e-5)
 
 
-@pytest.mark.parametrize("num_steps", [20, 100, 200, 300, 500, 2000])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("num_steps", "dtype"), half([20, 100, 200, 300, 500, 2000], ["float32", "float64"]))
 def test_anywhere_on_the_way_to_infinity_there_are_no_warnings(dtype, num_steps):
     found = simulated(learning_rate=5.0, num_samples=4 * num_steps, dtype=dtype)
     assert not np.isnan(found.excess_risk).any()
@@ -196,14 +186,6 @@ def test_absurd_learning_rates_diverge_and_tiny_ones_stay_at_the_start():
         assert all(simulated(learning_rate=rate, dtype=dtype).diverged.all() for rate in (1e10, 1e30, 1e60, 1e300))
     for rate in (1e-10, 1e-60, 1e-300):
         np.testing.assert_allclose(simulated(learning_rate=rate).excess_risk, PROBLEM.initial_risk, rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_divergence_with_a_frozen_tail():
-    """The exact risk is infinite: there is nothing that the tail could shift."""
-    found = simulated(st.PowerLaw(2.0, 3.0), learning_rate=[0.3, 50.0], num_samples=1e4)
-    np.testing.assert_array_equal(found.diverged.all(-1), [False, True])
-    assert abs(found.truncation.shift[0]) < 1e-4
 
 
 @pytest.mark.parametrize(
@@ -220,7 +202,7 @@ def test_divergence_with_a_frozen_tail():
         ({"num_samples": 3}, r"num_samples must be at least batch_size \(one step\), got num_samples 3.0 with"),
         ({"num_samples": [400, 300]}, "num_samples must not decrease along its last axis, got 300 after 400; sort it"),
         ({"num_samples": [[1e3, 1e4], [1e4, 1e3]]}, "got 1000 after 10000; sort it"),
-        ({"num_samples": 1e12}, r"num_samples must be at most 2147483647 steps of batch_size, got num_samples 1e\+12"),
+        ({"num_samples": [400, 1e12]}, r"must be at most 2147483647 steps of batch_size, got num_samples 1e\+12"),
         ({"batch_size": [1, 2], "learning_rate": [0.1] * 3}, r"must broadcast against each other, got shapes \(2,\), "),
         ({"num_replicas": 0}, "num_replicas must be a whole number of at least 1, got 0"),
         ({"num_replicas": 10**12}, "num_replicas must be smaller: 1e.12 replicas, .* GB of results"),

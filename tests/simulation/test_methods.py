@@ -1,20 +1,23 @@
-"""Every method, schedule and average: in law, in means, replica by replica, and mistakes that must be found out."""
+"""Every method, schedule and average: in law by its textbook, in means, replica by replica; mistakes are found out."""
+
+from dataclasses import replace
 
 import jax
 import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.algorithms import Course
+from sgdtheory.algorithms import Course, registry
+from sgdtheory.algorithms.coordinates import random_rotation
 from sgdtheory.simulation import program
+from sgdtheory.simulation.simulator import key_words
 from tests.marks import slow
+from tests.registered import instance
 from tests.simulation import textbook
+from tests.simulation.small import PROBLEM, columns
 from tests.simulation.statistical import FALSE_ALARM, normal_limit, two_sample_p
 
-PROBLEM = st.LeastSquares([1.0, 0.5, 0.1], [1.0, 0.5, 2.0], 0.5)
-SETTING = {"batch_size": 4, "learning_rate": 0.12, "num_samples": 160}
 LAST = st.LastIterate()
-
 METHODS = {
     "sgd": st.SGD(),
     "heavy ball": st.HeavyBall(0.7),
@@ -22,47 +25,30 @@ METHODS = {
     "schedule-free": st.ScheduleFree(0.8),
     "accelerated": st.AcceleratedSGD(0.8, 0.2, 2.0),
     "weight decay": st.SGD(weight_decay=0.3),
+    "sign": st.SignSGD(),
+    "signum": st.SignSGD(0.7),
+    "rotated sign": st.SignSGD(0.5, basis="random"),
+    "normalized": st.NormalizedSGD(0.6),
+    "adam": st.Adam(0.8, 0.9, 0.01),
+    "rotated adam": st.Adam(0.5, 0.95, basis="random"),
+    "adam, large epsilon": st.Adam(0.5, 0.9, 2.0),
+}
+WRONG = {  # what a nonlinear method must be told from
+    "sign": st.SignSGD(0.7),
+    "signum": st.SignSGD(0.6),
+    "rotated sign": st.SignSGD(0.5),
+    "normalized": st.NormalizedSGD(0.4),
+    "adam": st.Adam(0.8, 0.5, 0.01),
+    "rotated adam": st.Adam(0.5, 0.95),
+    "adam, large epsilon": st.Adam(0.5, 0.9, 3.0),
 }
 SHAPES = {  # learning rate and batch size
     "constant": (st.Constant(), st.Constant()),
     "smooth": (st.Cosine(final=0.1, warmup=0.2), st.Linear(final=2.5)),
     "staged": (st.Stages([0, 0.3, 0.8], [1, 0.6, 0.2]), st.Stages([0, 0.5], [0.5, 2])),
+    "shaped": (st.Cosine(final=0.1, warmup=0.2), st.Stages([0, 0.5], [0.5, 2])),
     "any": (lambda t: 1 / (1 + t / 9), lambda t: 1 + t % 3 / 2),
 }
-AVERAGES = {
-    "uniform": (st.UniformAverage(), lambda path: np.mean(path[:-1], 0)),
-    "tail": (st.TailAverage(0.4), lambda path: np.mean(path[-1 - int(np.ceil(0.4 * (len(path) - 1))) : -1], 0)),
-    "exponential": (st.ExponentialAverage(0.7), lambda path: exponential(path, 0.7)),
-    "window": (st.ExponentialAverage(window=0.3), lambda path: exponential(path, 1 - 1 / (0.3 * (len(path) - 1)))),
-    "last": (LAST, lambda path: path[-1]),
-}
-ROWS = [  # every method with every average and every kind of shape at least once among the first six
-    ("sgd", "smooth", "last"),
-    ("heavy ball", "constant", "uniform"),
-    ("nesterov", "staged", "tail"),
-    ("schedule-free", "constant", "last"),
-    ("accelerated", "constant", "tail"),
-    ("weight decay", "any", "exponential"),
-    ("sgd", "staged", "uniform"),
-    ("sgd", "constant", "tail"),
-    ("heavy ball", "smooth", "last"),
-    ("heavy ball", "any", "window"),
-    ("nesterov", "constant", "last"),
-    ("schedule-free", "smooth", "last"),
-    ("accelerated", "smooth", "window"),
-    ("weight decay", "constant", "uniform"),
-    ("weight decay", "smooth", "last"),
-]
-SAMPLERS = "sufficient", "explicit"
-
-
-def cases(**quick):
-    """All rows with both samplers; those that are not among the places of each sampler are slow."""
-    return [
-        (*row, sampler) if place in quick[sampler] else slow(*row, sampler)
-        for place, row in enumerate(ROWS)
-        for sampler in SAMPLERS
-    ]
 
 
 def exponential(path, decay):
@@ -72,62 +58,86 @@ def exponential(path, decay):
     return mean
 
 
+AVERAGES = {
+    "uniform": (st.UniformAverage(), lambda path: np.mean(path[:-1], 0)),
+    "tail": (st.TailAverage(0.4), lambda path: np.mean(path[-1 - int(np.ceil(0.4 * (len(path) - 1))) : -1], 0)),
+    "exponential": (st.ExponentialAverage(0.7), lambda path: exponential(path, 0.7)),
+    "window": (st.ExponentialAverage(window=0.3), lambda path: exponential(path, 1 - 1 / (0.3 * (len(path) - 1)))),
+    "last": (LAST, lambda path: path[-1]),
+}
+ROWS = [  # every method with every average and every kind of shape at least once
+    ("heavy ball", "constant", "uniform", "sufficient"),
+    ("schedule-free", "constant", "last", "sufficient"),
+    ("weight decay", "any", "exponential", "explicit"),
+    ("rotated sign", "constant", "last", "sufficient"),
+    slow("sgd", "smooth", "last", "explicit"),
+    slow("nesterov", "staged", "tail", "explicit"),
+    slow("accelerated", "constant", "tail", "sufficient"),
+    slow("signum", "shaped", "tail", "sufficient"),
+    slow("normalized", "shaped", "uniform", "sufficient"),
+    slow("adam", "shaped", "last", "sufficient"),
+    slow("rotated adam", "constant", "tail", "sufficient"),
+    slow("sgd", "staged", "uniform", "explicit"),
+    slow("sgd", "constant", "tail", "sufficient"),
+    slow("heavy ball", "smooth", "last", "sufficient"),
+    slow("heavy ball", "any", "window", "explicit"),
+    slow("nesterov", "constant", "last", "sufficient"),
+    slow("schedule-free", "smooth", "last", "explicit"),
+    slow("accelerated", "smooth", "window", "explicit"),
+    slow("weight decay", "constant", "uniform", "sufficient"),
+    slow("weight decay", "smooth", "last", "explicit"),
+    slow("sign", "constant", "uniform", "sufficient"),
+    slow("sign", "shaped", "last", "explicit"),
+    slow("adam, large epsilon", "constant", "uniform", "sufficient"),
+    slow("adam", "constant", "tail", "explicit"),
+    slow("rotated adam", "shaped", "uniform", "explicit"),
+]
+SETTING = {"batch_size": 4, "learning_rate": 0.12, "num_samples": 160}
+SHORT = {"batch_size": 3, "learning_rate": 0.2, "num_samples": 30}
+REPLICAS = 4000
+
+
 def algorithm(method, shape, average):
     return st.Algorithm(METHODS[method], *SHAPES[shape], AVERAGES[average][0])
 
 
 def simulated(algorithm, seed=0, problem=PROBLEM, **options):
-    return st.simulate(
-        jax.random.key(seed), problem, **({"num_replicas": 4000} | SETTING | options), algorithm=algorithm
-    )
+    setting = {"num_replicas": REPLICAS} | SETTING | options
+    return st.simulate(jax.random.key(seed), problem, **setting, algorithm=algorithm)
 
 
-@pytest.mark.parametrize(("method", "shape", "average", "sampler"), cases(sufficient=(1, 3, 4), explicit=(0, 2, 5)))
+@pytest.mark.parametrize(("method", "shape", "average", "sampler"), ROWS)
 def test_risks_have_the_law_of_the_textbook(method, shape, average, sampler):
-    """Average and last iterate after eight steps; false alarm 1e-4 over all cases."""
-    samples = 32 if shape == "constant" else 40
-    one = algorithm(method, shape, average)
-    found = simulated(one, num_samples=samples, sampler=sampler)
+    """Average and last iterate after about eight steps; false alarm 1e-4 over all cases."""
+    one, chosen = algorithm(method, shape, average), METHODS[method]
+    batch, rate = (4, 0.12) if one.linear else (3, 0.2)
+    number = (8 if one.linear else 10) + 2 * (shape != "constant")
+    setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * number}
+    found = simulated(one, **setting, sampler=sampler, dtype="float32" if one.linear else "float64")
     n = float(found.num_steps)
     assert 5 <= n <= 12
-    course = Course(one, 4.0, SETTING["learning_rate"], n)
-    steps = np.arange(n)
-    settings = METHODS[method], course.rates(steps), course.batches(steps), AVERAGES[average][1]
-    dense = textbook.risks(np.random.default_rng(1), PROBLEM, *settings, 4000)
-    mine = np.column_stack([found.excess_risk, found.last_iterate_risk])
-    assert two_sample_p(mine, np.column_stack(dense)) > FALSE_ALARM / (2 * len(ROWS))
+    course, steps = Course(one, float(batch), rate, n), np.arange(n)
+    basis = None if one.linear else np.eye(3)
+    if getattr(chosen, "basis", "") == "random":
+        basis = random_rotation(3, key_words(jax.random.key(0)).tolist())
+    rest = course.rates(steps), course.batches(steps), AVERAGES[average][1], REPLICAS
+
+    def dense(which, basis):
+        return np.column_stack(textbook.risks(np.random.default_rng(1), PROBLEM, which, *rest, basis)).round(9)
+
+    mine = columns(found).round(9)  # signs lead to places of a lattice, whose risks may be rounded up or down
+    assert two_sample_p(mine, dense(chosen, basis)) > FALSE_ALARM / len(ROWS)
+    if method in WRONG:  # the control: other numbers, or the other basis
+        assert two_sample_p(mine, dense(WRONG[method], np.eye(3))) < 1e-6
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "one", "other"),
-    [
-        ("heavy ball without momentum", st.Algorithm(st.HeavyBall(0)), st.Algorithm()),
-        slow("nesterov without momentum", st.Algorithm(st.Nesterov(0)), st.Algorithm()),
-        slow("stages of one value", st.Algorithm(schedule=st.Stages([0, 0.5], [1, 1])), st.Algorithm()),
-        slow("batches of one value", st.Algorithm(batch_schedule=st.Stages([0, 0.5], [1, 1])), st.Algorithm()),
-        ("a tail of everything", st.Algorithm(average=st.TailAverage(1.0)), st.Algorithm()),
-        (
-            "a function",
-            st.Algorithm(st.HeavyBall(0.5), lambda t: 1 - t / 40, average=LAST),
-            st.Algorithm(st.HeavyBall(0.5), st.Linear(), average=LAST),
-        ),
-    ],
-)
-@pytest.mark.parametrize("sampler", ["sufficient", slow("explicit")])
-def test_equal_algorithms_are_equal_replica_by_replica(name, one, other, sampler):
-    options = {"num_replicas": 6, "dtype": "float64", "sampler": sampler}
-    first, second = simulated(one, **options), simulated(other, **options)
-    np.testing.assert_allclose(first.excess_risk, second.excess_risk, rtol=1e-10)
-    np.testing.assert_allclose(first.last_iterate_risk, second.last_iterate_risk, rtol=1e-10)
-
-
-def test_schedule_free_without_interpolation_is_the_mean_of_what_follows_the_start():
-    """From w_0 = w* on the start does not count: Σ_{t=1}^n w_t is the sum of n + 1 iterates."""
-    n, options = 30, {"num_replicas": 6, "dtype": "float64", "quantity": "variance"}
-    mean = simulated(st.Algorithm(st.ScheduleFree(0), average=LAST), num_samples=4 * n, **options)
-    sums = simulated(st.Algorithm(), num_samples=4 * (n + 1), **options)
-    np.testing.assert_allclose(mean.excess_risk, ((n + 1) / n) ** 2 * sums.excess_risk, rtol=1e-10)
+def test_every_registered_method_whose_steps_are_alike_is_among_them():
+    """No other test notices a wrong A, b or c of a new method."""
+    alike = [
+        kind for kind in registry.METHODS.values() if issubclass(kind, st.LinearMethod) and instance(kind).sequential
+    ]
+    rows = {type(METHODS[getattr(row, "values", row)[0]]) for row in ROWS}
+    assert {kind for kind in alike if kind is not st.DelayedSGD} <= rows
 
 
 class LaterShare(st.ScheduleFree):
@@ -175,32 +185,6 @@ def test_a_users_method_has_its_exact_risk(average):
     one = st.Algorithm(LookAhead(), st.Linear(), average=AVERAGES[average][0])
     found, exact = simulated(one), st.excess_risk(PROBLEM, **SETTING, algorithm=one).total
     assert abs(found.normal_score(exact)) < normal_limit(2)
-
-
-class TwiceAsLong(st.LinearMethod):
-    """SGD with weights that are kept at twice their size; of a user."""
-
-    start, output = (2,), (0.5,)
-
-    def coefficients(self, rate, step):
-        return st.Coefficients([[1]], [2 * rate], [0.5])
-
-
-@pytest.mark.slow
-def test_a_single_vector_may_begin_anywhere():
-    options = {"num_replicas": 6, "dtype": "float64"}
-    found, sgd = (simulated(st.Algorithm(method, st.Cosine()), **options) for method in (TwiceAsLong(), st.SGD()))
-    np.testing.assert_allclose(found.excess_risk, sgd.excess_risk, rtol=1e-10)
-    np.testing.assert_allclose(found.last_iterate_risk, sgd.last_iterate_risk, rtol=1e-10)
-
-
-@pytest.mark.parametrize("quantity", [slow("bias"), "variance"])
-def test_parts_of_the_risk(quantity):
-    one = algorithm("weight decay", "smooth", "window")
-    found = simulated(one, quantity=quantity)
-    assert abs(found.normal_score(getattr(st.excess_risk(PROBLEM, **SETTING, algorithm=one), quantity))) < normal_limit(
-        2
-    )
 
 
 @pytest.mark.parametrize("average", ["tail", slow("last")])
@@ -259,34 +243,6 @@ def test_algorithms_of_as_many_vectors_share_a_compiled_program():
     assert program._compiled_advance._cache_size() == before + 1
 
 
-@pytest.mark.parametrize("unit", [slow(1e-40), slow(1e9), 1e100])
-@pytest.mark.parametrize(
-    "method", ["heavy ball", *(slow(name) for name in ("nesterov", "accelerated", "weight decay"))]
-)
-def test_units_do_not_matter(method, unit):
-    decay = 0.3 * unit if method == "weight decay" else None
-    scaled = METHODS[method] if decay is None else st.SGD(weight_decay=decay)
-    other = st.LeastSquares(unit * PROBLEM.eigenvalues, PROBLEM.signal, PROBLEM.noise_variance)
-    options = {"num_replicas": 37}
-    found = simulated(st.Algorithm(METHODS[method], st.Cosine()), **options)
-    again = simulated(st.Algorithm(scaled, st.Cosine()), problem=other, **options, learning_rate=0.12 / unit)
-    np.testing.assert_allclose(again.excess_risk, found.excess_risk, rtol=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "method",
-    ["schedule-free", "accelerated", *(slow(name) for name in ("sgd", "heavy ball", "nesterov", "weight decay"))],
-)
-def test_a_direction_in_which_nothing_happens_stays_where_it_is(method):
-    """20,000 steps in float32; A of the accelerated method has rows that rounding keeps from adding up to 1."""
-    problem = st.LeastSquares([1.0, 0.0], [0.0, 2.0], 0.0)
-    one = st.Algorithm(METHODS[method], average=LAST)
-    batch = 2.0**80  # and so no noise
-    found = simulated(one, problem=problem, num_replicas=1, batch_size=batch, num_samples=20_000 * batch)
-    np.testing.assert_allclose(found.excess_risk, 2.0, rtol=3e-7)
-
-
 @pytest.mark.parametrize("steps", [20_000, slow(1_000_000)])
 @pytest.mark.parametrize("method", [slow("heavy ball"), "accelerated", slow("schedule-free")])
 def test_many_steps_in_float32(method, steps):
@@ -316,17 +272,29 @@ def test_an_infinite_problem_is_truncated_and_keeps_its_risk(method):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "options", "message"),
+    ("method", "unit", "scale"),
     [
-        (st.HeavyBall(0.9), {}, "algorithm must be an Algorithm"),
-        (
-            st.Algorithm(batch_schedule=st.Stages([0, 0.5], [1, 1e6])),
-            {"batch_size": 2000, "num_samples": 1e10},
-            "batch_schedule must keep batch sizes up to 1.07374e.09 for this sampler, got 2e.09; lower it",
-        ),
-        (st.Algorithm(batch_schedule=st.Linear(final=2)), {"num_samples": 1e12}, "at most 2147483647 steps"),
+        slow("heavy ball", 1e100, 1e-60),
+        slow("accelerated", 1e9, 1.0),
+        slow("weight decay", 1e-40, 1e30),
+        slow("sign", 1e-30, 1e12),
+        slow("normalized", 1e-30, 1e-20),
+        slow("adam", 1e9, 1e12),
+        slow("adam", 1e-30, 1e-20),
+        slow("rotated adam", 1e9, 1e-20),
     ],
 )
-def test_what_is_refused(algorithm, options, message):
-    with pytest.raises(ValueError, match=message):
-        simulated(algorithm, **options, sampler="explicit")
+def test_units_do_not_matter(method, unit, scale):
+    """In other units of y² and of λ, weights are √(scale/unit) times as large, gradients √(scale unit) times."""
+    here = there = METHODS[method]
+    linear = isinstance(here, st.LinearMethod)
+    if method == "weight decay":
+        there = st.SGD(weight_decay=0.3 * unit)
+    if method == "adam":
+        there = replace(here, epsilon=here.epsilon * np.sqrt(scale * unit))
+    other = st.LeastSquares(unit * PROBLEM.eigenvalues, scale * PROBLEM.signal, scale * PROBLEM.noise_variance)
+    options = {"num_replicas": 8} if linear else SHORT | {"num_replicas": 8, "dtype": "float64"}
+    rate = 0.12 / unit if linear else 0.2 * np.sqrt(scale / unit)
+    found = simulated(st.Algorithm(here, st.Cosine()), **options)
+    again = simulated(st.Algorithm(there, st.Cosine()), problem=other, **options | {"learning_rate": rate})
+    np.testing.assert_allclose(again.excess_risk, scale * found.excess_risk, rtol=1e-5 if linear else 1e-6)

@@ -1,4 +1,4 @@
-"""T7 as a law: against NumPy's dense batches in a rotated basis. Runs are seen in test_means.py."""
+"""One step of both samplers as a law (T7): against NumPy's dense batches in a rotated basis."""
 
 from functools import partial
 
@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from sgdtheory.simulation.dynamics import STEPS, Draw, Spectrum
+from sgdtheory.simulation.explicit import ROWS, Explicit
+from sgdtheory.simulation.laws import Gaussian
 from sgdtheory.simulation.sufficient import Sufficient
 from tests.marks import slow
-from tests.simulation import numpy_sgd
-from tests.simulation.statistical import FALSE_ALARM, two_sample_p
+from tests.simulation.statistical import FALSE_ALARM, normal_limit, standard_score, two_sample_p
 from tests.simulation.wrong import FewerDegrees, Isotropic, Noisier
 
 EIGENVALUES = np.array([1.0, 0.4, 0.4, 0.05])
@@ -40,9 +41,19 @@ def stepped(sampler, batch, sigma, u, size=SIZE, seed=0):
     return u - RATE * np.asarray(gradients(sampler, spectrum, words, batches, jnp.asarray(u, jnp.float32)), dtype=float)
 
 
+def numpy_step(rng, eigenvalues, u, noise_variance, *, batch_size, learning_rate, size):
+    """(size, d) values of H^{1/2} η, in the eigenbasis, one step after it was u: dense batches in a rotated basis."""
+    basis = np.linalg.qr(rng.standard_normal((u.size, u.size)))[0]
+    error = np.tile(basis @ (u / np.sqrt(eigenvalues)), (size, 1))
+    x = rng.standard_normal((size, batch_size, u.size)) * np.sqrt(eigenvalues) @ basis.T
+    residual = np.einsum("rbd,rd->rb", x, error) - np.sqrt(noise_variance) * rng.standard_normal(x.shape[:2])
+    error = error - learning_rate * np.einsum("rb,rbd->rd", residual, x) / batch_size
+    return error @ basis * np.sqrt(eigenvalues)
+
+
 def dense(batch, sigma, u, seed=0):
     rng = np.random.default_rng([seed, batch])
-    return numpy_sgd.one_step(rng, EIGENVALUES, u, sigma**2, batch_size=batch, learning_rate=RATE, size=SIZE)
+    return numpy_step(rng, EIGENVALUES, u, sigma**2, batch_size=batch, learning_rate=RATE, size=SIZE)
 
 
 def summaries(u, new):
@@ -94,3 +105,37 @@ def test_next_to_the_optimum_nothing_is_divided_by_nothing(size):
     """‖u‖² is subnormal or 0 in float32, with and without noise."""
     for sigma in (0.0, size, 1.0):
         assert np.isfinite(stepped(Sufficient(), 2, sigma, size * SOMEWHERE, size=50)).all()
+
+
+U = np.array([0.5, -0.9, 0.6])
+THREE = np.array([1.0, 0.4, 0.1])
+HALF = 0.5
+
+
+def explicit_step(batch, sigma, size, law=None, seed=0):
+    words = np.random.default_rng([seed, batch]).integers(0, 2**32, (size, 2), dtype=np.uint32)
+    spectrum = Spectrum(*(np.asarray(a, np.float32) for a in (THREE, U, sigma)))
+    one = jax.vmap(Explicit(law or Gaussian(), batch).gradient, in_axes=(None, None, Draw(0, None, None, None)))
+    found = jax.jit(one)(spectrum, jnp.asarray(U, jnp.float32), Draw(words, np.uint32(1234), np.float32(batch), ()))
+    return U - HALF * np.asarray(found, dtype=float)
+
+
+@pytest.mark.parametrize("batch", [1, ROWS + 1])
+def test_an_explicit_step_has_the_law_of_numpy_batches(batch):
+    size = 20_000 if batch < 10 else 1500
+    dense = numpy_step(np.random.default_rng(batch), THREE, U, 0.25, batch_size=batch, learning_rate=HALF, size=size)
+    found = explicit_step(batch, 0.5, size)
+    columns = [np.column_stack([new, (new**2).sum(1), new[:, 0] * new[:, 1]]) for new in (found, dense)]
+    assert two_sample_p(*columns) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("batch", [3, 2 * ROWS + 44])
+def test_mean_and_variance_of_a_step(batch):
+    """E = u − γΛu and, of coordinate i, (γλ_i)² (u_i² + ‖u‖² + σ²)/B: false-alarm rate 1e-4 over six scores."""
+    new = explicit_step(batch, 0.5, 2000)
+    deviation = new - U * (1 - HALF * THREE)
+    variance = (HALF * THREE) ** 2 * (U**2 + U @ U + 0.25) / batch
+    assert np.abs(standard_score(deviation, 0.0)).max() < normal_limit(6)
+    assert np.abs(standard_score(deviation**2, variance)).max() < normal_limit(6)
+    fewer = variance * batch / (batch + 1 + batch // 3)  # negative control: the padding of a slice counted as data
+    assert np.abs(standard_score(deviation**2, fewer)).max() > 6
