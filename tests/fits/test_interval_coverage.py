@@ -63,7 +63,7 @@ def test_intervals_cover_or_say_that_they_do_not(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "alpha"), [(4, 0.8), (5, 0.8), (8, 1.2)])
+@pytest.mark.parametrize(("number", "alpha"), [(4, 0.8), (4, 1.2), (5, 0.8), (5, 0.9)])
 def test_exponents_of_the_range_are_covered_and_would_not_be_with_an_exponent_of_1(number, alpha):
     options = {"alpha": alpha, "scatter": 0.02}
     assert coverage(steps_situation("", doubling(number), **options), DATA_SETS).covered >= least(DATA_SETS)
