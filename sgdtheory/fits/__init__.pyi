@@ -56,8 +56,8 @@ from .ramps import batch_ramp as batch_ramp
 from .remarks import law_remarks as law_remarks
 from .run_plan import PlanRow as PlanRow
 from .run_plan import RunPlan as RunPlan
+from .steps_fit import fit_steps_law as fit_steps_law
 from .steps_law import StepsLaw as StepsLaw
-from .steps_law import fit_steps_law as fit_steps_law
 from .steps_measurement import StepsMeasurement as StepsMeasurement
 from .steps_table import StepsTable as StepsTable
 from .throughput import ConstantThroughput as ConstantThroughput

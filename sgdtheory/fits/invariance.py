@@ -22,7 +22,7 @@ from sgdtheory._common.arguments import checked_name, positive_array, positive_n
 from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention
-from sgdtheory.fits.steps_law import fit_steps_law
+from sgdtheory.fits.steps_fit import fit_steps_law
 from sgdtheory.fits.steps_measurement import StepsMeasurement
 
 STEP = 1e-4  # of log steps, for derivatives

@@ -13,7 +13,8 @@ from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.invariance import interpolated_critical_batch_size
 from sgdtheory.fits.loss_noise import widened
 from sgdtheory.fits.many_laws import critical_batch_sizes_of, useful_ranges_of
-from sgdtheory.fits.steps_law import MIN_POINTS, fit_steps_law
+from sgdtheory.fits.steps_fit import fit_steps_law
+from sgdtheory.fits.steps_law import MIN_POINTS
 from sgdtheory.fits.steps_measurement import StepsMeasurement
 from sgdtheory.fits.tuned_loss import TunedLosses
 from sgdtheory.fits.u_shaped_law import MIN_POINTS as MIN_POINTS_WITH_OPTIMUM

@@ -6,7 +6,7 @@ from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.golden_section import golden_section
 from sgdtheory.fits.log_least_squares import below, log_least_squares
 from sgdtheory.fits.profile_likelihood import ratio_range
-from sgdtheory.fits.steps_law import INVISIBLE
+from sgdtheory.fits.steps_fit import INVISIBLE
 from sgdtheory.fits.u_shaped_law import visible
 from sgdtheory.fits.u_shaped_profile import terms_at
 from sgdtheory.fits.useful_range import useful_range

@@ -12,7 +12,7 @@ from sgdtheory.fits.knee import HasSteps
 from sgdtheory.fits.layouts import HasThroughput, Machine
 from sgdtheory.fits.measured_throughput import MeasuredThroughput
 from sgdtheory.fits.run_plan import RunPlan
-from sgdtheory.fits.steps_law import fit_steps_law
+from sgdtheory.fits.steps_fit import fit_steps_law
 from sgdtheory.fits.steps_measurement import StepsMeasurement
 from sgdtheory.fits.steps_table import StepsTable
 from sgdtheory.fits.throughput import ConstantThroughput, Throughput

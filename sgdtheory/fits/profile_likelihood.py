@@ -9,6 +9,10 @@ it cannot see is a misfit that all batch sizes share.
 
 With weights, RSS is Σ w r². Where they are one over known variances the set is `RSS ≤ RSS_min + F_{1,m−p}`: F, not
 χ²_1, since a part of these variances is scatter that was estimated from the residuals (`fits/known_noise`).
+
+An exponent that is known up to a range is a nuisance parameter: RSS_min and the set are over the laws with α in the
+range, and p counts α. With few batch sizes F_{1,m−3} is so large that this set excludes hardly anything. Every α of the
+range therefore also has the limit that it would have if it were known (THEORY.md T13).
 """
 
 from collections.abc import Callable
@@ -21,6 +25,8 @@ from scipy import optimize, special
 
 WIDEST = 25.0  # |log| of b/a, relative to the batch sizes, at which it counts as 0 or infinite
 ALPHA_STEP, ALPHA_SPAN, ALPHA_GRID = 0.02, 3.0, 41  # search over log α: first step, widest, points
+FINE = 1e-6  # error of α at the end of a search, relative to the bracket: its square is in the quantity
+RANGE_GRID = 11  # Points over a given range of α, which is so short that RSS and ends have one extremum between them.
 RATIO_GRID = 400  # Points over the range of log b/a: so many that RSS has at most one minimum between neighbours.
 RISING = 1e-3  # in a log quantity, between two points of the α grid
 INFINITE = 1e6  # for the logarithm of a quantity
@@ -36,40 +42,72 @@ class Profile:
     Attributes:
         log_batch, log_steps, weights: (m,) the measurements, and how much each counts.
         alpha: the fit's α.
-        alpha_fitted: whether α varies in the set.
+        exponents: least and largest α of the set: both α if it is known, 0 and inf if it was fitted.
         widening: F quantile over degrees of freedom, where the residuals say how large the noise is.
         slack: F quantile, where the weights do; otherwise what rounding alone can cause.
+        own_widening: the widening if α were known, relative to the least RSS at this α; inf: not used.
     """
 
     log_batch: np.ndarray
     log_steps: np.ndarray
     weights: np.ndarray
     alpha: float
-    alpha_fitted: bool
+    exponents: tuple[float, float]
     widening: float
     slack: float = EXACT_FIT
+    own_widening: float = np.inf
 
-    def extreme(self, quantity: Quantity, side: int) -> float:
-        """exp of the smallest (side = −1) or largest (+1) `quantity` over the set."""
-        if not self.alpha_fitted:
-            return safe_exp(side * self._over_ratio(quantity, side, self.alpha))
-        grid = np.exp(np.linspace(*self._alpha_range, ALPHA_GRID))
-        values = [self._over_ratio(quantity, side, point) for point in grid]
+    def extreme(self, quantity: Quantity, side: int, *, rises: bool = False) -> float:
+        """exp of the smallest (side = −1) or largest (+1) `quantity` over the set.
+
+        Args:
+            quantity: a number of the law.
+            side: of the set.
+            rises: whether the quantity rises with b/a and does not depend on a, so that it is largest where b/a is.
+        """
+
+        def largest(alpha: float) -> float:
+            return self._over_ratio(quantity, side, alpha, rises)
+
+        low, high = self.exponents
+        if low == high:
+            return safe_exp(side * largest(low))
+        grid = np.exp(np.linspace(*self._alpha_range, ALPHA_GRID if np.isinf(high) else RANGE_GRID)).tolist()
+        values = [largest(point) for point in grid]
         k = int(np.argmax(values))
         if np.isinf(values[k]) or self._grows_without_end(values, k):
             return safe_exp(side * np.inf)
-        around = grid[max(k - 1, 0)], grid[min(k + 1, ALPHA_GRID - 1)]
+        around = grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)]
 
         def loss(point: float) -> float:
-            return -np.clip(self._over_ratio(quantity, side, point), -INFINITE, INFINITE)
+            return -np.clip(largest(point), -INFINITE, INFINITE)
 
-        fine: Any = optimize.minimize_scalar(loss, bounds=around, options={"xatol": 1e-9})
+        tolerance = FINE * (around[1] - around[0])
+        fine: Any = optimize.minimize_scalar(loss, bounds=around, options={"xatol": tolerance})
         return safe_exp(side * max(values[k], -fine.fun))
 
     @cached_property
+    def _best_alpha(self) -> float:
+        """α of the least RSS in the set's range."""
+        low, high = self.exponents
+        if low == high or np.isinf(high):
+            return self.alpha
+
+        def squares(log_alpha: float) -> float:
+            return self._least(float(np.exp(log_alpha)))
+
+        grid = np.linspace(np.log(low), np.log(high), RANGE_GRID)
+        values = [squares(point) for point in grid]
+        k = int(np.argmin(values))
+        around = grid[max(k - 1, 0)], grid[min(k + 1, RANGE_GRID - 1)]
+        fine: Any = optimize.minimize_scalar(squares, bounds=around, options={"xatol": FINE})
+        return float(np.exp(fine.x if fine.fun < values[k] else grid[k]))
+
+    @cached_property
     def _limit(self) -> float:
-        log_ratio = best_ratio(self.log_batch, self.log_steps, self.weights, self.alpha)
-        return self._residuals(log_ratio, self.alpha)[1] * (1 + self.widening) + self.slack
+        if np.isinf(self.widening):
+            return np.inf
+        return self._least(self._best_alpha) * (1 + self.widening) + self.slack
 
     @cached_property
     def _alpha_range(self) -> tuple[float, float]:
@@ -82,54 +120,69 @@ class Profile:
         mean = mean_of(gap, self.weights)
         return float(mean[0]), (self.weights * (gap - mean) ** 2).sum()
 
-    def _room(self, log_ratio: float, alpha: float) -> float:
-        return self._limit - self._residuals(log_ratio, alpha)[1]
+    @cached_property
+    def _lowest(self) -> dict[float, tuple[float, float]]:
+        """Log(b/a) of the least RSS, and this RSS, at every α so far: both sides of an interval need the same ones."""
+        return {}
 
-    def _over_ratio(self, quantity: Quantity, side: int, alpha: float) -> float:
+    def _lowest_at(self, alpha: float) -> tuple[float, float]:
+        if alpha not in self._lowest:
+            log_ratio = best_ratio(self.log_batch, self.log_steps, self.weights, alpha)
+            self._lowest[alpha] = log_ratio, self._residuals(log_ratio, alpha)[1]
+        return self._lowest[alpha]
+
+    def _least(self, alpha: float) -> float:
+        """Return the least RSS at one α."""
+        return self._lowest_at(alpha)[1]
+
+    def _over_ratio(self, quantity: Quantity, side: int, alpha: float, rises: bool) -> float:
         """Largest side·quantity at fixed α. Given b/a, log a ranges over `mean residual ± √(room/Σ w)`."""
-        centre = best_ratio(self.log_batch, self.log_steps, self.weights, alpha)
-        if self._room(centre, alpha) < 0:
+        centre, least = self._lowest_at(alpha)
+        limit = min(self._limit, least * (1 + self.own_widening) + self.slack)
+        if least > limit:
             return -np.inf
-        bounds = ratio_range(self.log_batch, alpha)
-        ends = [self._crossing(centre, bound, alpha) for bound in bounds]
+
+        def room(log_ratio: float) -> float:
+            return limit - self._residuals(log_ratio, alpha)[1]
 
         def value(log_ratio: float) -> float:
-            half = np.sqrt(max(self._room(log_ratio, alpha), 0.0) / self.weights.sum())
-            log_a = self._residuals(log_ratio, alpha)[0] + side * half
+            half = 0.0 if rises else np.sqrt(max(room(log_ratio), 0.0) / self.weights.sum())
+            log_a = 0.0 if rises else self._residuals(log_ratio, alpha)[0] + side * half
             return side * quantity(log_a, log_ratio, alpha)
 
+        bounds = ratio_range(self.log_batch, alpha)
+        # where the set reaches the bound, measurements no longer see the ratio
+        ends = [bound if room(bound) >= 0 else root(room, centre, bound) for bound in bounds]
         for end, bound, inward in zip(ends, bounds, (1, -1), strict=True):
             if end == bound and value(end) - value(end + inward) > 0.5:
-                return np.inf  # still growing where the measurements no longer see the ratio
+                return np.inf  # still growing there
+        if rises:
+            return value(ends[side > 0])
         inner: Any = optimize.minimize_scalar(lambda ratio: -value(ratio), bounds=ends, options={"xatol": 1e-10})
         return max(-inner.fun, *map(value, ends))
 
     def _grows_without_end(self, values: list[float], k: int) -> bool:
         """Return whether the largest value lies, still rising, at an end of the α range that the data do not set."""
         for end, inner, log_alpha in ((0, 1, self._alpha_range[0]), (-1, -2, self._alpha_range[1])):
-            unlimited = abs(log_alpha - np.log(self.alpha)) >= ALPHA_SPAN
-            if unlimited and k == end % ALPHA_GRID and values[end] > values[inner] + RISING:
+            unlimited = abs(log_alpha - np.log(self._best_alpha)) >= ALPHA_SPAN
+            if unlimited and k == end % len(values) and values[end] > values[inner] + RISING:
                 return True
         return False
-
-    def _crossing(self, centre: float, bound: float, alpha: float) -> float:
-        """Return where the set ends between `centre` and `bound`, at fixed α."""
-        if self._room(bound, alpha) >= 0:
-            return bound
-        return root(lambda ratio: self._room(ratio, alpha), centre, bound)
 
     def _walk(self, step: float) -> float:
         """Return where the set ends in log α, in the direction of `step`."""
 
         def room(log_alpha: float) -> float:
-            alpha = float(np.exp(log_alpha))
-            return self._room(best_ratio(self.log_batch, self.log_steps, self.weights, alpha), alpha)
+            return self._limit - self._least(float(np.exp(log_alpha)))
 
-        start = inner = float(np.log(self.alpha))
-        while abs(inner - start) < ALPHA_SPAN:
-            if room(inner + step) < 0:
-                return root(room, inner, inner + step) if room(inner) > 0 else inner
-            inner, step = inner + step, 1.5 * step
+        start = inner = float(np.log(self._best_alpha))
+        with np.errstate(divide="ignore"):
+            bounds = np.log(self.exponents)
+        while abs(inner - start) < ALPHA_SPAN and inner != bounds[int(step > 0)]:
+            outer = float(np.clip(inner + step, *bounds))
+            if room(outer) < 0:
+                return root(room, inner, outer) if room(inner) > 0 else inner
+            inner, step = outer, 1.5 * step
         return inner
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter
 from sgdtheory.fits.conventions import Convention
-from sgdtheory.fits.steps_law import REJECTED, StepsLaw
+from sgdtheory.fits.steps_law import StepsLaw
 from sgdtheory.fits.u_shaped_law import UShapedLaw
 
 NEEDED = 0.05  # p-value of c = 0, from which on a law without c does as well
@@ -52,7 +52,8 @@ def _on_shape(law: StepsLaw, convention: Convention) -> Iterator[str]:
     other = test.law.critical_batch_size(convention=convention)
     begin = f"the law's shape is in doubt: α = {test.law.alpha:.3g} fits better (p = {test.p_value:.2g}), with B* = "
     remedy = "fit α too" if test.law.alpha < 1 else "fit α too, or an optimal batch size"
-    allowed = "the interval allows for it" if test.p_value < REJECTED else "the interval does not allow for it"
+    low, high = law.exponents
+    allowed = "the interval allows for it" if test.allowed else f"the interval allows α from {low:.3g} to {high:.3g}"
     yield f"{begin}{other:.4g}; {allowed}: {remedy}"
 
 

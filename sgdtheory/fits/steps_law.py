@@ -5,26 +5,26 @@ Confidence intervals are profile-likelihood intervals with an F quantile (`profi
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1
-from sgdtheory.fits.abstract_law import AbstractStepsLaw, weights_of
+from sgdtheory._common.arguments import positive_array, share_between_0_and_1
+from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter
 from sgdtheory.fits.conventions import Convention, one_convention
-from sgdtheory.fits.known_noise import misfit_and_chi_square
 from sgdtheory.fits.power_steps import fit_numbers, largest_root, smallest_root
 from sgdtheory.fits.profile_likelihood import EXACT_FIT, Profile, Quantity, safe_exp
-from sgdtheory.fits.u_shaped_law import MIN_POINTS as MIN_POINTS_WITH_OPTIMUM
-from sgdtheory.fits.u_shaped_law import UShapedLaw, fit_u_shaped_law
 
 MIN_POINTS = 3
-INVISIBLE = 18.0  # A term that is e^−18 times the other, at every batch size measured, counts as absent.
-# Intervals admit another exponent from this p-value of α = 1 on: python -m benchmarks.measured_intervals.
+# An exponent that is not fitted is known within this factor. In the package's 17 tables of steps the exponents have the
+# mean 1.03, and their logs the standard deviation 0.09: `python -m benchmarks.measured_intervals --exponents`.
+EXPONENT_FACTOR = 1.25
+# Intervals admit exponents outside of this range from this p-value of the range on: benchmarks.measured_intervals.
 REJECTED = 0.05
 SAME_UNIT = "critical_batch_size", "a"  # Quantities that mean the same whatever the exponent is.
+RISING = "critical_batch_size", "b/a"  # Quantities that rise with b/a and do not depend on a.
 
 
 class ShapeTest(NamedTuple):
@@ -33,10 +33,17 @@ class ShapeTest(NamedTuple):
     Attributes:
         p_value: probability of so large an improvement if the exponent is right; 1 if there is none.
         law: the law with the fitted exponent.
+        p_value_of_range: the same of the best exponent in the law's `exponents`.
     """
 
     p_value: float
     law: "StepsLaw"
+    p_value_of_range: float
+
+    @property
+    def allowed(self) -> bool:
+        """Return whether intervals of B* allow for the fitted exponent."""
+        return self.p_value_of_range == 1 or self.p_value_of_range < REJECTED
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +59,7 @@ class StepsLaw(AbstractStepsLaw):
         alpha: exponent α, 1 unless it was fitted.
         alpha_fitted: whether α was fitted.
         batch_sizes, steps, standard_errors, misfit, chi_square: as of an `AbstractStepsLaw`.
+        alpha_range: least and largest exponent that intervals of B* and a admit; None: see `exponents`.
     """
 
     a: float
@@ -63,6 +71,21 @@ class StepsLaw(AbstractStepsLaw):
     standard_errors: np.ndarray | None = None
     misfit: float = 0.0
     chi_square: float = float("nan")
+    alpha_range: tuple[float, float] | None = None
+
+    @property
+    def exponents(self) -> tuple[float, float]:
+        """Least and largest exponent that intervals of B* and a admit.
+
+        They are `alpha_range` if it was given, and all if α was fitted. Otherwise α is known within a factor of 1.25.
+        With a single measurement more than a and b nothing says how well another exponent fits, and α counts as known.
+        """
+        if self.alpha_fitted:
+            return 0.0, float("inf")
+        if self.alpha_range is not None:
+            return self.alpha_range
+        factor = EXPONENT_FACTOR if self.freedom > 1 else 1.0
+        return self.alpha / factor, self.alpha * factor
 
     def predict(self, batch_size: ArrayLike) -> np.ndarray:
         """Steps at `batch_size`: a + b/B^α."""
@@ -147,8 +170,9 @@ class StepsLaw(AbstractStepsLaw):
 
         With one batch size more than parameters its width is mostly chance, as that of a power law through three
         points (`PowerFit.interval`). Standard errors and the misfit beyond them, where they are known, take the place
-        of the residuals. Where residuals reject the exponent of the law at 5% (`shape_test`), the intervals of B*
-        and a include those of the law with a fitted exponent. b has another unit there.
+        of the residuals. Intervals of B* and a admit all `exponents`, and where residuals reject these at 5%
+        (`shape_test`), they include those of the law with a fitted exponent. The units of b and b/a depend on the
+        exponent, so that these have intervals at the law's own α.
 
         Args:
             quantity: "critical_batch_size", "a", "b", "alpha" or "b/a".
@@ -175,10 +199,10 @@ class StepsLaw(AbstractStepsLaw):
             raise ValueError(f"quantity must be one of {', '.join(map(repr, quantities))}, got {quantity!r}")
         if quantity == "alpha" and not self.alpha_fitted:
             return self.alpha, self.alpha
-        low, high = self._range(quantities[quantity], level)
-        shape = self.shape_test
-        # b has the unit of steps · B^α: its values under two exponents cannot be joined.
-        if quantity in SAME_UNIT and shape is not None and shape.p_value < REJECTED:
+        admits = quantity in SAME_UNIT
+        low, high = self._range(quantities[quantity], level, admits, rises=quantity in RISING)
+        shape = self.shape_test if admits else None
+        if shape is not None and shape.p_value_of_range < REJECTED:
             other = shape.law.interval(quantity, level, convention=convention)
             low, high = min(low, other[0]), max(high, other[1])
         if quantity == "critical_batch_size":
@@ -191,6 +215,8 @@ class StepsLaw(AbstractStepsLaw):
 
     def steps_interval(self, batch_size: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Confidence interval of the law's steps a + b/B^α at `batch_size`: the range over the laws that fit as well.
+
+        An exponent that was not fitted counts as known here.
 
         >>> import sgdtheory as st
         >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
@@ -232,24 +258,37 @@ class StepsLaw(AbstractStepsLaw):
             return None
         if freedom < 1 or np.unique(self.batch_sizes).size < MIN_POINTS + 1:
             return None
-        log_batch = np.log(self.batch_sizes)
-        log_a, log_ratio, alpha, least = fit_numbers(log_batch, np.log(self.steps), self.weights, None)
-        gain = float((self.weights * self.residuals**2).sum()) - least
+        measured = np.log(self.batch_sizes), np.log(self.steps), self.weights
+        log_a, log_ratio, alpha, least = fit_numbers(*measured, None)
         if least <= EXACT_FIT * self.weights.sum():
             return None
+
+        def p_value(squares: float) -> float:
+            return float(special.fdtrc(1, freedom, max(squares - least, 0.0) / least * freedom))
+
+        nearest = float(np.clip(alpha, *self.exponents))
+        of_range = 1.0 if nearest == alpha else p_value(fit_numbers(*measured, nearest)[-1])
         a, b = np.exp(log_a), np.exp(log_a + log_ratio)
         law = replace(self, a=float(a), b=float(b), alpha=alpha, alpha_fitted=True)
-        return ShapeTest(float(special.fdtrc(1, freedom, max(gain, 0.0) / least * freedom)), law)
+        return ShapeTest(p_value(float((self.weights * self.residuals**2).sum())), law, of_range)
 
-    def _range(self, quantity: Quantity, level: float) -> tuple[float, float]:
-        """exp of the least and the largest `quantity` over the confidence set."""
+    def _range(
+        self, quantity: Quantity, level: float, admits: bool = False, rises: bool = False
+    ) -> tuple[float, float]:
+        """exp of the least and the largest `quantity` over the confidence set, at α or with all `exponents`."""
         scatter = self.scatter  # refuses as many parameters as measurements
         quantile = scatter.quantile(share_between_0_and_1("level", level))
-        known = self.standard_errors is not None
-        width = (0.0, quantile + EXACT_FIT) if known else (quantile / scatter.freedom, EXACT_FIT)
+        exponents = self.exponents if admits or self.alpha_fitted else (self.alpha, self.alpha)
+        limits = {"widening": 0.0, "slack": quantile + EXACT_FIT}
+        if self.standard_errors is None:
+            limits = {"widening": quantile / scatter.freedom, "slack": EXACT_FIT}
+            if not self.alpha_fitted and exponents[0] < exponents[1]:
+                left = scatter.freedom - 1  # degrees of freedom of a law with α
+                widening = Scatter(1.0, left).quantile(level) / left if left else np.inf
+                limits |= {"widening": widening, "own_widening": quantile / scatter.freedom}
         measured = np.log(self.batch_sizes), np.log(self.steps), self.weights
-        profile = Profile(*measured, self.alpha, self.alpha_fitted, *width)
-        return profile.extreme(quantity, -1), profile.extreme(quantity, 1)
+        profile = Profile(*measured, self.alpha, exponents, **limits)
+        return profile.extreme(quantity, -1, rises=rises), profile.extreme(quantity, 1, rises=rises)
 
     @property
     def num_parameters(self) -> int:
@@ -257,133 +296,6 @@ class StepsLaw(AbstractStepsLaw):
         return 3 if self.alpha_fitted else 2
 
 
-@overload
-def fit_steps_law(
-    batch_sizes: ArrayLike,
-    steps: ArrayLike,
-    *,
-    alpha: float | None = 1.0,
-    standard_errors: ArrayLike | None = None,
-    optimal_batch_size: Literal[False] = False,
-) -> StepsLaw: ...
-
-
-@overload
-def fit_steps_law(
-    batch_sizes: ArrayLike,
-    steps: ArrayLike,
-    *,
-    alpha: float | None = 1.0,
-    standard_errors: ArrayLike | None = None,
-    optimal_batch_size: Literal[True],
-) -> UShapedLaw: ...
-
-
-def fit_steps_law(
-    batch_sizes: ArrayLike,
-    steps: ArrayLike,
-    *,
-    alpha: float | None = 1.0,
-    standard_errors: ArrayLike | None = None,
-    optimal_batch_size: bool = False,
-) -> StepsLaw | UShapedLaw:
-    """Least squares of `log Y = log(a + b/B^α)` with a, b ≥ 0 (THEORY.md T13).
-
-    >>> import sgdtheory as st
-    >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
-    >>> round(law.S_min), round(law.E_min), round(law.critical_batch_size())
-    (2044, 3060136, 376)
-    >>> [round(end) for end in law.interval("critical_batch_size", level=0.95)]
-    [363, 390]
-    >>> round(law.critical_batch_size(convention=st.fits.PAPER))  # over batch size 256, not over the smallest one
-    607
-
-    With standard errors, residuals r count as `r²/(s² + τ²)`; τ is the scatter around the law beyond them:
-
-    >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 15000, 5000, 2800], standard_errors=0.01)
-    >>> round(law.misfit, 3), law.lack_of_fit.p_value < 1e-3
-    (0.038, True)
-
-    Where small batches waste data too, `a + b/B + c/B²` has an optimal batch size and a useful range around it (T43):
-
-    >>> law = st.fit_steps_law([16, 32, 64, 256, 1024], [29000, 10100, 4100, 1310, 720], optimal_batch_size=True)
-    >>> round(law.smallest_batch_size()), round(law.optimal_batch_size), round(law.critical_batch_size())
-    (34, 90, 239)
-    >>> round(law.curvature_test().p_value, 4)
-    0.0022
-
-    Args:
-        batch_sizes: (m,) B > 0, at least three different ones.
-        steps: (m,) Y > 0, optimisation steps to the target at each.
-        alpha: the exponent, or None to fit it as well (then at least four batch sizes).
-        standard_errors: (m,) of the steps, relative to them, or one for all; None: residuals alone say how large the
-            noise is, and all batch sizes count alike.
-        optimal_batch_size: fit c as well, with α = 1 (then at least four batch sizes).
-
-    Returns:
-        StepsLaw, or UShapedLaw with an optimal batch size. Measurements without a plateau give a = 0 and an infinite
-        critical batch size.
-
-    Raises:
-        ValueError: wrong shapes, numbers that are not positive, too few batch sizes, or both exponents at once.
-    """
-    batch_sizes = positive_array("batch_sizes", batch_sizes)
-    steps = positive_array("steps", steps)
-    if optimal_batch_size and alpha != 1:
-        raise ValueError(f"alpha must be 1 with optimal_batch_size, got {alpha}: fit the one or the other")
-    fixed = None if alpha is None else positive_number("alpha", alpha)
-    _check_measurements(batch_sizes, steps, fixed is None, optimal_batch_size)
-    errors = _relative_errors(standard_errors, steps)
-    if optimal_batch_size:
-        return fit_u_shaped_law(batch_sizes, steps, errors)
-    log_batch = np.log(batch_sizes)
-    log_steps = np.log(steps)
-
-    def least(weights: np.ndarray) -> float:
-        return fit_numbers(log_batch, log_steps, weights, fixed)[-1]
-
-    square, chi_square = misfit_and_chi_square(least, errors, steps.size - (2 if fixed else 3))
-    log_a, log_ratio, exponent, _ = fit_numbers(log_batch, log_steps, weights_of(errors, square, steps), fixed)
-    a = np.exp(log_a)
-    b = np.exp(log_a + log_ratio)
-    if log_ratio - exponent * log_batch.max() > INVISIBLE:
-        a = 0.0
-    if log_ratio - exponent * log_batch.min() < -INVISIBLE:
-        b = 0.0
-    known = errors, float(np.sqrt(square)), chi_square
-    return StepsLaw(float(a), float(b), exponent, alpha is None, batch_sizes, steps, *known)
-
-
-def _check_measurements(batch_sizes: np.ndarray, steps: np.ndarray, fit_alpha: bool, optimum: bool) -> None:
-    if batch_sizes.ndim != 1 or batch_sizes.shape != steps.shape:
-        raise ValueError(
-            "batch_sizes and steps must be one-dimensional and of one length, got shapes "
-            f"{batch_sizes.shape} and {steps.shape}"
-        )
-    needed = MIN_POINTS
-    what = ""
-    if fit_alpha:
-        needed = MIN_POINTS + 1
-        what = " to fit alpha too"
-    elif optimum:
-        needed = MIN_POINTS_WITH_OPTIMUM
-        what = " to fit an optimal batch size"
-    different = np.unique(batch_sizes).size
-    if different < needed:
-        raise ValueError(f"batch_sizes must hold at least {needed} different batch sizes{what}, got {different}")
-
-
 def _log_steps_at(log_batch: float) -> Quantity:
     """log(a + b/B^α) at one B."""
     return lambda log_a, ratio, alpha: log_a + np.logaddexp(0.0, ratio - alpha * log_batch)
-
-
-def _relative_errors(standard_errors: ArrayLike | None, steps: np.ndarray) -> np.ndarray | None:
-    if standard_errors is None:
-        return None
-    errors = positive_array("standard_errors", standard_errors)
-    if errors.shape not in ((), steps.shape):
-        raise ValueError(
-            f"standard_errors must be one number or as many as steps, got shapes {errors.shape} and {steps.shape}"
-        )
-    return np.broadcast_to(errors, steps.shape)

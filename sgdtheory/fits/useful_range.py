@@ -24,7 +24,7 @@ def useful_range(terms: np.ndarray, reference: np.ndarray | float, overhead: flo
     >>> import numpy as np
     >>> from sgdtheory.fits.useful_range import useful_range
     >>> [round(float(each), 1) for each in useful_range(np.array([1.0, 300.0, 400.0]), 1.0, 0.2)]
-    [20.0, 4.1, 97.2]
+    [20.0, 3.8, 104.2]
 
     Args:
         terms: (…, 3) a, b, c ≥ 0, not all 0.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 import sgdtheory as st
-from sgdtheory.fits import SMALLEST, law_remarks
+from sgdtheory.fits import SMALLEST, law_remarks, misfit_variance
 
 SEED = 20261128
 MICRO, PARTS = 4, 8  # samples in a micro batch, and micro batches in a step
@@ -47,6 +47,7 @@ def steps_situation(
     batch_sizes: np.ndarray,
     *,
     alpha: float = 1.0,
+    alpha_range: tuple[float, float] | None = None,
     scatter: Callable[[np.ndarray], np.ndarray] | float = 0.02,
     errors: float | None = None,
     outlier: float = 1.0,
@@ -54,7 +55,8 @@ def steps_situation(
 ) -> Situation:
     """Steps 300 + b/B^α whose terms are equal at the middle of the batch sizes; B* is the quantity.
 
-    Without `misfit` the errors that are given count as all of the scatter, a negative control.
+    The exponents of `alpha_range` are those that the interval admits. Without `misfit` the errors that are given count
+    as all of the scatter, a negative control.
     """
     middle = float(np.sqrt(batch_sizes[0] * batch_sizes[-1]))
     law = st.fits.StepsLaw(300.0, 300.0 * middle**alpha, alpha, False, batch_sizes, np.ones(batch_sizes.size))
@@ -63,7 +65,7 @@ def steps_situation(
     def draw(random: np.random.Generator) -> Measured:
         steps = law.predict(batch_sizes) * np.exp(deviation * random.standard_normal(batch_sizes.size))
         steps[random.integers(batch_sizes.size)] *= outlier
-        found = st.fit_steps_law(batch_sizes, steps, standard_errors=errors)
+        found = st.fit_steps_law(batch_sizes, steps, alpha_range=alpha_range, standard_errors=errors)
         if not misfit:
             found = replace(found, misfit=0.0)
         return found.interval(), warned("; ".join(law_remarks(found, SMALLEST)))
@@ -76,19 +78,65 @@ def warned(remarks: str) -> bool:
     return any(text in remarks for text in WARNINGS)
 
 
+def doubling(number: int, first: float = 8.0) -> np.ndarray:
+    """(number,) batch sizes, each twice the one before."""
+    return first * 2.0 ** np.arange(number)
+
+
 def steps_situations() -> Iterator[Situation]:
     """Situations of `fit_steps_law`."""
-    six = 2.0 ** np.arange(4, 10)
-    five = 2.0 ** np.arange(5, 10)
+    five, six = doubling(5, 32.0), doubling(6, 16.0)
     yield steps_situation("6 batch sizes, equal scatter 5%", six, scatter=0.05)
     yield steps_situation("6, scatter ∝ B^½, 5% at 512", six, scatter=lambda size: 0.05 * np.sqrt(size / 512))
     yield steps_situation("6, scatter 3%, one of them twice the steps", six, scatter=0.03, outlier=2.0)
     yield steps_situation("5, α = 0.8, scatter 2%", five, alpha=0.8)
     yield steps_situation("5, α = 1.3, scatter 2%", five, alpha=1.3)
-    yield steps_situation("9, α = 0.8, scatter 2%", 2.0 ** np.arange(4, 13), alpha=0.8)
+    yield steps_situation("9, α = 0.8, scatter 2%", doubling(9, 16.0), alpha=0.8)
+    yield steps_situation("9, α = 0.6, scatter 2%", doubling(9, 16.0), alpha=0.6)
     yield steps_situation("4, known errors 2%", 2.0 ** np.arange(4, 12, 2), errors=0.02)
     yield steps_situation("6, known errors 2%", six, errors=0.02)
+    yield steps_situation("6, α = 0.8, known errors 2%", six, alpha=0.8, errors=0.02)
     yield steps_situation("6, errors of 1% given, 3% true", six, scatter=0.03, errors=0.01)
+
+
+# ------------------------------------------------------------------ exponents
+
+
+def exponent_table(replicas: int, numbers: tuple[int, ...]) -> Iterator[str]:
+    """Rows of coverage for four true exponents, and of widths for α = 1, with α = 1 known or in the default's range."""
+    if not numbers:
+        return
+    header = "batch sizes | scatter | α | 0.8 | 0.9 | 1 | 1.2 | high/low, median, α = 1 |"
+    yield f"| {header}\n|{'---|' * header.count('|')}"
+    for number in numbers:
+        for scatter in (0.01, 0.02, 0.05):
+            for label, alpha_range in (("known", (1.0, 1.0)), ("in the range", None)):
+                options = {"alpha_range": alpha_range, "scatter": scatter}
+                found = [
+                    coverage(steps_situation("", doubling(number), alpha=alpha, **options), replicas)
+                    for alpha in (0.8, 0.9, 1.0, 1.2)
+                ]
+                covered = " | ".join(f"{100 * each.covered:.1f}" for each in found)
+                yield f"| {number} | {scatter:.0%} | {label} | {covered} | {found[2].factor:.3g} |"
+
+
+def measured_exponents() -> str:
+    """Mean and standard deviation of log α in the tables of the package, with the errors of its fits taken off."""
+    fits = [
+        st.fit_steps_law(each.batch_sizes, each.steps, alpha=None)
+        for data in ("c4", "mlperf")
+        for each in st.example_measurements(data)
+    ]
+    logs = np.log([law.alpha for law in fits])
+    ends = np.log([law.interval("alpha", 0.68) for law in fits])
+    errors = (ends[:, 1] - ends[:, 0]) / 2 / np.sqrt([law.scatter.quantile(0.68) for law in fits])
+
+    def least(weights: np.ndarray) -> float:
+        return float((weights * (logs - np.average(logs, weights=weights)) ** 2).sum())
+
+    square = misfit_variance(least, errors, logs.size - 1)
+    mean = float(np.exp(np.average(logs, weights=1 / (errors**2 + square))))
+    return f"{logs.size} tables of steps: mean exponent {mean:.3g}, standard deviation of log α {square**0.5:.2g}"
 
 
 # ------------------------------------------------------------------ norms of gradients
@@ -150,7 +198,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replicas", type=int, default=200)
     parser.add_argument("--only", default="", help="situations whose name contains this text")
+    parser.add_argument(
+        "--exponents", type=int, nargs="*", metavar="M", help="the table of exponents, of M batch sizes"
+    )
     options = parser.parse_args()
+    if options.exponents is not None:
+        print(measured_exponents())
+        for row in exponent_table(options.replicas, tuple(options.exponents)):
+            print(row, flush=True)
+        return
     print("| situation | covered | warned of | either | high/low, median |\n|---|---|---|---|---|")
     for situation in [*steps_situations(), *noise_situations()]:
         if options.only in situation.name:

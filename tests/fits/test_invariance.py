@@ -17,7 +17,7 @@ from sgdtheory.fits.invariance import (
     interpolated_critical_batch_size,
     size_dependence,
 )
-from sgdtheory.fits.steps_law import fit_steps_law
+from sgdtheory.fits.steps_fit import fit_steps_law
 from sgdtheory.fits.steps_measurement import StepsMeasurement
 from tests.simulated_steps import (
     BATCHES,

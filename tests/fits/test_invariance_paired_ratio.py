@@ -8,7 +8,7 @@ from scipy import stats
 
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import PairedRatio, paired_ratio
-from sgdtheory.fits.steps_law import fit_steps_law
+from sgdtheory.fits.steps_fit import fit_steps_law
 from sgdtheory.fits.steps_measurement import StepsMeasurement
 from tests.simulated_steps import BATCHES, sensitivity
 

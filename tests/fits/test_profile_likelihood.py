@@ -78,7 +78,8 @@ def test_at_the_ends_of_an_interval_the_best_other_numbers_fit_as_well_as_they_m
     """`RSS = RSS_min (1 + F/(m − p))`, or `RSS_min + F` over known variances (χ² without a misfit), which vary."""
     steps = noisy(1600, 3e6, alpha or 1.2, seed=4)
     given = None if known is None else known * np.linspace(0.5, 1.5, 9)
-    law = st.fit_steps_law(BATCHES, steps, alpha=alpha, standard_errors=given)
+    known_alpha = None if alpha is None else (alpha, alpha)
+    law = st.fit_steps_law(BATCHES, steps, alpha=alpha, alpha_range=known_alpha, standard_errors=given)
     errors = np.ones(9) if given is None else np.sqrt(given**2 + law.misfit**2)
     freedom = 7 if alpha else 6
     quantile = stats.f.ppf(0.9, 1, freedom)
@@ -92,6 +93,33 @@ def test_at_the_ends_of_an_interval_the_best_other_numbers_fit_as_well_as_they_m
         assert low < high < np.inf
         for end in (low, high):
             assert least_with(steps, law, name, end, errors) == pytest.approx(limit, rel=1e-6), name
+
+
+@pytest.mark.parametrize(("number", "seed"), [(9, 4), (5, 1), (4, 2)])
+def test_at_the_ends_the_best_exponent_of_the_range_fits_as_well_as_it_may(number, seed):
+    """With nine batch sizes F_{1,m−3} about the best law of the range limits B*; with four, F_{1,m−2} at each α."""
+    batches = BATCHES[:number]
+    steps = noisy(1600, 1e6, seed=seed)[:number]
+    law = st.fit_steps_law(batches, steps)
+    alphas = np.linspace(0.8, 1.25, 901)
+
+    def squares(log_ratio, alpha):
+        gap = np.log(steps) - np.logaddexp(0, log_ratio - alpha * np.log(batches))
+        return ((gap - gap.mean()) ** 2).sum()
+
+    least = [
+        optimize.minimize_scalar(squares, bounds=(0, 20), args=(alpha,), options={"xatol": 1e-9}).fun
+        for alpha in alphas
+    ]
+    wide = min(least) * (1 + stats.f.ppf(0.9, 1, number - 3) / (number - 3))
+    own = np.array(least) * (1 + stats.f.ppf(0.9, 1, number - 2) / (number - 2))
+    for end in law.interval(level=0.9):
+        with np.errstate(invalid="ignore"):
+            ratios = np.log(ratio_with(end, alphas, reference=batches[0]))
+        possible = np.isfinite(ratios)  # an exponent far from 1 does not have every B*
+        at_end = np.array([squares(*each) for each in zip(ratios[possible], alphas[possible], strict=True)])
+        wide, own = (np.broadcast_to(each, alphas.shape)[possible] for each in (wide, own))
+        assert np.min(at_end / np.minimum(wide, own)) == pytest.approx(1, rel=2e-3)
 
 
 # ------------------------------------------------------------------ coverage
@@ -139,7 +167,7 @@ def test_intervals_are_nested_in_the_level_about_the_estimate(a, b, alpha, noise
 
 def test_convention_moves_the_interval_as_it_moves_the_estimate():
     """For α = 1, (B* − (1 + ω) B_ref)/ω is b/a whatever the convention, and so are the ends."""
-    law = st.fit_steps_law(BATCHES, example(0))  # residuals do not reject α = 1
+    law = st.fit_steps_law(BATCHES, example(0), alpha_range=(1, 1))
     ends = [
         (np.array(law.interval(reference=reference, overhead=overhead)) - (1 + overhead) * reference) / overhead
         for reference, overhead in ((256, 0.2), (64, 0.2), (1000, 0.7))

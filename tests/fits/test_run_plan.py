@@ -14,7 +14,7 @@ TABLE = {1: 10.0, 4: 30.0, 16: 60.0, 64: 70.0}
 
 def law(noise=0.0, seed=0, alpha=1.0):
     steps = (A + B / BATCHES**alpha) * np.exp(noise * np.random.default_rng(seed).standard_normal(BATCHES.size))
-    return st.fit_steps_law(BATCHES, steps, alpha=alpha)
+    return st.fit_steps_law(BATCHES, steps, alpha=alpha, alpha_range=(alpha, alpha))
 
 
 class Curve:
