@@ -17,7 +17,7 @@ TOGETHER = 1024
 # A compiled loop has room for one run or for so many, and for a multiple of so many directions: each shape is compiled
 # once, in as long as 30,000 steps take. A step of 4 runs takes 3 times as long as one of 1 run, of 32 runs 40 times.
 LANES = 4
-WIDTH = 48
+WIDTH = 16
 
 
 class FieldState(NamedTuple):

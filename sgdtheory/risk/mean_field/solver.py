@@ -52,8 +52,8 @@ SLOW = 0.1
 POSSIBLE = 1e-6
 # Relative step of numerical derivatives. Newton's method needs them roughly, so that one-sided differences do.
 DIFFERENCE = 1e-6
-# Where steps are compiled, so many follow a kink before panels, and shorter panels are stepped through: a panel takes as
-# long as hundreds of compiled steps. With 2048, or with 1024 steps of a panel, Lion's search for B* takes a fifth longer.
+# Where steps are compiled, so many follow a kink before panels, and shorter panels are stepped through: a panel takes
+# as long as hundreds of compiled steps. With 2048, or with 1024 steps of a panel, searches of Lion take a fifth longer.
 FIRST_COMPILED = 4096
 SHORTEST_COMPILED = 512
 
