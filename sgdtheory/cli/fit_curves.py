@@ -33,13 +33,19 @@ class Model(NamedTuple):
     fitted: "list[LossCurve]"
     held_out: "list[LossCurve]"
     taken: TakenOptimizer
-    weight_decay: float | None
+    weight_decay: float | None = None
     logs: "Sequence[TrainingLog]" = ()  # of the curves that are fitted
+    decay_notes: Sequence[str] = ()
 
     @property
     def curves(self) -> "list[LossCurve]":
         """Return all curves of the model."""
         return [*self.fitted, *self.held_out]
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what was taken from the logs, and what is in doubt."""
+        return [*self.taken.notes, *self.decay_notes]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +62,14 @@ class FittedCurveFlags(CurveFlags):
         runs: dict[str, list[tuple[TrainingLog, LossCurve]]] = {}
         for log, curve in self.read_runs(paths):
             runs.setdefault(curve.group, []).append((log, curve))
-        return [
-            self._model([curve for _, curve in pairs], self.taken_optimizer([log for log, _ in pairs]))._replace(
-                logs=[log for log, curve in pairs if curve.name not in self.hold_out]
-            )
-            for pairs in runs.values()
-        ]
+        return [self._model_of_logs(pairs) for pairs in runs.values()]
+
+    def _model_of_logs(self, pairs: "list[tuple[TrainingLog, LossCurve]]") -> Model:
+        logs = [log for log, _ in pairs]
+        decay, notes = self.taken_weight_decay(logs)
+        return self._model([curve for _, curve in pairs], self.taken_optimizer(logs))._replace(
+            logs=[log for log, curve in pairs if curve.name not in self.hold_out], weight_decay=decay, decay_notes=notes
+        )
 
     def example_model(self, name: str) -> Model:
         """Return a public language model, of whose curves three are fitted unless the flags hold others out."""
@@ -71,7 +79,7 @@ class FittedCurveFlags(CurveFlags):
         rest = tuple(curve.name for curve in curves if curve.name not in EXAMPLE_FITTED)
         decay = EXAMPLE_DECAY if self.weight_decay is None else self.weight_decay
         taken = TakenOptimizer(self.optimizer or EXAMPLE_OPTIMIZER, "", "")
-        return self._model(curves, taken, self.hold_out or rest)._replace(weight_decay=decay)
+        return self._model(curves, taken, self.hold_out or rest)._replace(weight_decay=decay or None)
 
     def _model(
         self, curves: "list[LossCurve]", taken: TakenOptimizer, hold_out: tuple[str, ...] | None = None
@@ -84,7 +92,7 @@ class FittedCurveFlags(CurveFlags):
         fitted = [curve for curve in curves if curve.name not in held]
         if not fitted:
             raise ValueError("--hold-out must leave curves to fit, got all of them; name fewer")
-        return Model(fitted, [curve for curve in curves if curve.name in held], taken, self.weight_decay)
+        return Model(fitted, [curve for curve in curves if curve.name in held], taken)
 
 
 def fit_curves(
@@ -122,7 +130,7 @@ def fit_curves(
 
     reports, notes = [], []
     for model in columns.models(logs) if logs else [columns.example_model(example)]:
-        notes += model.taken.notes
+        notes += model.notes
         found = fitted(model, level, progress)
         critical = found.critical_batch_size(
             num_samples or longest(model.curves),

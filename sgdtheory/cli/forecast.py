@@ -52,7 +52,6 @@ def forecast(
             are now.
         run_name: Which run of a log that holds several; the others are fitted with it.
         also: Logs of other runs of the same model, to be fitted with it: several curves determine the numbers better.
-        weight_decay: Weight decay of AdamW; None: as the log says, or none.
         follow: Stay, and print a line (with --json an object) each time the log has grown, up to the end of the run or
             Ctrl-C.
         level: Level of the band.
@@ -85,7 +84,8 @@ class _Run:
         from sgdtheory.curves import curve_remarks
 
         sheet = found.sheet()
-        others = [*self.columns.taken_optimizer([log]).notes, *curve_remarks(curves[:-1])]
+        taken = [*self.columns.taken_optimizer([log]).notes, *self.columns.taken_weight_decay([log])[1]]
+        others = [*taken, *curve_remarks(curves[:-1])]
         return dataclasses.replace(sheet, remarks=[*sheet.remarks, *others])
 
     def followed(self) -> Iterator[Drawn]:
@@ -159,12 +159,11 @@ class _Run:
 
         settings = log.settings
         steps = self._steps(settings)
-        decay = settings.get("weight_decay") if self.columns.weight_decay is None else self.columns.weight_decay
         return forecast_loss(
             curves,
             num_steps=steps,
             schedule=self._shape(curves[-1], settings, steps),
-            weight_decay=float(decay) if decay else None,
+            weight_decay=self.columns.taken_weight_decay([log])[0],
             optimizer=self.columns.taken_optimizer([log]).optimizer,
             level=self.level,
         )

@@ -96,7 +96,7 @@ class CurveFlags(LogFlags):
     warmup: float | None = None
     """Steps of linear warm-up before the first row; None: as the log says, or 0."""
     weight_decay: float | None = None
-    """Weight decay of AdamW; None: none."""
+    """Weight decay of AdamW; None: as the log says, or none; 0: none."""
     optimizer: Literal["sgd", "adam"] | None = None
     """Whether steps follow the size of gradients, as Adam's do: then what a learning rate does depends on the batch
     size; None: as the log says, or adam where it is a language model's or has a weight decay or Adam's settings."""
@@ -117,6 +117,23 @@ class CurveFlags(LogFlags):
         """Return the optimizer of runs that are fitted together."""
         flags = {"weight_decay": self.weight_decay, "sequence_length": self.sequence_length}
         return taken_optimizer(self.optimizer, logs, optimizer_of_curves, flags)
+
+    def taken_weight_decay(self, logs: "Sequence[TrainingLog]") -> tuple[float | None, list[str]]:
+        """Return the weight decay of runs that are fitted together, None for 0, and a note if it is the logs'.
+
+        Raises:
+            ValueError: the logs name several weight decays, and no flag decides.
+        """
+        named = {float(log.settings["weight_decay"] or 0.0) for log in logs if "weight_decay" in log.settings}
+        if self.weight_decay is not None:
+            return self.weight_decay or None, []
+        if len(named) > 1:
+            several = " and ".join(f"{each:g}" for each in sorted(named))
+            raise ValueError(
+                f"the logs name several weight decays, {several}: give --weight-decay, or fit their runs apart"
+            )
+        decay = next(iter(named), 0.0)
+        return decay or None, [f"weight decay, from the log: {decay:g}"] if decay else []
 
 
 def remarks_of_logs(logs: "Sequence[TrainingLog]") -> list[str]:

@@ -309,7 +309,7 @@ def _fitted(
     found = fitted(model, level, progress)
     progress("steps of the theory, and B* with its interval")
     law = found.steps_law(samples, max_learning_rate=max_learning_rate, overhead=overhead)
-    remarks = [*model.taken.notes, *curve_remarks(model.curves), found.remark, law.remark]
+    remarks = [*model.notes, *curve_remarks(model.curves), found.remark, law.remark]
     return law, [*filter(None, remarks), f"to the least loss of D = {samples:g}"]
 
 

@@ -16,8 +16,8 @@ from sgdtheory.curves.best_rates import best_rates
 from sgdtheory.curves.equal_loss import EqualLoss, compare_at_equal_loss
 from sgdtheory.curves.fit_sheet import CurvesCriticalBatchSize, sheet_of_fit
 from sgdtheory.curves.forecast import Forecast, forecast_loss, run_last
-from sgdtheory.curves.law_fit import LossPrediction, band
-from sgdtheory.curves.laws.theory import Panelled, TheoryLaw
+from sgdtheory.curves.law_fit import LossPrediction, band, farthest
+from sgdtheory.curves.laws.theory import ERROR_SHARE, Panelled, TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_model import LossModel, in_batches, losses
 from sgdtheory.curves.loss_table import FEWEST_STEPS as FEWEST_STEPS_OF_TABLE
@@ -194,8 +194,13 @@ class CurvesFit(Shown):
             with np.errstate(all="ignore"):  # overflow is a result here
                 return np.log(at_rows(losses(model, used, self._optimizer)[:, 0], panels.rows[0]))
 
+        def law_error(log_loss: np.ndarray) -> np.ndarray:
+            fitted = law.losses(law.values(self.fitted.coordinates[None]), self.data.prepared)
+            return ERROR_SHARE * farthest(self.curves, [each[0] for each in fitted], curve.step, log_loss)
+
+        law = self.fitted.law
         checked = self.level if level is None else share_between_0_and_1("level", level)
-        return LossPrediction(curve.step, curve.learning_rate, *band(self.fitted, log_losses, checked))
+        return LossPrediction(curve.step, curve.learning_rate, *band(self.fitted, log_losses, checked, law_error))
 
     def critical_batch_size(
         self,

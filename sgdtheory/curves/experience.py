@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.curves.laws.theory import TheoryLaw
+from sgdtheory.curves.laws.theory import ERROR_SHARE, TheoryLaw
 
 FACTOR = 0.7  # log of two: how far numbers of another model are off
 DEVIATIONS = {  # of the logs of the features, but where noted
@@ -74,8 +74,7 @@ PUBLIC = Experience(  # of three curves a model, as recorded by the experiment l
         "100M": Features(1.02771, 0.91796, 1.5214, 0.062794, 0.011770, 0.88403),
         "400M": Features(0.53909, 0.64246, 1.0895, 0.059748, 0.011000, 0.84757),
     },
-    # The likeliest on 228 runs of another group (experiment forecasts_unseen). On the models above it is 0.075.
-    doubt=0.28,
+    doubt=ERROR_SHARE,
 )
 
 

@@ -27,7 +27,8 @@ class LossPrediction(NamedTuple):
         step: (K,) numbers of steps.
         learning_rate: (K,) of these steps.
         loss: (K,) expected.
-        low, high: (K,) band for a new run: of the fitted numbers, and of the scatter of runs about the law.
+        low, high: (K,) band for a new run: of the fitted numbers, of the scatter of runs about the law, and for the
+            theory of its own error. Bands of other laws hold if the law is right.
     """
 
     step: np.ndarray
@@ -238,14 +239,47 @@ def slopes_of(found: RobustFit, function: Callable[[np.ndarray], np.ndarray]) ->
 
 
 def band(
-    found: RobustFit, log_losses: Callable[[np.ndarray], np.ndarray], level: float
+    found: RobustFit,
+    log_losses: Callable[[np.ndarray], np.ndarray],
+    level: float,
+    law_error: Callable[[np.ndarray], np.ndarray] = np.zeros_like,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Predicted losses (K,), and ends of the band for what would be measured, from log losses of coordinates."""
+    """Predicted losses (K,), and ends of the band for what would be measured, from log losses of coordinates.
+
+    Args:
+        found: the fit.
+        log_losses: (K,) of coordinates.
+        level: of the band.
+        law_error: (K,) standard deviations of the law's own error, of the predicted log losses.
+    """
     middle, slopes = slopes_of(found, log_losses)
-    variance = np.einsum("pk,pq,qk->k", slopes, found.covariance, slopes)
-    reach = found.quantile(level) * np.sqrt(np.maximum(variance, 0) + found.scale**2)
+    variance = np.maximum(np.einsum("pk,pq,qk->k", slopes, found.covariance, slopes), 0)
+    reach = found.quantile(level) * np.sqrt(variance + found.scale**2 + law_error(middle) ** 2)
     reach = np.minimum(np.nan_to_num(reach, nan=LARGEST), LARGEST)
     reach = reach if found.told.any() else np.full_like(reach, LARGEST)
     ends = np.exp(np.clip([middle, middle - reach, middle + reach], -LARGEST, LARGEST))
     between, low, high = (np.where(np.isposinf(middle), np.inf, each) for each in ends)
     return between, low, high
+
+
+def farthest(
+    curves: Sequence[LossCurve], fitted: Sequence[np.ndarray], steps: np.ndarray, log_loss: np.ndarray
+) -> np.ndarray:
+    """(K,) by how much a predicted curve has differed up to each step from the fitted curve that is nearest to it.
+
+    A fitted curve has its last loss after its end. It has its first loss before its beginning, where the theory has not
+    been compared with any row; a difference there does not count at later steps.
+
+    Args:
+        curves: that were fitted.
+        fitted: losses of the law at their rows.
+        steps: (K,) of the predicted curve.
+        log_loss: (K,) predicted.
+    """
+    found = []
+    for curve, losses in zip(curves, fitted, strict=True):
+        at = np.log(np.maximum(steps, 1)), np.log(np.maximum(curve.step, 1))
+        away = np.abs(log_loss - np.interp(*at, np.log(losses)))
+        begun = steps >= curve.step[0]
+        found.append(np.where(begun, np.maximum.accumulate(np.where(begun, away, 0.0)), away))
+    return np.min(found, axis=0)

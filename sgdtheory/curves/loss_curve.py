@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_name, real_array, single_number
 from sgdtheory._common.csv_rows import csv_rows
+from sgdtheory._common.logged_losses import check_positive_losses, gap, gap_remark
 from sgdtheory._common.sheets import shared
 
 FEWEST_ROWS = 5
@@ -26,6 +27,9 @@ class LossCurve:
     A row's loss is that before step `step`, its learning rate that of this step. In between learning rates are read on
     a straight line, but where one jumps the old one holds up to the row with the new one. Before the first row it
     rises from 0 over `warmup` steps to that of the first row.
+
+    A loss of nan or inf with a finite one after it was not logged, and its row is left out. At the end of a run it
+    means that the run diverged. The remark says which steps.
 
     Example:
         >>> import sgdtheory as st
@@ -47,7 +51,7 @@ class LossCurve:
         assumed: what a log does not say and was assumed, a sentence each.
 
     Raises:
-        ValueError: shapes that do not fit, steps that do not increase, numbers outside their range.
+        ValueError: shapes that do not fit, steps that do not increase, numbers outside their range, losses ≤ 0.
     """
 
     step: np.ndarray
@@ -88,19 +92,22 @@ class LossCurve:
         ramp = single_number("warmup", warmup)
         if not 0 <= ramp < np.inf:
             raise ValueError(f"warmup must be a number of steps, 0 or more, got {warmup}")
-        kept, cut = _finite_part(steps, losses)
-        if kept < FEWEST_ROWS - 1:
-            raise ValueError(f"loss must have at least {FEWEST_ROWS - 1} finite rows, got {kept}; give a longer curve")
+        check_positive_losses(steps, losses, "loss", name)
+        kept, left_out = _logged(steps, losses)
+        if kept.sum() < FEWEST_ROWS - 1:
+            raise ValueError(
+                f"loss must have at least {FEWEST_ROWS - 1} finite rows, got {kept.sum()}; give a longer curve"
+            )
         values = {
-            "step": steps[:kept],
-            "learning_rate": rates[:kept],
-            "loss": losses[:kept],
-            "batch_size": None if batches is None else batches[:kept],
-            "tokens": None if seen is None else seen[:kept],
+            "step": steps[kept],
+            "learning_rate": rates[kept],
+            "loss": losses[kept],
+            "batch_size": None if batches is None else batches[kept],
+            "tokens": None if seen is None else seen[kept],
             "warmup": ramp,
             "name": str(name),
             "group": str(group),
-            "remark": "; ".join(filter(None, (remark, cut))),
+            "remark": "; ".join(filter(None, (remark, *left_out))),
             "assumed": tuple(assumed),
         }
         for key, value in values.items():
@@ -135,14 +142,16 @@ def _check_steps(steps: np.ndarray, name: str) -> None:
         )
 
 
-def _finite_part(steps: np.ndarray, losses: np.ndarray) -> tuple[int, str]:
-    """Return the number of rows before the first loss that is not a positive number, and a remark on the others."""
-    bad = np.flatnonzero(~(np.isfinite(losses) & (losses > 0)))
-    if not bad.size:
-        return steps.size, ""
-    first = bad[0]
-    value = "not finite" if np.isinf(losses[first]) else f"{losses[first]:g}"  # inf is a log's nan too
-    return int(first), f"cut at step {steps[first]:g}, where the loss is {value}"
+def _logged(steps: np.ndarray, losses: np.ndarray) -> tuple[np.ndarray, list[str]]:
+    """(K,) rows with a loss, up to the last finite one, and remarks on the others."""
+    good = np.isfinite(losses) & (losses > 0)
+    missing = gap(steps, losses, steps[good].max(initial=-1))
+    remarks = [gap_remark(steps[missing], "loss")] if missing.any() else []
+    lost = np.flatnonzero(~good & ~missing)
+    if lost.size:
+        value = "not finite" if np.isinf(losses[lost[0]]) else f"{losses[lost[0]]:g}"  # inf is a log's nan too
+        remarks.append(f"cut at step {steps[lost[0]]:g}, where the loss is {value}")
+    return good, remarks
 
 
 def curve_remarks(curves: Sequence[LossCurve]) -> list[str]:
@@ -186,7 +195,8 @@ def read_loss_curves(
         ValueError: no such file or column, an entry that is not a number, or what LossCurve refuses, with the file.
 
     Rows whose loss is blank are left out: it was not logged there, as in the rows of evaluations that other programs
-    write between those of training. A loss that is nan or inf is the end of a run.
+    write between those of training. A loss of nan or inf with finite ones after it is left out in the same way; at the
+    end it means that the run diverged.
     """
     columns = {"step": step, "learning_rate": learning_rate, "loss": loss}
     constant: dict[str, Any] = {}

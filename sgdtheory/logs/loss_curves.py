@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sgdtheory._common.arguments import positive_number
+from sgdtheory._common.logged_losses import check_positive_losses
 from sgdtheory.curves import LossCurve, jumps
 from sgdtheory.logs.column_names import ColumnNames, candidates
 from sgdtheory.logs.formats.format import AbstractLogFormat
@@ -194,7 +195,7 @@ def losses_of(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
     """
     column = KINDS.get(loss, "loss")
     steps, losses = log.series(column)
-    _check_positive(log.name, log.columns.get(column, column), steps, losses)
+    check_positive_losses(steps, losses, log.columns.get(column, column), log.name)
     if steps.size:
         return steps, losses
     there = [*log.columns.values(), *log.unused]
@@ -206,17 +207,6 @@ def losses_of(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
         else f"its columns are: {', '.join(map(repr, there)) or 'none'}"
     )
     raise ValueError(f"{log.name}: no {kind} loss is known for sure; {which}; name it, loss= (--loss)")
-
-
-def _check_positive(name: str, column: str, steps: np.ndarray, losses: np.ndarray) -> None:
-    """Refuse losses that are negative, or 0 with others after them; zeros at the end are those of a lost run."""
-    bad = np.flatnonzero(np.isfinite(losses) & (losses <= 0))
-    if bad.size and ((losses[bad] < 0).any() or (losses[bad[0] :] > 0).any()):
-        raise ValueError(
-            f"{name}: losses must be positive, and {column!r} is 0 or less in {bad.size:,} of {losses.size:,} rows, "
-            f"first at step {steps[bad[0]]:g}, {losses[bad[0]]:g}: rewards, policy gradients and log densities are not "
-            "losses of this theory; name another loss, loss= (--loss)"
-        )
 
 
 def _given_rates(

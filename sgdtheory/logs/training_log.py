@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sgdtheory._common.logged_losses import gap, gap_remark
+
 COLUMNS = "loss", "evaluation_loss", "learning_rate", "batch_size", "tokens", "batch_tokens"
 LOSSES = "loss", "evaluation_loss"
 KINDS = {"train": "loss", "eval": "evaluation_loss"}  # of losses, in users' words
@@ -132,24 +134,16 @@ def _without_twins(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, n
 
 
 def _drop_gaps(kept: dict[str, tuple[np.ndarray, np.ndarray]], columns: Mapping[str, str]) -> list[str]:
-    """Drop losses that are nan or inf before the last finite loss, in place, and return a remark on each column.
-
-    A run that diverged does not come back. Such a loss was not logged, as where a program writes nan for blank, or that
-    of a step that the trainer skipped.
-    """
+    """Drop losses that are nan or inf before the last finite loss, in place, and return a remark on each column."""
     finite = {column: kept[column][0][np.isfinite(kept[column][1])] for column in LOSSES if column in kept}
     last = max((steps[-1] for steps in finite.values() if steps.size), default=-1)
     remarks = []
     for column in finite:
         steps, values = kept[column]
-        gap = ~np.isfinite(values) & (steps <= last)
-        if gap.any():
-            kept[column] = steps[~gap], values[~gap]
-            rows, are = ("1 row", "is") if gap.sum() == 1 else (f"{gap.sum():,} rows", "are")
-            first, final = steps[gap][[0, -1]]
-            where = f"at step {first:g}" if first == final else f"between steps {first:g} and {final:g}"
-            known = f"{columns.get(column, column)!r} is nan or inf in {rows} {where}"
-            remarks.append(f"{known}, and finite later: {rows} {are} taken as not logged")
+        missing = gap(steps, values, last)
+        if missing.any():
+            kept[column] = steps[~missing], values[~missing]
+            remarks.append(gap_remark(steps[missing], columns.get(column, column)))
     return remarks
 
 

@@ -73,7 +73,7 @@ class MadeUp:
 @pytest.fixture
 def report():
     steps = np.arange(10.0, 70, 10)
-    cut = st.LossCurve(steps, 0.1, [5, 4, 3.5, 3.2, np.nan, 3], name="run7", group="small")
+    cut = st.LossCurve(steps, 0.1, [5, 4, 3.5, 3.2, np.nan, np.nan], name="run7", group="small")
     flat = st.LossCurve(steps, 0.1, np.full(6, 4.0), name="flat", group="small")
     critical = CurvesCriticalBatchSize(*np.array([[1e3], [8.0]]), np.array([[3.0, np.inf]]), np.array([2.0]), 0.1, "")
     return st.curves.CurvesReport(MadeUp(cut), critical, (flat,))  # pyright: ignore[reportArgumentType]
@@ -135,3 +135,22 @@ def test_the_optimizer_is_handed_on(monkeypatch):
     for flags in (FittedCurveFlags(), FittedCurveFlags(optimizer="sgd")):
         fitted(flags.example_model("100M"), 0.95, lambda text: None)  # noqa: ARG005
     assert [each["optimizer"] for each in seen] == ["adam", "sgd"]
+
+
+def test_the_weight_decay_of_the_logs_is_taken_unless_a_flag_decides(tmp_path):
+    """Of nanoGPT's configuration; 0 is none, and several need the flag."""
+    rows = "".join(f"iter {t}: loss {3 + 20 / t:.4f}, time 9.00ms, mfu 1.00%\n" for t in range(10, 70, 10))
+    paths = [tmp_path / f"{name}.log" for name in "ab"]
+
+    def model(first, second=0.1, **flags):
+        for path, decay in zip(paths, (first, second), strict=True):
+            path.write_text(f"Overriding config with config/train.py:\nweight_decay = {decay}\n{rows}")
+        (found,) = FittedCurveFlags(learning_rate="1e-3", optimizer="adam", **flags).models(paths)
+        return found.weight_decay, found.notes
+
+    assert model(0.1) == (0.1, ["weight decay, from the log: 0.1"])
+    assert model(0.0, 0.0) == (None, [])
+    assert model(0.2, weight_decay=0.3) == (0.3, [])
+    assert model(0.1, weight_decay=0.0) == (None, [])
+    with pytest.raises(ValueError, match=r"several weight decays, 0.1 and 0.2: give --weight-decay, or fit their runs"):
+        model(0.2)

@@ -22,19 +22,39 @@ def test_what_a_curve_holds():
     assert st.LossCurve(**GOOD).batch_size is None
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf, -np.inf])
-def test_a_curve_ends_at_the_first_loss_that_is_no_positive_number(bad):
-    found = st.LossCurve([1, 2, 3, 4, 5, 6, 7], 0.1, [5, 4, 3, 2, bad, 1, bad], 8)
+@pytest.mark.parametrize("bad", [0.0, np.nan, np.inf, -np.inf])
+def test_a_curve_ends_at_the_first_loss_after_which_none_is_a_positive_number(bad):
+    found = st.LossCurve([1, 2, 3, 4, 5, 6, 7], 0.1, [5, 4, 3, 2, bad, np.nan, bad], 8)
     assert found.step.tolist() == [1, 2, 3, 4]
     assert found.batch_size.size == found.learning_rate.size == 4
     value = "not finite" if np.isinf(bad) else f"{bad:g}"
     assert found.remark == f"cut at step 5, where the loss is {value}"
 
 
+def test_a_loss_of_nan_or_inf_with_finite_ones_after_it_was_not_logged():
+    rates = 0.1 * np.arange(1, 9)
+    found = st.LossCurve(np.arange(1, 9), rates, [5, np.inf, 3, np.nan, 2, 1.5, 1, np.nan], 8, remark="given")
+    assert found.step.tolist() == [1, 3, 5, 6, 7]
+    assert found.learning_rate.tolist() == rates[[0, 2, 4, 5, 6]].tolist()
+    assert found.batch_size.size == 5
+    assert found.remark == (
+        "given; 'loss' is nan or inf in 2 rows between steps 2 and 4, and finite later: 2 rows are taken as not "
+        "logged; cut at step 8, where the loss is nan"
+    )
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"loss": [5.0, 4.0, 3.0, np.nan, 2.0]}, "loss must have at least 4 finite rows, got 3; give a longer curve"),
+        (
+            {"loss": [5.0, 4.0, 3.0, np.nan, np.nan]},
+            "loss must have at least 4 finite rows, got 3; give a longer curve",
+        ),
+        (
+            {"loss": [5.0, 4.0, 0.0, 3.0, 2.0]},
+            "losses must be positive, and 'loss' is 0 or less in 1 of 5 rows, first at",
+        ),
+        ({"loss": [5.0, 4.0, 3.0, 2.0, -1.0], "name": "a"}, "a: losses must be positive, .* at step 50, -1: rewards"),
         ({"loss": [5.0, 4.0]}, r"of one length, got shapes \(5,\) and \(2,\)"),
         ({"step": np.ones((5, 1)), "loss": np.ones((5, 1))}, "step and loss must be one-dimensional"),
         ({"step": [-10, 20, 30, 40, 50]}, "step must hold whole numbers of at least 0, got -10"),
@@ -92,7 +112,7 @@ def test_files_without_columns_of_their_own_for_runs_and_batch_sizes(tmp_path):
 
 
 def test_a_blank_loss_was_not_logged(tmp_path):
-    """Rows of evaluations between those of training; nan is the end of the run, and blank rates are refused."""
+    """Rows of evaluations between those of training; nan at the end is the end of the run; blank rates are refused."""
     path = tmp_path / "log.csv"
     train = [f"{10 * k},{5 - 0.1 * k},0.1,\n" for k in range(1, 9)]
     path.write_text(
@@ -101,10 +121,18 @@ def test_a_blank_loss_was_not_logged(tmp_path):
     (found,) = st.read_loss_curves(path)
     assert found.step.tolist() == [10 * k for k in range(1, 9)]
     assert found.remark == ""
-    path.write_text(path.read_text() + "90,nan,0.1,\n100,4,0.1,\n")
-    (cut,) = st.read_loss_curves(path)
-    assert cut.step[-1] == 80
-    assert cut.remark == "cut at step 90, where the loss is nan"
+    for later, last, remark in (
+        ("90,nan,0.1,\n", 80, "cut at step 90, where the loss is nan"),
+        (
+            "100,4,0.1,\n",
+            100,
+            "'loss' is nan or inf in 1 row at step 90, and finite later: 1 row is taken as not logged",
+        ),
+    ):
+        path.write_text(path.read_text() + later)
+        (cut,) = st.read_loss_curves(path)
+        assert (cut.step[-1], cut.remark) == (last, remark)
+        assert 90 not in cut.step
     path.write_text("step,loss,learning_rate\n1,3,\n")
     with pytest.raises(ValueError, match="line 2: learning_rate is blank where a loss is logged; fill it in"):
         st.read_loss_curves(path)
