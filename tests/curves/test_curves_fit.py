@@ -44,12 +44,29 @@ def log_losses(fit, point, curve, divide=1.0):
     )
 
 
+def law_errors(fit, curve, predicted):
+    """0.28 times the largest difference so far from the fitted curve that is nearest to the predicted one."""
+    fitted = [(np.log(np.maximum(each.step, 1)), each.step[0], log_losses(fit, POINT, each)) for each in fit.curves]
+    errors = []
+    for last, step in enumerate(curve.step):
+        distances = []
+        for log_steps, begin, known in fitted:
+            away = [
+                abs(value - np.interp(np.log(max(at, 1)), log_steps, known)) for at, value in zip(curve.step, predicted)
+            ]
+            distances.append(max(a for a, at in zip(away[: last + 1], curve.step) if at >= min(begin, step)))
+        errors.append(0.28 * min(distances))
+    return np.array(errors)
+
+
 def band(fit, curve, divide=1.0, quantile=STUDENT):
-    """Low, middle and high end: of the numbers, and of the scatter of a run."""
+    """Low, middle and high end: of the numbers, of the scatter of a run, and of the theory's own error."""
     middle = log_losses(fit, POINT, curve, divide)
     ends = [[log_losses(fit, POINT + side * one, curve, divide) for side in (1e-4, -1e-4)] for one in np.eye(6)]
     slopes = np.array([(up - down) / 2e-4 for up, down in ends])
-    reach = quantile * np.sqrt(np.einsum("pk,pq,qk->k", slopes, COVARIANCE, slopes) + 0.01**2)
+    reach = quantile * np.sqrt(
+        np.einsum("pk,pq,qk->k", slopes, COVARIANCE, slopes) + 0.01**2 + law_errors(fit, curve, middle) ** 2
+    )
     return np.exp([middle - reach, middle, middle + reach])
 
 
