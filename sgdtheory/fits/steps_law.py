@@ -285,7 +285,8 @@ class StepsLaw(AbstractStepsLaw):
             if not self.alpha_fitted and exponents[0] < exponents[1]:
                 left = scatter.freedom - 1  # degrees of freedom of a law with α
                 widening = Scatter(1.0, left).quantile(level) / left if left else np.inf
-                limits |= {"widening": widening, "own_widening": quantile / scatter.freedom}
+                limits["own_widening"] = quantile / scatter.freedom if left <= 1 else np.inf  # F_{1,1} is 161
+                limits["widening"] = widening
         measured = np.log(self.batch_sizes), np.log(self.steps), self.weights
         profile = Profile(*measured, self.alpha, exponents, **limits)
         return profile.extreme(quantity, -1, rises=rises), profile.extreme(quantity, 1, rises=rises)

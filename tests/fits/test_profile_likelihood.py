@@ -112,7 +112,7 @@ def test_at_the_ends_the_best_exponent_of_the_range_fits_as_well_as_it_may(numbe
         for alpha in alphas
     ]
     wide = min(least) * (1 + stats.f.ppf(0.9, 1, number - 3) / (number - 3))
-    own = np.array(least) * (1 + stats.f.ppf(0.9, 1, number - 2) / (number - 2))
+    own = np.array(least) * (1 + stats.f.ppf(0.9, 1, number - 2) / (number - 2) if number == 4 else np.inf)
     for end in law.interval(level=0.9):
         with np.errstate(invalid="ignore"):
             ratios = np.log(ratio_with(end, alphas, reference=batches[0]))
