@@ -111,7 +111,8 @@ def sheet_of_fit(fit: Any, others: Sequence[LossCurve]) -> Sheet:
     numbers = {name: getattr(fit, name) for name in LABELS if getattr(fit, name) is not None}
     labels = LABELS if fit.knows_batch_size else LABELS | {"noise": "noise σ²/B of a batch (loss)"}
     quantities = [Quantity("", labels[name], each.value, each.interval) for name, each in numbers.items()]
-    tables = [Table(quantities, interval=f"{fit.level:.0%}")]
+    legend = "intervals hold if the losses follow the theory"
+    tables = [Table(quantities, interval=f"{fit.level:.0%}", legend=legend)]
     tables += [errors_table(fit, fit.curves)] if fit.curves else []
     tables += [errors_table(fit, others, held_out=True)] if others else []
     settings = {
