@@ -210,7 +210,7 @@ class MemoryField(Field):
 
     shortest = 120.0
     few = 400.0  # runs overshoot for as long as the memory lasts
-    compiled_from = 64.0  # compiled, Lion's search for B* takes half the time, that of signs with momentum a quarter
+    compiled_from = 64.0  # repeated searches for B* take two thirds (Lion), half (Adam), a quarter (signs) of the time
     momentum: float
     others = 0
     coupled_error: tuple[float, float]

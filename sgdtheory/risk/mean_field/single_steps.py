@@ -115,7 +115,7 @@ class SingleSteps:
         def room(each: np.ndarray) -> np.ndarray:
             return np.pad(each, [(0, TOGETHER - len(each))] + [(0, 0)] * (each.ndim - 1))
 
-        loop = _loop(self.field, known.smooth, keeping is not None)
+        loop = _loop(self.field, keeping is not None)
         rate = room(filled(rates.T[..., None])[..., :1])
         table = tuple(map(room, known.table))
         steps = Known(room(known.number), rate, room(known.batch), table)
@@ -125,8 +125,11 @@ class SingleSteps:
 
 
 @lru_cache
-def _loop(field: Field, smooth: bool, averaged: bool) -> Callable[..., FieldState]:
-    """Return the compiled loop over steps, whose runs share numbers, batch sizes and tables."""
+def _loop(field: Field, averaged: bool) -> Callable[..., FieldState]:
+    """Return the compiled loop over steps, whose runs share numbers, batch sizes and tables.
+
+    The changes of fields with a memory, which alone are compiled, do not depend on `Known.smooth`.
+    """
     import jax
 
     def run(begin: FieldState, ensemble: Any, keeping: Any, steps: Any, count: Any) -> FieldState:
@@ -134,7 +137,7 @@ def _loop(field: Field, smooth: bool, averaged: bool) -> Callable[..., FieldStat
 
         def one(index: Any, state: FieldState) -> FieldState:
             number, rate, batch, table = jax.tree.map(lambda each: each[index], steps)
-            known = Known(number[None], rate, batch[None], tuple(each[None] for each in table), smooth=smooth)
+            known = Known(number[None], rate, batch[None], tuple(each[None] for each in table))
             return single.next(state, keeping if averaged else None, known)
 
         return jax.lax.fori_loop(0, count, one, begin)
