@@ -18,13 +18,20 @@ def gap_remark(steps: np.ndarray, column: str) -> str:
     return f"{column!r} is nan or inf in {rows} {where}, and finite later: {rows} {are} taken as not logged"
 
 
-def check_positive_losses(steps: np.ndarray, losses: np.ndarray, column: str, name: str = "") -> None:
-    """Refuse losses that are negative, or 0 with others after them; zeros at the end are those of a lost run."""
+def check_positive_losses(steps: np.ndarray, losses: np.ndarray, column: str, name: str, remedy: str) -> None:
+    """Refuse losses that are negative, or 0 with others after them; zeros at the end are those of a lost run.
+
+    Args:
+        steps, losses: (K,) of the run.
+        column: what the caller calls the loss.
+        name: of the run, "" without one.
+        remedy: what the caller can do.
+    """
     bad = np.flatnonzero(np.isfinite(losses) & (losses <= 0))
     if bad.size and ((losses[bad] < 0).any() or (losses[bad[0] :] > 0).any()):
         run = f"{name}: " if name else ""
         raise ValueError(
             f"{run}losses must be positive, and {column!r} is 0 or less in {bad.size:,} of {losses.size:,} rows, "
             f"first at step {steps[bad[0]]:g}, {losses[bad[0]]:g}: rewards, policy gradients and log densities are not "
-            "losses of this theory; name another loss, loss= (--loss)"
+            f"losses of this theory; {remedy}"
         )

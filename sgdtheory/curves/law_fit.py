@@ -27,8 +27,8 @@ class LossPrediction(NamedTuple):
         step: (K,) numbers of steps.
         learning_rate: (K,) of these steps.
         loss: (K,) expected.
-        low, high: (K,) band for a new run: of the fitted numbers, of the scatter of runs about the law, and for the
-            theory of its own error. Bands of other laws hold if the law is right.
+        low, high: (K,) band for a new run, from the errors of the fitted numbers and the scatter of runs about the law.
+            The theory's band also has the theory's own error. Bands of other laws hold if the law is right.
     """
 
     step: np.ndarray

@@ -92,7 +92,7 @@ class LossCurve:
         ramp = single_number("warmup", warmup)
         if not 0 <= ramp < np.inf:
             raise ValueError(f"warmup must be a number of steps, 0 or more, got {warmup}")
-        check_positive_losses(steps, losses, "loss", name)
+        check_positive_losses(steps, losses, "loss", name, "give another loss of the run")
         kept, left_out = _logged(steps, losses)
         if kept.sum() < FEWEST_ROWS - 1:
             raise ValueError(

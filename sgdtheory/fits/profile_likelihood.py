@@ -11,8 +11,8 @@ With weights, RSS is Σ w r². Where they are one over known variances the set i
 χ²_1, since a part of these variances is scatter that was estimated from the residuals (`fits/known_noise`).
 
 An exponent that is known up to a range is a nuisance parameter: RSS_min and the set are over the laws with α in the
-range, and p counts α. With few batch sizes F_{1,m−3} is so large that this set excludes hardly anything. Every α of the
-range therefore also has the limit that it would have if it were known (THEORY.md T13).
+range, and p counts α. With four batch sizes F_{1,m−3} is 161, and this set excludes hardly anything. Every α of the
+range then also has the limit that it would have if it were known (THEORY.md T13).
 """
 
 from collections.abc import Callable
@@ -151,7 +151,7 @@ class Profile:
             return side * quantity(log_a, log_ratio, alpha)
 
         bounds = ratio_range(self.log_batch, alpha)
-        # where the set reaches the bound, measurements no longer see the ratio
+        # Where the set reaches the bound, the measurements no longer determine b/a.
         ends = [bound if room(bound) >= 0 else root(room, centre, bound) for bound in bounds]
         for end, bound, inward in zip(ends, bounds, (1, -1), strict=True):
             if end == bound and value(end) - value(end + inward) > 0.5:

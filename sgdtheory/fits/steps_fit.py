@@ -85,7 +85,7 @@ def fit_steps_law(
             α/1.25 to 1.25 α (`StepsLaw.exponents`).
         standard_errors: (m,) of the steps, relative to them, or one for all; None: residuals alone say how large the
             noise is, and all batch sizes count alike.
-        optimal_batch_size: fit c as well, with α = 1 (then at least four batch sizes).
+        optimal_batch_size: fit c as well, with α = 1, also in its intervals (then at least four batch sizes).
 
     Returns:
         StepsLaw, or UShapedLaw with an optimal batch size. Measurements without a plateau give a = 0 and an infinite
@@ -98,6 +98,8 @@ def fit_steps_law(
     steps = positive_array("steps", steps)
     if optimal_batch_size and alpha != 1:
         raise ValueError(f"alpha must be 1 with optimal_batch_size, got {alpha}: fit the one or the other")
+    if optimal_batch_size and alpha_range not in (None, (1, 1)):
+        raise ValueError(f"alpha_range must be (1, 1) with optimal_batch_size, got {alpha_range}: its law has α = 1")
     fixed = None if alpha is None else positive_number("alpha", alpha)
     _check_measurements(batch_sizes, steps, fixed is None, optimal_batch_size)
     admitted = None if alpha_range is None else _exponents(alpha_range, fixed)

@@ -284,9 +284,9 @@ class StepsLaw(AbstractStepsLaw):
             limits = {"widening": quantile / scatter.freedom, "slack": EXACT_FIT}
             if not self.alpha_fitted and exponents[0] < exponents[1]:
                 left = scatter.freedom - 1  # degrees of freedom of a law with α
-                widening = Scatter(1.0, left).quantile(level) / left if left else np.inf
-                limits["own_widening"] = quantile / scatter.freedom if left <= 1 else np.inf  # F_{1,1} is 161
-                limits["widening"] = widening
+                if left <= 1:  # F_{1,1} is 161, and without a degree of freedom nothing is excluded.
+                    limits["own_widening"] = limits["widening"]
+                limits["widening"] = Scatter(1.0, left).quantile(level) / left if left else np.inf
         measured = np.log(self.batch_sizes), np.log(self.steps), self.weights
         profile = Profile(*measured, self.alpha, exponents, **limits)
         return profile.extreme(quantity, -1, rises=rises), profile.extreme(quantity, 1, rises=rises)

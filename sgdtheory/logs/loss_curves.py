@@ -195,7 +195,7 @@ def losses_of(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
     """
     column = KINDS.get(loss, "loss")
     steps, losses = log.series(column)
-    check_positive_losses(steps, losses, log.columns.get(column, column), log.name)
+    check_positive_losses(steps, losses, log.columns.get(column, column), log.name, "name another loss, loss= (--loss)")
     if steps.size:
         return steps, losses
     there = [*log.columns.values(), *log.unused]

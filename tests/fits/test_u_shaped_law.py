@@ -99,6 +99,7 @@ def test_a_law_of_another_exponent_has_an_optimum_too():
     [
         ({"alpha": None}, "alpha must be 1 with optimal_batch_size, got None"),
         ({"alpha": 1.2}, "alpha must be 1 with optimal_batch_size, got 1.2"),
+        ({"alpha_range": (0.9, 1.1)}, r"alpha_range must be \(1, 1\) with optimal_batch_size"),
         ({"batches": BATCHES[:3]}, "at least 4 different batch sizes to fit an optimal batch size, got 3"),
     ],
 )
