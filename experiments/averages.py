@@ -144,9 +144,10 @@ def _verdict(config: Config, name: str, cases: list[Case], seconds: float) -> Ve
     error = errors(judged)
     return Verdict(
         f"{name}: {rule}",
-        f"slope of log B* between D = {config.num_samples[-2]:.0e} and {config.num_samples[-1]:.0e} ± its change since "
-        f"the pair of D before; holds where the extrapolation of its changes lies, with its interval, within "
-        f"±{config.tolerance:g} of the prediction: {text}",
+        f"For each problem, the slope of log B* between D = {config.num_samples[-2]:.0e} and "
+        f"{config.num_samples[-1]:.0e} ± the change since the pair of D before, and the same for R_opt. A slope holds "
+        f"if its extrapolation to D → ∞, with its interval, lies within ±{config.tolerance:g} of the prediction: "
+        f"{text}",
         "error 0",
         f"largest error {error.largest:+.4f}; {verdicts.count('holds')} of {len(verdicts)} slopes hold",
         error.interval,

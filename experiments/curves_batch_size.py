@@ -288,9 +288,10 @@ def _slope_verdict(config: Config, rows: list[Row], case: str) -> Verdict:
     text, middle, ends = _summary(each, lambda value: f"{value:+.2f}")
     return Verdict(
         f"an update at another batch size: {case}",
-        f"p of predicted/measured steps ∝ B^p at γ = {rate:g}, the smallest of the grid, by target {text}; 95% by the "
-        f"scatter of trials; holds if it is 0 within ±{config.exponent:g}. Adam divides by the root of a mean square, "
-        "tr Σ/B where noise dominates: what γ does then grows like √B, p = 1/2 where it is taken for SGD",
+        f"Power p in predicted/measured steps ∝ B^p at γ = {rate:g}, the smallest one of the grid, by target loss: "
+        f"{text}. The 95% interval comes from the scatter of trials. Holds if p is 0 within ±{config.exponent:g}. "
+        f"Adam divides by the root of a mean square, which is tr Σ/B while noise dominates. The effect of γ then "
+        f"grows like √B, so that p = 1/2 for a model of Adam as SGD",
         0.0,
         middle,
         ends,

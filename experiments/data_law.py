@@ -223,16 +223,14 @@ def _verdict(config: Config, table: dict[str, np.ndarray], everything: bool, nam
     level = 1 - (1 - config.level) / len(comparisons(table))
     strict = line_of(config, table, everything, name, level) or line
     answer = decided(line, strict)
-    more = (
-        f"; some {needed} such teachers would decide" if needed and needed > len(x) and answer == "inconclusive" else ""
-    )
+    undecided = needed and needed > len(x) and answer == "inconclusive"
+    more = f". About {needed} such teachers would decide" if undecided else ""
     statement = (
-        f"slope of measured on predicted exponents over {len(x)} teachers, errors in both: {line.text} "
-        f"({config.level:.0%}); predicted {x.min():.2f} … "
-        f"{x.max():.2f}, measured {y.min():.2f} … {y.max():.2f}, measured less predicted {away.mean():+.2f} ± "
-        f"{away.std():.2f} (mean and scatter); correlation {line.correlation:.2f}, as high in {share:.1%} of random "
-        f"orders of the predictions; follows if the interval has 1 and not 0, fails if "
-        f"that at {level:.1%} leaves 1 out{more}"
+        f"Slope of the line of measured on predicted exponents over {len(x)} teachers, errors in both: {line.text} "
+        f"({config.level:.0%}). Predicted exponents are {x.min():.2f} … {x.max():.2f}, measured ones {y.min():.2f} … "
+        f"{y.max():.2f}; measured less predicted {away.mean():+.2f} ± {away.std():.2f} (mean and scatter). The two "
+        f"have the correlation {line.correlation:.2f}, as high in {share:.1%} of random orders of the predictions. "
+        f"Holds if the interval contains 1 and not 0, fails if the interval at {level:.1%} excludes 1{more}"
     )
     measured = line.slope if np.isfinite(line.slope) else "—"
     return Verdict(claim, statement, 1.0, measured, line.interval, answer, seconds)

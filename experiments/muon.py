@@ -277,9 +277,10 @@ def _verdict(config: Config, table: Table, claim: str, name: str, over: str, com
     target = "SGD's least risk" if common else "a method's own least risk"
     return Verdict(
         claim,
-        f"largest B at which {1 + config.overhead:g} D samples reach {target} with D, {name} over {over}, "
-        f"{config.outputs} outputs in {config.dim} directions; intervals of the replicas' errors, 95% for all at once; "
-        f"holds if all are above 1, fails if one is below: {text}",
+        f"Largest B at which {1 + config.overhead:g} D samples reach {target} with D samples: B of {name} divided by "
+        f"B of {over}. There are {config.outputs} outputs in {config.dim} directions. The intervals come from the "
+        f"errors of the replicas, with 95% for all of them at once. Holds if all intervals are above 1, fails if one "
+        f"is below 1: {text}",
         "above 1",
         f"{min(values):.3g} … {max(values):.3g}",
         (low, high),

@@ -190,8 +190,8 @@ def _exponent_verdict(config: Config, cases: list[Case], seconds: float) -> Verd
     )
     return _slopes_verdict(
         "B* of the best schedule: D^(1 − a/b) for b > a, no power of D for b < a",
-        f"slope of log B* {_span(config)}, each n and B with its own best schedule; holds where its extrapolation "
-        f"lies, with its interval, within ±{config.tolerance:g}",
+        f"Slope of log B* {_span(config)}, where each n and B has its own best schedule. It holds if its "
+        f"extrapolation to D → ∞, with its interval, lies within ±{config.tolerance:g} of the prediction",
         text,
         [(case.batch, case.free) for case in cases],
         config.tolerance,
@@ -209,8 +209,8 @@ def _risk_verdict(config: Config, cases: list[Case], seconds: float) -> Verdict:
     )
     return _slopes_verdict(
         "optimal risk of the best schedule: D^(−(1 − 1/b)) for b > a, D^(−(b − 1)/a) for b < a",
-        f"slope of log R_opt {_span(config)}; holds where its extrapolation lies, with its interval, within "
-        f"±{config.tolerance:g}",
+        f"Slope of log R_opt {_span(config)}. It holds if its extrapolation to D → ∞, with its interval, lies within "
+        f"±{config.tolerance:g} of the prediction",
         text,
         [(case.risk, case.free_risk) for case in cases],
         config.tolerance,
@@ -264,9 +264,10 @@ def _constant_verdict(config: Config, rows: list[Row], cases: list[Case], second
     verdicts: list[VerdictName] = [slope.verdict(predicted, config.tolerance) for slope, predicted in judged]
     return Verdict(
         f"the best schedule changes {'the exponents' if beyond else 'the constants alone'}: {regime}",
-        f"B* and R_opt of the best schedule over those of constant γ with the uniform average, at every D, and the "
-        f"slopes of these ratios {_span(config)}; holds where all lead, with their intervals, to the difference of the "
-        f"exponents predicted, 1 − a/b and Corollary 8's, within ±{config.tolerance:g}: {'; '.join(text)}",
+        f"B* and R_opt of the best schedule divided by those of constant γ with the uniform average, at every D, and "
+        f"the slopes of these ratios {_span(config)}. Holds if all extrapolations, with their intervals, lie within "
+        f"±{config.tolerance:g} of the difference between the exponents without saturation and those of Corollary 8: "
+        f"{'; '.join(text)}",
         f"slopes {judged[0][1]:.3f}, {judged[1][1]:.3f}" if len(cases) == 1 else "slopes predicted",
         f"B* ratios {min(ratios):.3g} … {max(ratios):.3g}; {verdicts.count('holds')} of {len(verdicts)} slopes hold",
         (min(ratios), max(ratios)),
@@ -295,8 +296,8 @@ def _evidence(rows: list[Row]) -> Verdict:
     slope, error = max(row.slope for row in mine), max(row.error for row in mine)
     return Verdict(
         "the schedules found are optima",
-        f"over all problems, D and batch sizes looked at: |∂ log risk/∂ log γ| at the knots is {slope:.1e} at most "
-        f"(holds up to 1e-3), and the search's risks are within {error:.1e} of the exact ones (up to 1e-4)",
+        f"Over all problems, D and batch sizes |∂ log risk/∂ log γ| at the knots is at most {slope:.1e} (limit 1e-3). "
+        f"The search's risks are within {error:.1e} of the exact ones (limit 1e-4)",
         0.0,
         f"slope {slope:.1e}, error {error:.1e}",
         (min(row.slope for row in mine), slope),

@@ -279,9 +279,9 @@ def _steps_verdict(config: Config, rows: list[Row], pair: tuple[float, float]) -
     text = "; ".join(f"{strategy} {_range(ratios[strategy])}" for strategy in others)
     return Verdict(
         f"the best ramp saves serial steps: a = {capacity:g}, b = {source:g}",
-        f"fewest steps with the best γ_t and B_t over those with the best γ_t at a constant batch size, each with D "
-        f"samples to {config.risk_factor:g} R_opt(D), D = {_sizes(config.num_samples)}; holds below 1 at every D. "
-        f"Of others: {text}",
+        f"Fewest steps with which D samples reach {config.risk_factor:g} R_opt(D), at D = "
+        f"{_sizes(config.num_samples)}: with the best γ_t and B_t, divided by the fewest with the best γ_t at a "
+        f"constant batch size. Holds if the ratio is below 1 at every D. The same ratio for other strategies: {text}",
         "below 1",
         _range(saved),
         (float(saved.min()), float(saved.max())),
@@ -299,8 +299,9 @@ def _constant_verdict(config: Config, rows: list[Row]) -> Verdict:
     )
     return Verdict(
         "a constant γ with the best ramp needs no more serial steps than any γ_t and B_t",
-        f"its fewest steps over those with the best γ_t and B_t, at D = {_sizes(config.num_samples)}: {text}; holds up "
-        f"to {config.needs_more:g} at the largest D, fails if it is more and does not shrink with D",
+        f"Its fewest steps divided by those with the best γ_t and B_t, at D = {_sizes(config.num_samples)}. Holds if "
+        f"the ratio is at most {config.needs_more:g} at the largest D, fails if it is larger and does not fall with "
+        f"D: {text}",
         f"at most {config.needs_more:g}",
         _range(every),
         (float(every.min()), float(every.max())),

@@ -129,10 +129,10 @@ def _power_verdict(config: Config, rows: list[Row], pair: Pair, seconds: float) 
     first = _values(config, rows, pair, "exponent", low)
     return Verdict(
         f"γ_t ∝ (1 − t/n)^(2a − 1): a = {capacity:g}, b = {source:g}",
-        f"local exponent of the best γ in u = 1 − t/n at n = {max(config.num_steps):.0e}, by window of u (change since "
-        f"the n before): {text}. For u = {low:g} … {high:g} it is {', '.join(f'{each:.2f}' for each in first)} as n "
-        f"grows, {last.leads}; holds where that lies, with its interval, within "
-        f"±{config.exponent_tolerance:g}",
+        f"Local exponent of the best γ in u = 1 − t/n at n = {max(config.num_steps):.0e}, by window of u, with the "
+        f"change since the n before in brackets: {text}. For u = {low:g} … {high:g} it is "
+        f"{', '.join(f'{each:.2f}' for each in first)} as n grows, {last.leads}. Holds if this extrapolation, with "
+        f"its interval, lies within ±{config.exponent_tolerance:g} of 2a − 1",
         2 * capacity - 1,
         last.limit,
         last.interval,
@@ -157,11 +157,12 @@ def _law_verdict(config: Config, rows: list[Row], pair: Pair) -> Verdict:
     constants = "c" if easy else "c and γ_0"
     return Verdict(
         f"γ_t = min{{γ_0, c K^(−½)}} is the best: a = {capacity:g}, b = {source:g}",
-        f"risk of γ_t = min{{γ_0, c/√K(s_t)}}, K(s) = Σ λ_i² exp(−2λ_i s), s_t the sum of γ from t on, {constants} "
-        f"tuned, over the optimum, minus 1, at every n: {', '.join(f'{each:.1e}' for each in loss)}; holds up to "
-        f"{config.loss_tolerance:.0%}"
-        + (f" with exponents within {config.exponent_tolerance:g}" if easy else "")
-        + f". Its exponents differ by {largest:.3f} at most from the measured ones, all windows and n",
+        f"The formula is γ_t = min{{γ_0, c/√K(s_t)}} with K(s) = Σ λ_i² exp(−2λ_i s), where s_t is the sum of γ from "
+        f"t on and {constants} {'is' if easy else 'are'} tuned. Its risk divided by the least risk, minus 1, at every "
+        f"n: {', '.join(f'{each:.1e}' for each in loss)}. Holds if this is at most {config.loss_tolerance:.0%}"
+        + (f" and the exponents agree within {config.exponent_tolerance:g}" if easy else "")
+        + f". The formula's exponents differ from those of the best schedule by at most {largest:.3f}, over all "
+        f"windows and n",
         f"at most {config.loss_tolerance:g}",
         f"{loss.min():.1e} … {loss.max():.1e}; exponents within {largest:.3f}",
         (float(loss.min()), float(loss.max())),
@@ -182,12 +183,13 @@ def _decay_verdict(config: Config, rows: list[Row], pair: Pair, seconds: float) 
     )
     return Verdict(
         f"constant, with a decay at the end: a = {capacity:g}, b = {source:g}",
-        f"share of the steps from which on γ is below half of its peak, n = {min(config.num_steps):.0e} … "
-        f"{max(config.num_steps):.0e}: {', '.join(f'{each:.3f}' for each in share)}; its slope in n ± the change since "
-        f"the pair before is {slope.text} and {slope.leads}; holds where that lies, with its interval, within "
-        f"±{config.share_tolerance:g} of (b − a)/(2a − 1). Steps with γ within 1% of the "
-        f"peak: {', '.join(f'{each:.0%}' for each in peak)}; of the edge: {', '.join(f'{each:.0%}' for each in edge)}. "
-        f"Exponents at the largest n by window of u: {windows}",
+        f"The decay is the part of the run in which γ is below half of its peak. Its share of the steps at n = "
+        f"{min(config.num_steps):.0e} … {max(config.num_steps):.0e}: {', '.join(f'{each:.3f}' for each in share)}. "
+        f"The slope of its logarithm in log n, ± the change since the pair before, is {slope.text} and {slope.leads}. "
+        f"Holds if this extrapolation, with its interval, lies within ±{config.share_tolerance:g} of (b − a)/(2a − "
+        f"1). Share of the steps with γ within 1% of the peak: {', '.join(f'{each:.0%}' for each in peak)}; within 1% "
+        f"of the stability threshold: {', '.join(f'{each:.0%}' for each in edge)}. Exponents at the largest n by "
+        f"window of u: {windows}",
         predicted,
         slope.limit,
         slope.interval,
@@ -218,7 +220,7 @@ def _ranking(config: Config, rows: list[Row], pair: Pair) -> str:
         for place, (n, name) in enumerate(zip(steps, best, strict=True))
     )
     end = ", ".join(f"{name} {losses[name][-1] - 1:+.1%}" for name in sorted(losses, key=lambda name: losses[name][-1]))
-    return f"Best last iterate with a name, and its loss: {won}. Losses at the largest n: {end}"
+    return f"The best named schedule for the last iterate, and its loss: {won}. Losses at the largest n: {end}"
 
 
 def _crossing_verdict(config: Config, rows: list[Row], pair: Pair) -> Verdict:
@@ -229,8 +231,9 @@ def _crossing_verdict(config: Config, rows: list[Row], pair: Pair) -> Verdict:
     before = "the power is ahead throughout" if ahead[0] <= 1 else "linear decay is ahead throughout"
     return Verdict(
         f"the power 2a − 1 is ahead of linear decay in long runs: a = {capacity:g}, b = {source:g}",
-        f"n at which (1 − t/n)^(2a − 1) = (1 − t/n)^{2 * capacity - 1:g} and linear decay lose the same against the "
-        f"optimum, peaks tuned, B = {config.batch_size:g}; interval: the risk of the power over that of linear decay. "
+        f"n at which the power decay (1 − t/n)^(2a − 1) = (1 − t/n)^{2 * capacity - 1:g} and linear decay have the "
+        f"same risk, with tuned peaks and B = {config.batch_size:g}. The interval is the range of the power's risk "
+        f"divided by that of linear decay. A loss is the risk divided by the least risk, minus 1. "
         f"{_ranking(config, rows, pair)}",
         "a crossing",
         f"n = {crossing:.2g}" if np.isfinite(crossing) else f"no crossing between {ends}: {before}",
@@ -245,9 +248,9 @@ def _wsd_verdict(config: Config, rows: list[Row], pair: Pair) -> Verdict:
     loss = np.min([_losses(config, rows, pair, name) for name in names], axis=0) - 1
     return Verdict(
         f"WSD is within {config.loss_tolerance:.0%} of the best: a = {capacity:g}, b = {source:g}",
-        f"loss of WSD against the optimum at every n, peak tuned, with the best of the decay shares 20%, "
-        f"{', '.join(f'{share:.0%}' for share in config.decay_shares)}: {', '.join(f'{each:.2%}' for each in loss)}. "
-        f"{_ranking(config, rows, pair)}",
+        f"A loss is the risk divided by the least risk, minus 1. Loss of WSD at every n, with a tuned peak and the "
+        f"best of the decay shares 20%, {', '.join(f'{share:.0%}' for share in config.decay_shares)}: "
+        f"{', '.join(f'{each:.2%}' for each in loss)}. {_ranking(config, rows, pair)}",
         f"at most {config.loss_tolerance:g}",
         f"{loss.min():.4f} … {loss.max():.4f}",
         (float(loss.min()), float(loss.max())),
@@ -265,10 +268,11 @@ def _evidence(config: Config, rows: list[Row]) -> Verdict:
     flat = slope.max() <= 1e-3 and agree.all()
     return Verdict(
         "the schedules found are optima",
-        f"over all problems and n: largest |∂ log risk/∂ log γ| at a knot {slope.max():.1e} (holds up to 1e-3); half "
-        f"the knots lose {half.min():.1e} … {half.max():.1e} (up to 1e-3); in {agree.sum()} of {agree.size} settings "
-        f"three starts end on few knots within {apart[agree].max():.1e} of each other (all, up to 1e-2), in the others "
-        "one of them ends higher or diverges",
+        f"Three checks over all problems and n. The largest |∂ log risk/∂ log γ| at a knot is {slope.max():.1e} "
+        f"(limit 1e-3). With half the knots the risk is {half.min():.1e} … {half.max():.1e} higher (limit 1e-3). In "
+        f"{agree.sum()} of {agree.size} settings three searches with few knots from different starts agree within "
+        f"{apart[agree].max():.1e} (limit 1e-2 in all settings). In the other settings one of the three ends at a "
+        f"higher risk or diverges",
         0.0,
         f"slope {slope.max():.1e}, half the knots {half.max():.1e}, starts within {apart[agree].max():.1e} in "
         f"{agree.sum()} of {agree.size} settings",

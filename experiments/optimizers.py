@@ -167,8 +167,9 @@ def _exponent(config: Config, rows: list[Row], name: str, column: str, seconds: 
     first, last = (f"{end:.0e}" for end in sorted(config.num_samples)[-2:])
     return Verdict(
         f"{NORMS[column]} of {name} ∝ D^({rule}), {theta}",
-        f"slope of log {NORMS[column]} between D = {first} and {last} ± its change since the pair of D before; holds "
-        f"where its extrapolation lies, with its interval, within ±{config.tolerance:g}: {text}",
+        f"Slope of log {NORMS[column]} between D = {first} and {last} ± its change since the pair of D before. It "
+        f"holds if its extrapolation to D → ∞, with its interval, lies within ±{config.tolerance:g} of the prediction "
+        f"in brackets: {text}",
         "error 0",
         f"largest error {error.largest:+.3f}; {verdicts.count('holds')} of {len(verdicts)} slopes hold",
         error.interval,
@@ -191,9 +192,9 @@ def _control(config: Config, rows: list[Row]) -> Verdict:
     refused = verdicts.count("fails")
     return Verdict(
         "control: SGD's exponent of B* is not that of the others",
-        f"slopes of log B* against 1 − a/min{{b, 2a+1}}, where it differs from the exponent predicted by more than "
-        f"{2 * config.tolerance:g}; holds if every one fails: "
-        + "; ".join(f"{text} {verdict}" for text, verdict in found),
+        f"Slopes of log B* compared with SGD's exponent 1 − a/min{{b, 2a+1}}, for the cases in which the predicted "
+        f"exponent differs from SGD's by more than {2 * config.tolerance:g}. The control holds if SGD's exponent "
+        f"fails in every case: " + "; ".join(f"{text} {verdict}" for text, verdict in found),
         f"{len(found)} fail",
         f"{refused} fail",
         None,
@@ -227,7 +228,7 @@ def _larger(config: Config, rows: list[Row]) -> Verdict:
     text, ratios = _against_sgd(config, rows, "real_batch_size")
     return Verdict(
         "preconditioned SGD, signSGD and Adam have a larger B* than SGD",
-        f"B* over that of SGD from the least D to the largest; holds if above 1 at every D: {text}",
+        f"B* divided by SGD's, at the smallest and at the largest D. Holds if the ratio is above 1 at every D: {text}",
         "above 1",
         f"{ratios.min():.3g} … {ratios.max():.3g}",
         (float(ratios.min()), float(ratios.max())),
@@ -244,8 +245,8 @@ def _least(config: Config, rows: list[Row]) -> Verdict:
     last = np.array([each[pair][-1] for each in ratios for pair in much if pair in each])
     return Verdict(
         "where b ≤ a preconditioned SGD, signSGD and Adam reach a smaller risk than SGD",
-        f"R_opt over that of SGD from the least D to the largest; holds if below 1 at the largest D where b ≤ a: "
-        f"{text}",
+        f"R_opt divided by SGD's, at the smallest and at the largest D. Holds if the ratio is below 1 at the largest "
+        f"D for every problem with b ≤ a: {text}",
         "below 1",
         f"{last.min():.3g} … {last.max():.3g}",
         (float(last.min()), float(last.max())),

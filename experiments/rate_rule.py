@@ -169,8 +169,8 @@ def _small(config: Config, rows: list[Row], fixed: Fixed, seconds: float) -> Ver
     what = f"D = {config.num_samples:.0e}" if fixed == "samples" else f"n = {config.num_steps:.0e}"
     return Verdict(
         f"at fixed {fixed} and small B the best γ ∝ {rule}",
-        f"slope of log γ in log B, B = {config.small[0]:g} … {config.small[1]:g}, {what}; holds within "
-        f"±{config.tolerance:g}: {'; '.join(texts)}",
+        f"Slope of the best log γ in log B for B = {config.small[0]:g} … {config.small[1]:g} at {what}, with the "
+        f"prediction in brackets. Holds if all slopes are within ±{config.tolerance:g} of it: {'; '.join(texts)}",
         "error 0",
         f"errors {min(apart):+.3f} … {max(apart):+.3f}",
         (min(apart), max(apart)),
@@ -192,8 +192,8 @@ def _control(config: Config, rows: list[Row]) -> Verdict:
     ]
     return Verdict(
         "control: SGD's rules are not those of signSGD and Adam",
-        f"their slopes less 1 at fixed D, a/b at fixed n; holds if every one is off by more than "
-        f"{2 * config.tolerance:g}",
+        f"Slopes of signSGD and Adam compared with SGD's, which are 1 at fixed D and a/b at fixed n. Holds if every "
+        f"slope differs from SGD's by more than {2 * config.tolerance:g}",
         f"above {2 * config.tolerance:g}",
         f"{min(apart):.2f} … {max(apart):.2f}",
         (min(apart), max(apart)),
@@ -223,17 +223,18 @@ def _surge(config: Config, rows: list[Row]) -> Verdict:
         line = _line(rows, "samples", pair, name)
         place, risk = bend(line, predicted("samples", pair, name))
         slopes = ", ".join(f"{slope:.2f}" for slope in line.slopes)
-        bends = f"half of the rule at B = {place:.3g}, where R is {risk:.2f} times the least"
+        halved = f"halved at B = {place:.3g}, where the risk is {risk:.2f} times the least"
         texts.append(
-            f"{name}, a = {pair[0]:g}, b = {pair[1]:g}: {slopes}, {bends if np.isfinite(place) else 'no bend'}"
+            f"{name}, a = {pair[0]:g}, b = {pair[1]:g}: {slopes}, {halved if np.isfinite(place) else 'never halved'}"
         )
         if name != SGD:
             least.append(float(line.slopes.min()))
     falling = [each <= FALLS for each in least]
     return Verdict(
         "at fixed samples the best γ of signSGD and Adam rises and then falls with B (surge)",
-        f"slopes of log γ from each B to the next, D = {config.num_samples:.0e}, down to {config.least_steps:g} steps; "
-        f"holds if all fall at some B, with a slope of {FALLS:g} or less: {'; '.join(texts)}",
+        f"Slopes of the best log γ in log B from each B to the next, at D = {config.num_samples:.0e} and for runs of "
+        f"at least {config.least_steps:g} steps. Then the B at which the slope is half of that at small B. Holds if γ "
+        f"of signSGD and Adam falls at some B on every problem, with a slope of {FALLS:g} or less: {'; '.join(texts)}",
         f"at most {FALLS:g}",
         f"least slopes {min(least):.2f} … {max(least):.2f}",
         (min(least), max(least)),
@@ -250,10 +251,11 @@ def _published(config: Config, rows: list[Row]) -> Verdict:
     apart = small - float(np.mean(mine))
     return Verdict(
         "Adam's best γ on language models ∝ √B up to the best batch size",
-        f"slope of log γ in log B at fixed model and data, mean ± s.e. of 17 pairs of the public grid of step-law: "
-        f"{small:.2f} ± {error:.2f} up to the best B, {large:.2f} ± {large_error:.2f} beyond, {whole:.2f} ± "
-        f"{whole_error:.2f} of all; {FAST} here: {', '.join(f'{each:.2f}' for each in mine)} at small B, "
-        f"{', '.join(f'{each:.2f}' for each in every)} of all; holds within two s.e. of the slope here at small B",
+        f"Slope of the best log γ in log B at fixed model and data, mean ± standard error over 17 pairs of the public "
+        f"grid of step-law: {small:.2f} ± {error:.2f} up to the best B, {large:.2f} ± {large_error:.2f} beyond it, "
+        f"{whole:.2f} ± {whole_error:.2f} over all B. In theory {FAST} has "
+        f"{', '.join(f'{each:.2f}' for each in mine)} at small B and {', '.join(f'{each:.2f}' for each in every)} "
+        f"over all B. Holds if the first slope is within two standard errors of the theory's at small B",
         float(np.mean(mine)),
         small,
         (small - 2 * error, small + 2 * error),

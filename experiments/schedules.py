@@ -140,8 +140,9 @@ def _risk_verdict(config: Config, rows: list[Row], pair: tuple[float, float], se
     text = ", ".join(f"{name} {_risks(rows, pair, name)[-1] / best[-1]:.3f}" for name in order)
     return Verdict(
         f"an exponential average matches decay: a = {capacity:g}, b = {source:g}",
-        f"risk of constant γ with an exponential average (window n/10) over the best of {', '.join(DECAYS)}, peak γ "
-        f"tuned, B = {config.batch_size:g}, at every D; holds up to 5%. Over the best of all at the largest D: {text}",
+        f"Risk of constant γ with an exponential average (window n/10) divided by the least risk of "
+        f"{', '.join(DECAYS)}, with the peak γ tuned, at B = {config.batch_size:g} and every D. Holds if the ratio is "
+        f"at most 1.05. Risks divided by the least of all at the largest D: {text}",
         "at most 1.05",
         f"{ratio.min():.3f} … {ratio.max():.3f}",
         (float(ratio.min()), float(ratio.max())),
@@ -166,11 +167,11 @@ def _critical_verdict(config: Config, rows: list[Row], pair: tuple[float, float]
     every = np.concatenate(list(ratios.values()))
     return Verdict(
         f"a schedule changes B* by a factor, not its exponent: a = {capacity:g}, b = {source:g}",
-        f"B* over that of the uniform average, each by its own optimal risk, smallest and largest over D = "
-        f"{', '.join(f'{each:.0e}' for each in sorted(config.critical_samples))}, and its slope between the last two "
-        f"D ± the change since the pair before: {'; '.join(texts)}; holds where its extrapolation lies, with its "
-        f"interval, within ±{config.tolerance:g} of the slope "
-        "predicted, a/min{b, 2a+1} − a/b: only the uniform average saturates",
+        f"B* divided by that of the uniform average, each relative to its own optimal risk: the range over D = "
+        f"{', '.join(f'{each:.0e}' for each in sorted(config.critical_samples))}, and the slope of the ratio between "
+        f"the last two D ± the change since the pair before. A slope holds if its extrapolation to D → ∞, with its "
+        f"interval, lies within ±{config.tolerance:g} of the prediction a/min{{b, 2a+1}} − a/b, for which only the "
+        f"uniform average saturates: {'; '.join(texts)}",
         f"slope {_predicted(pair):.3f}",
         f"ratios {every.min():.2f} … {every.max():.2f}"
         + (f"; {verdicts.count('holds')} of {len(verdicts)} slopes hold" if verdicts else ""),

@@ -205,8 +205,8 @@ def _u_shape(config: Config, rows: list[Row], seconds: float) -> Verdict:
     clear = [name for name, share in lost.items() if share > 3 * SEARCHED]
     return Verdict(
         "the risk of signSGD and of Adam is U-shaped in B",
-        f"R(D, 1) over the least R(D, B), less 1, at D = {config.curve_samples[-1]:.0e}, γ tuned; holds where above "
-        f"{3 * SEARCHED:.1%}, three times what a search leaves open: {text}",
+        f"R(D, 1) divided by the least R(D, B), minus 1, at D = {config.curve_samples[-1]:.0e} with γ tuned. Holds "
+        f"for a method if this is above {3 * SEARCHED:.1%}, three times the tolerance of the search: {text}",
         "above 0",
         f"{len(clear)} of {len(lost)} methods",
         None,
@@ -275,8 +275,8 @@ def _smallest(rows: list[Row]) -> Verdict:
     signs = [row.smallest_batch_size for row in ends if row.method == SIGN]
     return Verdict(
         "the smallest useful batch size of signSGD is 3, whatever D and σ²",
-        f"smallest, best and largest useful B, overhead 20%: {text}; holds if that of signSGD is always 3, the least "
-        "with κ_B/κ_∞ ≤ 1.2",
+        f"Smallest, best and largest useful B for an overhead of 20%. Holds if the smallest one of signSGD is always "
+        f"3, the smallest B with κ_B/κ_∞ ≤ 1.2: {text}",
         3.0,
         f"{min(signs):g} … {max(signs):g}",
         (min(signs), max(signs)),
@@ -324,9 +324,9 @@ def _law(config: Config, rows: list[Row]) -> Verdict:
     holds = sign.longer < sign.law / 2 and abs(sign.share - 0.5) <= 0.1 and max(apart) <= NO_SHARE
     return Verdict(
         "steps of signSGD are a + b/B + c/B² with c = b/2, of Adam with a small c",
-        f"root mean square of relative errors of fits to steps to the least risk, up to B*, D = "
-        f"{config.curve_samples[-1]:.0e}; holds if errors of signSGD are halved by c, c/b lies within 0.1 of T37's "
-        f"0.5, and of Adam within {NO_SHARE:g} of T38's waste: {text}",
+        f"Root mean square of the relative errors of two laws, fitted to the steps that reach the least risk, for B "
+        f"up to B* and D = {config.curve_samples[-1]:.0e}. Holds if c at least halves the error of signSGD, if c/b of "
+        f"signSGD is within 0.1 of T37's 0.5, and if c/b of Adam is within {NO_SHARE:g} of T38's waste: {text}",
         0.5,
         sign.share,
         None,

@@ -267,11 +267,12 @@ def _sizes_verdict(config: Config, found: list[Found], seconds: float) -> Verdic
     outside = np.abs(np.log(ratios)) > np.log(config.margin) + limit * errors
     shown = _listed([f"{low:.2f} … {high:.2f}" for low, high in intervals])
     statement = (
-        f"B* of the trained output layer over B* of the theory (Gaussian features of the same covariance), both from "
-        f"the same grid, D = {_listed([one.samples for one in found], ',')}: {_listed(ratios, '.2f')}, "
-        f"{config.level:.0%} intervals {shown}; agreement is a factor of {config.margin:g}, since the features are not "
-        f"Gaussian: their own fourth moments make it {_listed(own, '.2f')}; fails more than {limit:.1f} standard "
-        f"errors outside (false alarm {config.false_alarm:g})"
+        f"B* of the trained output layer divided by B* of the theory for Gaussian features of the same covariance, "
+        f"both from the same grid, at D = {_listed([one.samples for one in found], ',')}: {_listed(ratios, '.2f')}. "
+        f"The {config.level:.0%} intervals are {shown}. Holds if they lie within a factor of {config.margin:g} of 1, "
+        f"fails if a ratio is more than {limit:.1f} standard errors outside (false alarm {config.false_alarm:g}). The "
+        f"factor allows for features that are not Gaussian: with their own fourth moments the theory gives "
+        f"{_listed(own, '.2f')}"
     )
     answer: VerdictName = "fails" if outside.any() else "holds" if inside else "inconclusive"
     span = min(low for low, _ in intervals), max(high for _, high in intervals)
@@ -298,10 +299,11 @@ def _exponent_verdict(config: Config, found: list[Found]) -> Verdict:
     deviation = abs(slopes["measured"] - slopes["gaussian"]) / float(np.std(resampled))
     limit = float(stats.norm.isf(config.false_alarm / 2))
     statement = (
-        f"slope of log B* on log D = {samples[0]:,} … {samples[-1]:,}, {config.num_seeds} seeds: "
-        f"{slopes['measured']:.3f} by training, {slopes['gaussian']:.3f} by the theory through the same protocol "
-        f"({exact:.3f} by its definition, {slopes['moments']:.3f} by the features' own moments); {config.level:.0%} "
-        f"interval {low:.3f} … {high:.3f}; {deviation:.1f} standard errors off, fails beyond {limit:.1f} (false alarm "
+        f"Slope of log B* on log D for D = {samples[0]:,} … {samples[-1]:,} and {config.num_seeds} seeds: "
+        f"{slopes['measured']:.3f} by training, with the {config.level:.0%} interval {low:.3f} … {high:.3f}. By the "
+        f"theory it is {slopes['gaussian']:.3f} through the same protocol, {exact:.3f} by the definition of B*, and "
+        f"{slopes['moments']:.3f} with the features' own moments. The difference is {deviation:.1f} standard errors. "
+        f"Holds if the interval contains the theory's value, fails beyond {limit:.1f} standard errors (false alarm "
         f"{config.false_alarm:g})"
     )
     covered = low <= slopes["gaussian"] <= high
@@ -325,12 +327,12 @@ def _moments_verdict(config: Config, found: list[Found]) -> Verdict:
     )
     away = {kind: (mean[kind] - 1) / error[kind] for kind in ratios}
     statement = (
-        f"excess risk of the trained output layer after D samples over what is computed, mean over {len(cells)} pairs "
-        f"(D, B) at their best γ of the theory: by the features' own moments {mean['moments']:.3f} ± "
-        f"{error['moments']:.3f} ({away['moments']:+.1f} standard errors; fails beyond {limit:.1f}, false alarm "
-        f"{config.false_alarm:g}), by the theory, for Gaussian features, {mean['gaussian']:.3f} ± "
-        f"{error['gaussian']:.3f} ({away['gaussian']:+.1f} standard errors): the difference of the two is the shape of "
-        f"the features"
+        f"Excess risk of the trained output layer after D samples divided by the computed one, as the mean over "
+        f"{len(cells)} pairs (D, B), each at the theory's best γ. With the features' own moments it is "
+        f"{mean['moments']:.3f} ± {error['moments']:.3f}, {away['moments']:+.1f} standard errors from 1 (fails beyond "
+        f"{limit:.1f}, false alarm {config.false_alarm:g}). With the theory for Gaussian features it is "
+        f"{mean['gaussian']:.3f} ± {error['gaussian']:.3f}, {away['gaussian']:+.1f} standard errors from 1. The two "
+        f"differ by the shape of the features' distribution"
     )
     covered = abs(away["moments"]) < usual
     answer: VerdictName = "fails" if abs(away["moments"]) > limit else "holds" if covered else "inconclusive"

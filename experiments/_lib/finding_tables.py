@@ -92,7 +92,7 @@ def optimal_schedule_shape() -> str:
     for each in claims("optimal_schedule", ("γ_t ∝ (1 − t/n)",)):
         ((pair, _),) = cases(each["claim"] + ": ")
         windows = re.findall(r"0\.\d+ … 0\.\d+: ([\d.]+) \(", each["statement"])
-        grown, leads = found_in(r"it is (.+?) as n grows, extrapolates to ([\d.]+ ± [\d.]+)", each["statement"])
+        grown, leads = found_in(r"it is (.+?) as n grows, extrapolates to ([\d.]+ ± \d+\.\d+)", each["statement"])
         cells = (grown, leads, f"{each['predicted']:g}", bold(each["verdict"]), ", ".join(windows[1:4]))
         rows.append((pair, *cells))
     far = "0.1 … 0.3, 0.03 … 0.1, 0.01 … 0.03 at n = 10⁸"

@@ -69,9 +69,10 @@ def _invariance(config: Config, rows: list[Row]) -> Verdict:
     worst_ratio = max(mine, key=lambda each: abs(np.log(each)))
     return Verdict(
         "where data are the limit, B* does not depend on the model size",
-        f"B* of M features over that of all at the same D, at {len(mine)} (M, D) with M ≥ {config.above:g} k*(D): "
-        f"{min(mine):.3f} … {max(mine):.3f}; holds within ±{config.tolerance:.0%}. For k* ≤ M < {config.above:g} k*: "
-        f"{_range(near)}; for M < k*: {_range(others)}. At the largest D it differs from 1 like M to the power "
+        f"B* with M features divided by B* with all features at the same D, for {len(mine)} pairs (M, D) with M ≥ "
+        f"{config.above:g} k*(D): {min(mine):.3f} … {max(mine):.3f}. Holds within ±{config.tolerance:.0%}. The ratio "
+        f"is {_range(near)} for k* ≤ M < {config.above:g} k*, and {_range(others)} for M < k*. At the largest D its "
+        f"difference from 1 is ∝ M to the power "
         f"{'; '.join(_approach(rows, pair, max(config.num_samples)) for pair in config.exponents)}",
         1.0,
         float(worst_ratio),
@@ -117,9 +118,9 @@ def _limit_of_the_model(config: Config, rows: list[Row]) -> Verdict:
     met = abs(furthest - 1) <= config.tolerance
     return Verdict(
         "where the model is the limit, B* ∝ D^(1/2) M^((min{b, 2a+1} − 2a)/2)",
-        f"B* over (2/λ_1) [ω(1+ω) D M σ_M²/Σ s_i/λ_i²]^(1/2) at D = {samples:.0e}, M ≤ k*/{config.below:g}: "
-        f"{'; '.join(texts)}; holds within ±{config.tolerance:.0%}, inconclusive if it still comes nearer to 1. With "
-        f"fewer features B* rises for b < 2a, stays at b = 2a and falls for b > 2a",
+        f"B* divided by (2/λ_1) [ω(1+ω) D M σ_M²/Σ s_i/λ_i²]^(1/2) at D = {samples:.0e}, for M ≤ k*/{config.below:g}. "
+        f"Holds within ±{config.tolerance:.0%}; otherwise inconclusive if the ratio still approaches 1: "
+        f"{'; '.join(texts)}. With fewer features B* rises for b < 2a, is constant for b = 2a and falls for b > 2a",
         1.0,
         furthest,
         (min(ratios), max(ratios)),
@@ -153,8 +154,9 @@ def _gaussian_features(config: Config, rows: list[Row]) -> Verdict:
     verdict = _exponents(config, claim, texts, judged)
     return replace(
         verdict,
-        statement=f"M at which B* of Gaussian features, their deterministic equivalent, reaches {config.reached:g} of "
-        f"that of all, at D = {', '.join(f'{each:.0e}' for each in config.gaussian_samples)}: {verdict.statement}",
+        statement=f"M at which B* with M Gaussian features (by a deterministic equivalent) is {config.reached:g} "
+        f"times B* with all features, at D = {', '.join(f'{each:.0e}' for each in config.gaussian_samples)}. "
+        f"{verdict.statement}",
     )
 
 
@@ -170,7 +172,7 @@ def _fixed_size(config: Config, rows: list[Row]) -> Verdict:
         free = _slope(chosen(rows, kind="grid", pair=pair, model_size=ALL))
         judged.append((slope, 0.5))
         texts.append(
-            f"a = {pair[0]:g}, b = {pair[1]:g}: {_text(slope)}, of all features {_text(free)}, by Corollary 8 "
+            f"a = {pair[0]:g}, b = {pair[1]:g}: {_text(slope)}, with all features {_text(free)}, Corollary 8 "
             f"{float(st.predicted_exponent(*pair)):.3f}"
         )
     claim = f"a fixed model with far fewer features than k*(D), M = {min(config.model_sizes)}: B* ∝ D^(1/2) for every b"
@@ -202,7 +204,7 @@ def _growing_together(config: Config, rows: list[Row]) -> Verdict:
             f"D/M = {ratio:g} {_text(slope)}" for ratio, slope in zip(config.samples_per_feature, own, strict=True)
         )
         texts.append(f"a = {pair[0]:g}, b = {pair[1]:g} ({predicted:.3f}): {listed}")
-    texts[-1] += f"; judged where M ≥ {config.above:g} k* at the last three D"
+    texts[-1] += f". Only lines with M ≥ {config.above:g} k* at the last three D are judged"
     return _exponents(config, "along D ∝ M, B* grows like D^c of Corollary 8", texts, judged)
 
 
@@ -211,9 +213,9 @@ def _exponents(config: Config, claim: str, texts: list[str], judged: list[tuple[
     verdicts: list[VerdictName] = [slope.verdict(predicted, config.slope_tolerance) for slope, predicted in judged]
     return Verdict(
         claim,
-        f"slope in logs between the last two sizes ± the change since the pair before, predicted in brackets: "
-        f"{'; '.join(texts)}; holds where its extrapolation lies, with its interval, within "
-        f"±{config.slope_tolerance:g}",
+        f"Slope in logarithms between the last two sizes ± the change since the pair before, with the prediction in "
+        f"brackets. A slope holds if its extrapolation, with its interval, lies within ±{config.slope_tolerance:g} of "
+        f"the prediction: {'; '.join(texts)}",
         "error 0",
         f"largest error {error.largest:+.4f}; {verdicts.count('holds')} of {len(verdicts)} slopes hold",
         error.interval,
@@ -263,9 +265,10 @@ def _noise_scales(config: Config, rows: list[Row]) -> Verdict:
     furthest = max(every, key=lambda each: abs(each - 1))
     return Verdict(
         "where data are the limit, the simple noise scale changes only with tr H, the Hessian-weighted one not at all",
-        f"at D = {samples:.0e}, M ≥ {config.above:g} k*: simple over that of all features, in units of tr H, "
-        f"{_range(simple)}; Hessian-weighted {_range(weighted)}; holds within ±{config.tolerance:.0%}. "
-        f"{' | '.join(texts)}",
+        f"Noise scales with M features divided by those with all features, at D = {samples:.0e} and M ≥ "
+        f"{config.above:g} k*: the simple one, in units of tr H, is {_range(simple)}, and the Hessian-weighted one "
+        f"{_range(weighted)}. Holds within ±{config.tolerance:.0%}. The same ratio for every notion of critical batch "
+        f"size: {' | '.join(texts)}",
         1.0,
         float(furthest),
         (min(every), max(every)),
@@ -287,9 +290,9 @@ def _networks(config: Config, rows: list[Row]) -> Verdict:
     small = abs(steepest) <= config.margin
     return Verdict(
         "k* of a network's features stops growing with its width",
-        f"width over k*(D) of the last hidden layer's activations, output learnt from 0, widths {_widths(widths)}: "
-        f"{'; '.join(texts)} (between the last two widths); holds if all are within "
-        f"±{config.margin:g}, fails if none is",
+        f"Width divided by k*(D) of the last hidden layer's activations, at widths {_widths(widths)}, where the "
+        f"output is learnt from 0, and the slope of log k* in log width between the last two widths. Holds if all "
+        f"slopes are within ±{config.margin:g}, fails if none is: {'; '.join(texts)}",
         f"slope 0 ± {config.margin:g}",
         steepest,
         (min(slopes), max(slopes)),

@@ -62,10 +62,10 @@ def _critical_verdict(config: Config, rows: list[Row], seconds: float) -> Verdic
     listed = "; ".join(f"{name}: {', '.join(each)}" for name, each in text.items())
     return Verdict(
         "critical batch size of real features, from their second moments",
-        f"B* predicted for Gaussian rows over B* of SGD on the rows, on the same grid, at D = "
-        f"{', '.join(map(str, config.num_samples))}, in brackets its {config.level:.0%} interval (replicas resampled); "
-        f"holds within a factor {config.margin:g}: {listed}. The grid's B* is within a factor {off:.2f} of "
-        "st.critical_batch_size",
+        f"B* predicted for Gaussian samples divided by B* of SGD on the data, both on the same grid, at D = "
+        f"{', '.join(map(str, config.num_samples))}. In brackets is the {config.level:.0%} interval from resampled "
+        f"replicas. A ratio holds within a factor of {config.margin:g}: {listed}. The grid's B* is within a factor of "
+        f"{off:.2f} of st.critical_batch_size",
         1.0,
         f"{min(ratios):.2f} … {max(ratios):.2f}; {answers.count('holds')} of {len(answers)} hold",
         (min(ratios), max(ratios)),
@@ -80,8 +80,8 @@ def _risk_verdict(config: Config, rows: list[Row], seconds: float) -> Verdict:
     off = max(abs(np.log(ratio)) for ratio in ratios)
     return Verdict(
         "optimal risk of real features, from their second moments",
-        f"R_opt(D) of SGD on the rows over that of Gaussian rows, of all feature sets and D (median "
-        f"{np.median(ratios):.3f}); holds within {config.risk_margin - 1:.0%}, without an interval",
+        f"R_opt(D) of SGD on the data divided by that of Gaussian samples, for all feature sets and D. The median is "
+        f"{np.median(ratios):.3f}. Holds within {config.risk_margin - 1:.0%}; no interval is used",
         1.0,
         f"{min(ratios):.3f} … {max(ratios):.3f}",
         (min(ratios), max(ratios)),
@@ -101,12 +101,14 @@ def _shape_verdict(config: Config, rows: list[Row]) -> Verdict:
     off = max(abs(np.log(factor)) for factor in shape)
     return Verdict(
         "with noise independent of the inputs, inputs that are not Gaussian have the B* of Gaussian ones",
-        "B* predicted over B* observed is a product: B* with the residuals permuted over the rows over B* observed "
-        "(noise that depends on x), and B* of Gaussian rows over that (shape); holds if the second is within a factor "
-        f"{config.margin:g}, without an interval: {text}. Noise {min(noise):.2f} … {max(noise):.2f}, median "
-        f"{np.median(noise):.2f}; χ of the rows (S2) {min(row.spread for row in rows):.2f} … "
-        f"{max(row.spread for row in rows):.2f}. B* of what the rows are a sample of (cross-fitted) over that of the "
-        f"rows: {min(finite):.2f} … {max(finite):.2f}",
+        f"Predicted B* divided by observed B* is a product of two ratios. The first is the effect of noise that "
+        f"depends on x: B* after a permutation of the residuals over the samples, divided by the observed B*. The "
+        f"second is the effect of the shape of the distribution: B* of Gaussian samples, divided by B* after the "
+        f"permutation. Holds if the second ratio is always within a factor of {config.margin:g}; no interval is used. "
+        f"First · second ratio: {text}. The first ratio is {min(noise):.2f} … {max(noise):.2f}, with median "
+        f"{np.median(noise):.2f}. χ of the data (S2) is {min(row.spread for row in rows):.2f} … "
+        f"{max(row.spread for row in rows):.2f}. B* of the distribution of the data, estimated by cross-fitting, is "
+        f"{min(finite):.2f} … {max(finite):.2f} times that of the samples",
         1.0,
         f"{min(shape):.2f} … {max(shape):.2f}, median {np.median(shape):.2f}",
         (min(shape), max(shape)),
@@ -134,9 +136,9 @@ def _width_verdict(config: Config, rows: list[Row], name: str, seconds: float) -
     where = f"at D = {config.sampled}" if name == "predicted" else f"over directions {first} … {last}"
     return Verdict(
         f"{QUANTITIES[name]} of a transformer's last layer is the same at all widths",
-        f"{where}, at widths {', '.join(map(str, config.widths))} "
-        f"after so many steps of training, and the change from the least to the largest width by a line in log width "
-        f"({config.level:.0%} interval, seeds and rows); holds within ±{margin:g}: {'; '.join(text)}",
+        f"Values {where} at widths {', '.join(map(str, config.widths))}, after several numbers of training steps, and "
+        f"the change from the smallest to the largest width by a line in log width, with its {config.level:.0%} "
+        f"interval (seeds and samples). Holds if every interval lies within ±{margin:g}: {'; '.join(text)}",
         0.0,
         f"{np.nanmin([each.change for each in changes]):+.2f} … {np.nanmax([each.change for each in changes]):+.2f}",
         (min(each.interval[0] for each in changes), max(each.interval[1] for each in changes)),
