@@ -239,10 +239,12 @@ def _steps_verdict(config: Config, rows: list[Row], case: str, seconds: float) -
     right = float((np.abs(np.log(ratio)) <= np.log(config.tolerance)).mean())
     return Verdict(
         f"steps at other batch sizes: {case}",
-        f"steps to a target predicted by curves at B0 = {config.fitted:g} over those measured, each at its own best γ "
-        f"of the grid, {config.trials} trials, targets {', '.join(f'{each:g}' for each in config.targets_of(case))}: "
-        f"median and the middle 95%; {right:.0%} of {ratio.size} within a factor of {config.tolerance:g}, by trial "
-        f"{', '.join(f'{share:.0%}' for share in shares)} (holds if 95% are, fails if they are in no trial)",
+        f"Steps to a target loss predicted from curves at B0 = {config.fitted:g} divided by measured steps, each at "
+        f"its own best γ of the grid, for {config.trials} trials and the targets "
+        f"{', '.join(f'{each:g}' for each in config.targets_of(case))}. Measured are the median and the middle 95%; "
+        f"{right:.0%} of {ratio.size} ratios are within a factor of {config.tolerance:g}, by trial "
+        f"{', '.join(f'{share:.0%}' for share in shares)}. Holds if 95% of all ratios are, fails if this is so in no "
+        f"trial",
         1.0,
         middle,
         (low, high),
@@ -260,9 +262,9 @@ def _critical_verdict(config: Config, rows: list[Row], case: str) -> Verdict:
     low, high = (float(np.exp(end)) for end in ends)
     return Verdict(
         f"B* from one batch size: {case}",
-        f"B* by a + b/B through predicted steps over that through measured ones, by target {text}; their mean, "
-        f"95% by the scatter of {config.trials} trials; holds if the interval lies within a factor of "
-        f"{config.tolerance:g}",
+        f"B* of a + b/B fitted to predicted steps divided by B* of a + b/B fitted to measured steps, by target loss: "
+        f"{text}. Measured is their mean, with the 95% interval from the scatter of {config.trials} trials. Holds if "
+        f"the interval lies within a factor of {config.tolerance:g}",
         1.0,
         float(np.exp(mean)),
         (low, high),

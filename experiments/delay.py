@@ -132,7 +132,8 @@ def _edge(rows: list[Row]) -> Verdict:
     ratios = [row.learning_rate / _limit(row.delay) for row in _of(rows, EDGE) if row.batch_size == LARGE_BATCH]
     return Verdict(
         "the stability threshold falls to 2 sin(π/(2(2τ + 1)))",
-        "largest stable γλ_1 with no noise left (B = 10⁹), over 2 sin(π/(2(2τ + 1))), all τ; holds within 10⁻⁶",
+        "Largest stable γλ_1 at B = 10⁹, where hardly any noise is left, divided by 2 sin(π/(2(2τ + 1))), for all τ. "
+        "Holds within 10⁻⁶",
         1.0,
         f"{min(ratios):.8f} … {max(ratios):.8f}",
         (min(ratios), max(ratios)),
@@ -153,13 +154,14 @@ def _critical(config: Config, rows: list[Row], seconds: float) -> Verdict:
     fits = {each: _power(rows, each) for each in config.num_samples}
     delays, losses = _losses(rows, samples)
     listed = ", ".join(f"τ = {delay:g}: {loss:.3f}" for delay, loss in zip(delays, losses, strict=True))
-    others = "".join(f"{fit.exponent:.3f} at D = {each:.0e}; " for each, fit in fits.items() if each < samples)
+    others = ", ".join(f"{fit.exponent:.3f} at D = {each:.0e}" for each, fit in fits.items() if each < samples)
     fit = fits[samples]
     return Verdict(
         "B* falls in proportion to the stability threshold",
-        f"B* over that of τ = 0 at D = {samples:.0e}: {listed}; power of sin(π/(2(2τ + 1))), the edge over that of "
-        f"τ = 0, by a line through the logs, interval at 95% from the scatter about it; {others}"
-        f"holds within {CLOSE} at the largest D",
+        f"B* divided by B* without delay at D = {samples:.0e}: {listed}. Measured is its power of sin(π/(2(2τ + 1))), "
+        f"which is the stability threshold divided by that without delay, by a line through the logarithms. The 95% "
+        f"interval comes from the scatter about this line. At smaller D the power is {others or 'not known'}. Holds "
+        f"within {CLOSE} at the largest D",
         1.0,
         fit.exponent,
         fit.interval(),
@@ -180,8 +182,9 @@ def _one_more_step(rows: list[Row], samples: float) -> Verdict:
     products = losses * (1 + delays)
     return Verdict(
         "control: B* is not that of τ = 0 over 1 + τ",
-        f"(1 + τ) B* over B* of τ = 0 at D = {samples:.0e}: at the largest τ sin(π/(2(2τ + 1))) (1 + τ) is "
-        f"{_limit(float(delays[-1])) / 2 * (1 + delays[-1]):.3f}, not 1; holds if it misses 1 by more than {CLOSE}",
+        f"(1 + τ) B* divided by B* without delay at D = {samples:.0e}. At the largest τ the stability threshold "
+        f"predicts sin(π/(2(2τ + 1))) (1 + τ) = {_limit(float(delays[-1])) / 2 * (1 + delays[-1]):.3f}. Holds if the "
+        f"ratio differs from 1 by more than {CLOSE}",
         "not 1",
         float(products[-1]),
         (float(products.min()), float(products.max())),
@@ -196,8 +199,8 @@ def _risk(config: Config, rows: list[Row]) -> Verdict:
     ratios = {delay: risk / found[0] for delay, risk in sorted(found.items()) if delay}
     return Verdict(
         "a delay hardly changes the least risk",
-        f"R_opt over that of τ = 0 at D = {samples:.0e}, which small batches attain: "
-        f"{', '.join(f'τ = {delay:g}: {ratio:.4f}' for delay, ratio in ratios.items())}; holds within {CLOSE:.0%}",
+        f"R_opt, which small batches attain, divided by R_opt without delay at D = {samples:.0e}. Holds within "
+        f"{CLOSE:.0%}: {', '.join(f'τ = {delay:g}: {ratio:.4f}' for delay, ratio in ratios.items())}",
         1.0,
         max(ratios.values()),
         (min(ratios.values()), max(ratios.values())),
@@ -233,8 +236,9 @@ def _half(rows: list[Row]) -> Verdict:
     listed = ", ".join(f"τ = {delay:g}: B = {batch:.1f}" for delay, batch in halves.items())
     return Verdict(
         claim,
-        f"batch size from which on γ* is less than half of γ* at τ = 0: {listed}; power of 2τ + 1, by a line through "
-        "the logs, interval at 95% from the scatter about it; −1 means a fixed number of delayed samples",
+        f"Batch size from which on γ* is less than half of γ* without delay: {listed}. Measured is its power of 2τ + "
+        f"1, by a line through the logarithms, with the 95% interval from the scatter about this line. The power −1 "
+        f"means a fixed number of delayed samples",
         -1.0,
         fit.exponent,
         (low, high),
@@ -249,8 +253,8 @@ def _unlate(rows: list[Row]) -> Verdict:
     beyond = [delay for delay, edge in edges.items() if delay and plain.learning_rate > edge]
     return Verdict(
         "control: γ* of undelayed gradients diverges with a delay",
-        f"γ* of τ = 0 at B = {plain.batch_size:g} is {plain.learning_rate:.3f}; τ whose edge it exceeds: "
-        f"{', '.join(f'{delay:g}' for delay in beyond)}",
+        f"γ* without delay at B = {plain.batch_size:g} is {plain.learning_rate:.3f}. It exceeds the stability "
+        f"threshold at τ = {', '.join(f'{delay:g}' for delay in beyond)}",
         "all τ > 0",
         f"{len(beyond)} of {len(edges) - 1}",
         None,

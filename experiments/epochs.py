@@ -116,8 +116,9 @@ def _reshuffling(config: Config, rows: list[Row], seconds: float) -> Verdict:
     text = ", ".join(f"{passes}: {mean:.2f}" for passes, mean in means.items())
     return Verdict(
         "a new order in each epoch beats drawing with replacement",
-        f"least risk over γ of reshuffled epochs over that of as many samples drawn with replacement, B = "
-        f"{config.batch_size}, all problems, σ², N and epochs; in the mean, by epochs: {text}; holds if below 1.005",
+        f"Least risk over γ of reshuffled epochs divided by that of as many samples drawn with replacement, at B = "
+        f"{config.batch_size}, for all problems, σ², N and numbers of epochs. Means by number of epochs: {text}. "
+        f"Holds if all ratios are below 1.005",
         "below 1",
         f"{min(every):.3f} … {max(every):.3f}",
         (float(min(every)), float(max(every))),
@@ -132,8 +133,8 @@ def _first_pass(config: Config, rows: list[Row]) -> Verdict:
     distinct = 1 - np.exp(-1)
     return Verdict(
         "N draws with replacement are worth at least the distinct samples among them",
-        "E of K = 1: N draws contain a fraction 1 − 1/e of the samples, some of them more than once; holds if all "
-        "are at least 0.95 of that and below 1",
+        "Factor E for N draws with replacement. They contain a fraction 1 − 1/e of the N samples, some of them more "
+        "than once. Holds if all E are at least 0.95 times this fraction, and below 1",
         f"{distinct:.3f} … 1",
         f"{min(worth):.2f} … {max(worth):.2f}",
         (float(min(worth)), float(max(worth))),
@@ -155,8 +156,9 @@ def _four_passes(config: Config, rows: list[Row]) -> Verdict:
     falls = [shown[pair, quiet] - shown[pair, max(config.noises)] for pair in config.exponents]
     return Verdict(
         "label noise lowers what four epochs are worth",
-        f"E of four reshuffled epochs at N = {max(config.num_rows)}, the best γ: {text}; on language models nearly 4 "
-        "(3.73 by the law of Muennighoff et al., 2023); holds if it is less with more noise on every problem",
+        f"Factor E of four reshuffled epochs at N = {max(config.num_rows)} and the best γ: {text}. On language models "
+        f"it is nearly 4 (3.73 by the law of Muennighoff et al., 2023). Holds if E is smaller with more noise on "
+        f"every problem",
         "less with more noise",
         f"{min(found.values()):.2f} … {max(found.values()):.2f}",
         (float(min(found.values())), float(max(found.values()))),
@@ -178,8 +180,9 @@ def _one_law(config: Config, rows: list[Row]) -> Verdict:
     )
     return Verdict(
         "one number R predicts what epochs are worth",
-        f"E = 1 + R (1 − exp(−(K − 1)/R)) with one R a problem and N, K to {max(config.passes)}: largest error of E; R "
-        f"at N = {largest}: {text}; {LANGUAGE_MODELS} on language models (Muennighoff et al., 2023); holds within 15%",
+        f"Largest error of the law E = 1 + R (1 − exp(−(K − 1)/R)) for K up to {max(config.passes)} epochs, with one "
+        f"R for each problem, σ² and N. Holds within 15%. R at N = {largest}: {text}. On language models R is "
+        f"{LANGUAGE_MODELS} (Muennighoff et al., 2023)",
         "R alone",
         f"{100 * worst:.1f}%",
         None,
@@ -198,9 +201,10 @@ def _growing_worth(config: Config, rows: list[Row], pair: tuple[float, float]) -
     return Verdict(
         f"worth of all epochs as a function of N: a = {pair[0]:g}, b = {pair[1]:g}",
         f"E of {max(config.passes)} reshuffled epochs at σ² = {noise:g}, N = {min(config.num_rows)} … "
-        f"{max(config.num_rows)}: {', '.join(f'{each:.2f}' for each in last)}; power of N, with its interval at 95%: "
-        "one epoch has the optimal rate only for b > a; holds if the interval is above 0.1 for b < a, "
-        "within 0.15 of 0 for b > a; fails if it is outside",
+        f"{max(config.num_rows)}: {', '.join(f'{each:.2f}' for each in last)}. Measured is the power of N, with its "
+        f"95% interval. One epoch has the optimal rate of convergence only for b > a. For b > a the claim is a power "
+        f"within 0.15 of 0, for b < a a power above 0.1. Holds if the whole interval is in this range, fails if it is "
+        f"outside",
         "above 0.1" if hard else "about 0",
         fit.exponent,
         (float(low), float(high)),
@@ -218,8 +222,8 @@ def _rates(config: Config, rows: list[Row]) -> Verdict:
     text = ", ".join(f"{row.passes:g}: {row.learning_rate:.3g}" for row in mine)
     return Verdict(
         "with many epochs γ K is fixed, like early stopping",
-        f"best γ by passes, a = {pair[0]:g}, b = {pair[1]:g}, σ² = {noise:g}, N = {max(config.num_rows)}: {text}; "
-        "power of K between the last two; holds between −1.1 and −0.8",
+        f"Best γ by number K of epochs at a = {pair[0]:g}, b = {pair[1]:g}, σ² = {noise:g}, N = "
+        f"{max(config.num_rows)}: {text}. Measured is its power of K between the last two. Holds between −1.1 and −0.8",
         -1.0,
         float(slope),
         None,
@@ -240,10 +244,10 @@ def _stopping(config: Config, rows: list[Row]) -> Verdict:
         tuned.append((risks[1:] / risks[:-1]).max())
     return Verdict(
         "epochs overfit at a fixed γ, not at the best γ",
-        f"σ² = {noise:g}, reshuffled: at the γ of one epoch the risk is least after {min(best):g} … {max(best):g} "
-        f"passes and after {max(config.passes)} of them so many times as large; at the best γ of each K it never rises "
-        f"by more than {100 * max(max(tuned) - 1, 0):.2g}% from one K to the next; holds if that is below 1% and "
-        "it rises on some problem at the fixed γ",
+        f"Reshuffled epochs at σ² = {noise:g}. At the best γ of one epoch the risk is least after {min(best):g} … "
+        f"{max(best):g} epochs; measured is the risk after {max(config.passes)} epochs divided by this least risk. At "
+        f"the best γ of each K the risk rises by at most {100 * max(max(tuned) - 1, 0):.2g}% from one K to the next. "
+        f"Holds if the latter is below 1% and the risk at the fixed γ rises on some problem",
         "above 1",
         f"{min(rises):.2f} … {max(rises):.2f}",
         (float(min(rises)), float(max(rises))),
@@ -272,9 +276,9 @@ def _critical_growth(config: Config, rows: list[Row], pair: tuple[float, float])
     others = [each for _, each in slopes]
     return Verdict(
         f"B* grows faster with epochs than with data: a = {pair[0]:g}, b = {pair[1]:g}",
-        f"B* with replacement, σ² = {noise:g}, after {passes} passes: {'; '.join(texts)}; power of K from 4 passes on; "
-        f"with fresh samples in their place {min(others):.2f} … {max(others):.2f}; "
-        "holds if larger at every N",
+        f"B* of samples drawn with replacement, σ² = {noise:g}, after {passes} epochs: {'; '.join(texts)}. Measured "
+        f"is its power of the number of epochs, from 4 epochs on. With as many fresh samples the power is "
+        f"{min(others):.2f} … {max(others):.2f}. Holds if the measured power is larger at every N",
         "1: R_opt and the steps at B* no longer change",
         f"{min(own):.2f} … {max(own):.2f}",
         (min(own), max(own)),

@@ -258,8 +258,8 @@ def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict,
     curves = len({(row.model, row.name) for row in cases})
     low, high = (float(each) / curves for each in stats.binom.interval(LEVEL, curves, LEVEL))
     counted = (
-        f"a curve's cuts, which share rows, count as one case: {curves}, of which a true 95% band holds "
-        f"{low:.2f} … {high:.2f}; constant and WSD runs of a model share rows besides"
+        f"The cuts of one curve share rows and count as one case. Of the {curves} cases true 95% bands contain a "
+        f"fraction of {low:.2f} … {high:.2f}. Constant and WSD runs of a model share rows too"
     )
     doubts = ", ".join(f"{name} {doubt:.1%}" for name, doubt in _doubts(config, rows).items())
     shares = {kind: float(_inside(config, rows, kind).mean()) for kind in (WITH, WITHOUT, SCATTER)}
@@ -267,8 +267,9 @@ def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict,
     return (
         Verdict(
             "95% bands contain the final loss",
-            f"of {len(cases)} runs cut short; first numbers and the law's error, over the fall ahead ({doubts}), "
-            f"from the other models alone; by model {by_model}; {counted}",
+            f"Fraction of the bands of {len(cases)} runs cut short that contain the final loss. The first parameters "
+            f"and the law's own error, relative to the predicted fall ({doubts}), come from the other models alone. "
+            f"By model: {by_model}. {counted}",
             f"{LEVEL:.2f}",
             f"{shares[WITH]:.3f}",
             (low, high),
@@ -278,7 +279,7 @@ def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict,
         _control(config, rows, WITHOUT, "the bands need the theory's own error"),
         Verdict(
             "bands from the scatter alone are too narrow",
-            f"control: the same forecasts and cases, numbers and law taken for known; {counted}",
+            f"Control: the same forecasts and cases, with parameters and law taken as exact. {counted}",
             f"< {low:.2f}",
             f"{shares[SCATTER]:.3f}",
             None,
@@ -304,8 +305,9 @@ def _control(config: Config, rows: list[Row], kind: str, claim: str) -> Verdict:
     name: VerdictName = "holds" if square > high else "inconclusive"
     return Verdict(
         claim,
-        f"control: mean square of errors over the deviation without it, 1 if it is not needed, {low:.2f} … {high:.2f} "
-        f"by chance with {curves} cases; that band holds {share:.3f}",
+        f"Control: mean square of the errors divided by their standard deviation without the theory's own error. It "
+        f"is 1 if the theory's own error is not needed, and {low:.2f} … {high:.2f} by chance with {curves} cases. "
+        f"Bands without it contain a fraction of {share:.3f} of the final losses",
         f"> {high:.2f}",
         f"{square:.2f}",
         None,
@@ -327,8 +329,8 @@ def _useful(config: Config, rows: list[Row]) -> Verdict:
     below = [ratio < 1 for ratio in ratios]
     return Verdict(
         "bands are narrower than those of simple forecasts",
-        "median width over the narrower one of the last loss and a power of Σγ, whose bands hold 95% of the other "
-        f"models' errors at that cut: {text}",
+        f"Median width of the bands divided by that of the better simple forecast, the last loss or a power of Σγ, "
+        f"whose bands contain 95% of the other models' errors at the same cut: {text}",
         "< 1 at every cut",
         f"{max(ratios):.2f}",
         (min(ratios), max(ratios)),

@@ -213,9 +213,9 @@ def _law_verdict(config: Config, rows: dict[str, np.ndarray], seconds: float) ->
     chance = float(stats.binom.sf(rejected - 1, number, config.rejected))
     return Verdict(
         "MLPerf's steps scatter about a + b/B by more than their standard errors",
-        "hyper-parameters differ between batch sizes, so this is no test of the law where each is tuned. Rejected at "
-        f"{config.rejected:.0%} on {rejected} of {number} benchmarks, a + b/B^α on "
-        f"{free}; steps scatter about a + b/B by {low:.1%} … {high:.0%} beyond their errors, median {middle:.1%}",
+        f"Hyper-parameters differ between batch sizes, so this does not test the law for tuned runs. At "
+        f"{config.rejected:.0%} a + b/B is rejected on {rejected} of {number} benchmarks, and a + b/B^α on {free}. "
+        f"Steps scatter about a + b/B by {low:.1%} … {high:.0%} beyond their standard errors, with median {middle:.1%}",
         "misfit above 0",
         middle,
         (low, high),
@@ -232,8 +232,8 @@ def _exponent_verdict(config: Config, rows: dict[str, np.ndarray]) -> Verdict:
     names = ", ".join(rows["benchmark"][outside]) or "none"
     return Verdict(
         "α = 1",
-        f"geometric mean of α over {logs.size} benchmarks, {config.level:.0%} by their scatter; intervals of single "
-        f"ones that leave 1 out: {names}",
+        f"Geometric mean of α over {logs.size} benchmarks, with the {config.level:.0%} interval from their scatter. "
+        f"Single benchmarks whose interval excludes 1: {names}",
         1.0,
         float(np.exp(logs.mean())),
         (low, high),
@@ -254,8 +254,9 @@ def _bias_verdicts(rows: dict[str, np.ndarray]) -> tuple[Verdict, ...]:
     return (
         Verdict(
             "coarse evaluation",
-            "b/a with half an evaluation interval taken off, over b/a; evaluation every so many samples adds to b "
-            f"alone; within the interval of b/a on {sum(inside)} of {len(inside)} benchmarks",
+            f"b/a after half an evaluation interval is subtracted from the steps, divided by b/a. Evaluation at fixed "
+            f"numbers of samples adds to b alone. The corrected b/a is inside the interval of b/a on {sum(inside)} of "
+            f"{len(inside)} benchmarks",
             "inside of the intervals",
             float(np.median(early)),
             (float(early.min()), float(early.max())),
@@ -263,9 +264,10 @@ def _bias_verdicts(rows: dict[str, np.ndarray]) -> tuple[Verdict, ...]:
         ),
         Verdict(
             "pruning",
-            "b/a by the points that MLPerf's checker keeps, over b/a by all, where a + b/B holds and points scatter as "
-            f"they do (medians of benchmarks); on the data {pruned.min():.2f} … {pruned.max():.2f} on {pruned.size} of "
-            f"them; intervals of b/a span factors of {factor.min():.2f} … {factor[np.isfinite(factor)].max():.1f}",
+            f"b/a from the points that MLPerf's checker keeps, divided by b/a from all points, in simulations in "
+            f"which a + b/B holds and points scatter as observed (medians of benchmarks). On the data the ratio is "
+            f"{pruned.min():.2f} … {pruned.max():.2f} on {pruned.size} benchmarks. The intervals of b/a span factors "
+            f"of {factor.min():.2f} … {factor[np.isfinite(factor)].max():.1f}",
             "1",
             float(np.median(simulated)),
             (float(simulated.min()), float(simulated.max())),

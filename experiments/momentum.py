@@ -107,8 +107,8 @@ def _small_batches(config: Config, rows: list[Row], seconds: float) -> Verdict:
         ratios += [row.optimal_risk / plain for row in mine if row.momentum]
     return Verdict(
         "momentum does not change the risk of small batches",
-        "optimal risk with momentum over that of SGD, all D, β and (a, b): small batches only see γ/(1 − β); holds "
-        "within 2%",
+        "Optimal risk with momentum divided by that of SGD, for all D, β and (a, b). In theory small batches depend "
+        "on γ/(1 − β) only. Holds within 2%",
         "1",
         f"{min(ratios):.4f} … {max(ratios):.4f}",
         (float(min(ratios)), float(max(ratios))),
@@ -145,7 +145,8 @@ def _raises(config: Config, rows: list[Row], pair: tuple[float, float]) -> Verdi
     ratios = [gain.ratio for gain in gains]
     return Verdict(
         f"momentum raises B*: a = {pair[0]:g}, b = {pair[1]:g}",
-        f"largest B* over β, over that of SGD, uniform averages: {', '.join(map(str, gains))}",
+        f"Largest B* over all β divided by B* of SGD, with uniform averages. Holds if the ratio is above 1.1 at the "
+        f"largest D: {', '.join(map(str, gains))}",
         "above 1",
         f"{ratios[-1]:.2f} at the largest D",
         (float(min(ratios)), float(max(ratios))),
@@ -164,9 +165,10 @@ def _power(config: Config, rows: list[Row], pair: tuple[float, float]) -> Verdic
     where = f"the largest of the grid at D = {', '.join(last)}, where the gain is a lower bound" if last else "inside"
     return Verdict(
         f"the gain grows like a power of D: a = {pair[0]:g}, b = {pair[1]:g}",
-        f"line through log gain against log D at {len(gains)} D, interval at 95% from their scatter about it; the best "
-        f"β is {where}. SGD has B* ∝ D^{plain:.2f} and D^{1 - plain:.2f} steps; momentum that takes their root would "
-        f"gain D^{most:.2f}; fails if the interval is below 0 or above that",
+        f"Slope of the line through log gain against log D at {len(gains)} values of D, with the 95% interval from "
+        f"their scatter about it. The best β is {where}. SGD has B* ∝ D^{plain:.2f} and a number of steps ∝ "
+        f"D^{1 - plain:.2f}; a method that takes the square root of this number would gain D^{most:.2f}. Fails if the "
+        f"interval is below 0 or above this power",
         f"above 0, at most {most:.3f}",
         fit.exponent,
         (low, high),
@@ -189,9 +191,10 @@ def _window(config: Config) -> Verdict:
     slope = float(np.polyfit(np.log(config.conditions), logs, 1)[0])
     return Verdict(
         "on quadratics momentum saves a factor ∝ √κ of the steps",
-        f"two eigenvalues, B → ∞, no noise: steps of gradient descent over those of heavy ball to {config.accuracy:g} "
-        f"of the initial risk, both at their best γ and β in closed form, over √κ, for κ = {config.conditions[0]:g} … "
-        f"{config.conditions[-1]:g}; remaining power of κ {slope:+.3f}",
+        f"Quadratics with two eigenvalues and without noise (B → ∞). Steps of gradient descent to {config.accuracy:g} "
+        f"of the initial risk divided by those of heavy ball, both with the best γ and β in closed form, and then "
+        f"divided by √κ, for κ = {config.conditions[0]:g} … {config.conditions[-1]:g}. The remaining power of κ is "
+        f"{slope:+.3f}. Holds if it is within ±0.1",
         "a constant near 1/2",
         f"{min(ratios):.2f} … {max(ratios):.2f}",
         (float(min(ratios)), float(max(ratios))),

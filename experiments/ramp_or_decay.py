@@ -154,8 +154,10 @@ def _steps_verdict(config: Config, rows: list[Row], name: str) -> Verdict:
     measured = saved[max(saved)]
     return Verdict(
         f"serial steps saved by a ramp in place of a {name}",
-        "B/f(share of data) in place of γ f: the steps fall by 1 minus the mean of f (Seesaw's 1 − 2/π = 36% is "
-        "that of the quarter cosine; of the half cosine in common use it is one half), at the largest D; at D = "
+        "A batch size B/f, with f as a function of the fraction of samples used, in place of a learning rate γ f. In "
+        "theory it saves the fraction 1 − mean f of the steps. This is 1 − 2/π = 36% for the quarter cosine (Seesaw), "
+        "and one half for the half cosine, which is in common use. Measured is the saved fraction at the largest D. "
+        "Holds within 2 percentage points. At D = "
         + ", ".join(f"{samples:.0e}: {share:.1%}" for samples, share in saved.items()),
         f"{expected:.1%}",
         f"{measured:.1%}",
@@ -176,10 +178,11 @@ def _constant_verdict(config: Config, rows: list[Row], pair: tuple[float, float]
     growth = last_slope(config.num_samples, factors)
     return Verdict(
         f"decay and ramp have the same risk up to a constant (Seesaw): a = {capacity:g}, b = {source:g}",
-        f"risk of the ramp over that of the decay at equal peak γ and data, γ up to {max(config.edge_shares):g} of the "
-        f"edge; the largest factor at each D: {', '.join(f'{each:.2f}' for each in factors)}; between the last two D "
-        f"it grows like D^({growth.text}), ± the change since the pair before, and {growth.leads}; holds where that "
-        f"lies, with its interval, within ±{config.tolerance:g} of 0",
+        f"Risk of the ramp divided by that of the decay, at equal peak γ and data, for γ up to "
+        f"{max(config.edge_shares):g} of the stability threshold. The largest ratio at each D is "
+        f"{', '.join(f'{each:.2f}' for each in factors)}. Between the last two D it grows like D^({growth.text}), ± "
+        f"the change since the pair before, and {growth.leads}. Holds if this extrapolation, with its interval, lies "
+        f"within ±{config.tolerance:g} of 0",
         "bounded in D",
         f"{min(ratios):.3f} … {max(ratios):.3f}; largest factor ∝ D^({growth.text})",
         (float(min(ratios)), float(max(ratios))),
@@ -198,10 +201,11 @@ def _tuned_verdict(config: Config, rows: list[Row], pair: tuple[float, float]) -
     free = source > capacity
     return Verdict(
         f"risk of a ramp relative to a decay, γ tuned for each: a = {capacity:g}, b = {source:g}",
-        f"least risk of the ramp over least risk of the decay, each over peak γ up to {max(config.edge_shares):g} of "
-        f"the edge; at the largest D for {', '.join(f'{row.shape}: {row.ratio:.3f}' for row in last)}, with γ of the "
-        f"ramp at {', '.join(f'{row.ramp_share:.2g}' for row in last)} of the edge"
-        + ("; holds within 1% at the largest D" if free else ": next to the edge, where nothing is predicted"),
+        f"Least risk of the ramp divided by the least risk of the decay, each with its best peak γ up to "
+        f"{max(config.edge_shares):g} of the stability threshold. Ratios at the largest D: "
+        f"{', '.join(f'{row.shape}: {row.ratio:.3f}' for row in last)}. The best γ of the ramp there is "
+        f"{', '.join(f'{row.ramp_share:.2g}' for row in last)} of the threshold"
+        + (". Holds within 1% at the largest D" if free else ", so close to it that nothing is predicted"),
         "1 for D → ∞" if free else "not known",
         f"{min(ratios):.3f} … {max(ratios):.3f}",
         (float(min(ratios)), float(max(ratios))),

@@ -220,8 +220,8 @@ def _control(config: Config, rows: list[Row]) -> Verdict:
     falls = float((1 - curve.risk[1:] / curve.risk[:-1]).max())
     return Verdict(
         "control: the risk of SGD never falls as B grows",
-        f"the largest fall of R(D, B) from one B to the next, relative, at D = {config.curve_samples[-1]:.0e} (T23); "
-        "holds up to 1e-6",
+        f"Largest relative fall of R(D, B) from one B to the next at D = {config.curve_samples[-1]:.0e} (T23). "
+        "Holds up to 1e-6",
         "at most 0",
         falls,
         None,
@@ -235,8 +235,8 @@ def _sign_waste(config: Config, rows: list[Row]) -> Verdict:
     most = SIGN_LIMIT - 1
     return Verdict(
         "signSGD with B = 1 needs up to π/2 times the data of the best batch size",
-        f"data to the least risk of a curve with B = 1 over the fewest, less 1: {text}; holds if at most "
-        f"{most:.1%} + 1% and no less than three quarters of it",
+        f"Data with which B = 1 reaches the least risk of a curve, divided by the data of the best B, minus 1: "
+        f"{text}. Holds if this is at most {most:.1%} + 1% and at least three quarters of {most:.1%}",
         most,
         wastes[-1],
         (min(wastes), max(wastes)),
@@ -255,8 +255,9 @@ def _adam_waste(config: Config, rows: list[Row]) -> Verdict:
     within = all(waste <= most[name] + 0.005 for name, waste in found.items())
     return Verdict(
         "Adam with B = 1 needs up to N/A² times the data of the best batch size",
-        f"as above, at D = {config.curve_samples[-1]:.0e}, β₁ = 0.9; holds if at most 0.5% above N/A² at B = 1 over "
-        f"that of B → ∞: {text}",
+        f"Data with which B = 1 reaches the least risk of a curve, divided by the data of the best B, minus 1, at D = "
+        f"{config.curve_samples[-1]:.0e} and β₁ = 0.9. Holds if this is at most 0.5% above the prediction, N/A² at B "
+        f"= 1 divided by N/A² at B → ∞, minus 1: {text}",
         most[FAST],
         found[FAST],
         (min(found.values()), max(found.values())),
@@ -293,8 +294,9 @@ def _half_life_verdict(config: Config, rows: list[Row]) -> Verdict:
     rest = kept.lost
     return Verdict(
         "with the half-life of v fixed in samples small batches lose nothing",
-        f"β₂ = 0.95^(B/{config.reference_batch:g}), D = {config.curve_samples[-1]:.0e}: R(D, 1) over the least R(D, B) "
-        f"less 1; {fixed.lost:.2%} with β₂ = 0.95; holds up to {SEARCHED:.2%}. Risk over that with β₂ = 0.95: {text}",
+        f"R(D, 1) divided by the least R(D, B), minus 1, for β₂ = 0.95^(B/{config.reference_batch:g}) at D = "
+        f"{config.curve_samples[-1]:.0e}. Holds up to {SEARCHED:.2%}. With β₂ = 0.95 at every B it is "
+        f"{fixed.lost:.2%}. Risk relative to that with β₂ = 0.95: {text}",
         f"at most {SEARCHED:.2%}",
         rest,
         None,
@@ -338,7 +340,7 @@ def _law_control(config: Config, rows: list[Row]) -> Verdict:
     shape = _shapes(config, rows)[SGD]
     return Verdict(
         "control: steps of SGD are a + b/B",
-        f"the same fits: {shape.law:.2%} without c, {shape.longer:.2%} with it; holds if |c/b| is at most {NO_SHARE:g}",
+        f"The same fits: {shape.law:.2%} without c, {shape.longer:.2%} with it. Holds if |c/b| is at most {NO_SHARE:g}",
         0.0,
         shape.share,
         None,

@@ -301,9 +301,9 @@ def _verdict(
     each = [predicted_ratio(config, [row for row in rows if row.network == one], ours) for one in _networks(rows)]
     spread = f" ({min(each):.3g} … {max(each):.3g} of {len(each)} networks)" if len(each) > 1 else ""
     text = (
-        f"predicted {mine:.3g}{spread}, observed {observed:.3g}; "
-        f"holds if the {2 * config.level - 1:.0%} interval of their ratio is within the margin, fails if that at "
-        f"{_counted(config):.2%}, which counts {len(PAIRS)} pairs, is outside"
+        f"Ratio of B*: predicted {mine:.3g}{spread}, observed {observed:.3g}; holds if the {2 * config.level - 1:.0%} "
+        f"interval of predicted over observed is within the margin, fails if the interval at {_counted(config):.2%}, "
+        f"which corrects for {len(PAIRS)} pairs, is outside"
     )
     inner = _over(mine, other.interval(2 * config.level - 1))
     outer = _over(mine, other.interval(_counted(config)))

@@ -90,9 +90,9 @@ def _verdict(rows: list[Row], pair: tuple[float, float], seconds: float) -> Verd
     capacity, source = pair
     return Verdict(
         f"weight decay does not change B*: a = {capacity:g}, b = {source:g}",
-        f"B* at the largest weight decay tried that raises the optimal risk by less than {FELT - 1:.0%}, over B* "
-        f"without: {', '.join(where) or 'every one raises it by more'}; holds up to 20%. The least risk with weight "
-        f"decay is {', '.join(f'{each:.4f}' for each in cost)} of that without, at each D",
+        f"B* at the largest weight decay tried that raises the optimal risk by less than {FELT - 1:.0%}, divided by "
+        f"B* without weight decay: {', '.join(where) or 'every one raises it by more'}. Holds within a factor of 1.2. "
+        f"The least risk with weight decay is {', '.join(f'{each:.4f}' for each in cost)} of that without, at each D",
         "1",
         float(moved[0]) if len(moved) == 1 else ", ".join(f"{each:.3f}" for each in moved) or "nothing",
         (float(min(moved)), float(max(moved))) if moved else None,

@@ -301,7 +301,7 @@ def small_batches_law() -> str:
     """Fits of steps with and without c/B²."""
     rows = []
     for each in claims("small_batches", ("steps of",)):
-        text = each["statement"].replace("the same fits: ", "T38's waste: SGD ")
+        text = each["statement"].replace("The same fits: ", "T38's waste: SGD ")
         pattern = r"(?:waste: |; )([^;:]+?) ([\d.]+%) without c, ([\d.]+%) with it(?:, c/b = (-?[\d.]+))?"
         for name, without, with_it, share in re.findall(pattern, text):
             rows.append((name, without, with_it, number(float(share or each["measured"]), 3), bold(each["verdict"])))
@@ -350,7 +350,7 @@ def weight_decay() -> str:
     rows = []
     for each in verdicts("weight_decay"):
         ((pair, _),) = cases(each["claim"] + ": ")
-        at = re.findall(r"κ √D = ([\d.]+) at D = (\S+?)(?:[,;])", each["statement"])
+        at = re.findall(r"κ √D = ([\d.]+) at D = (\S+?)(?:,|\. )", each["statement"])
         (least,) = found_in(r"is ([\d., ]+) of that without", each["statement"])
         used = ", ".join(f"{decay} (D = {tidy(size)})" for decay, size in at)
         rows.append((pair, used, number(each["measured"], 3), least, bold(each["verdict"])))

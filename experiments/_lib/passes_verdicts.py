@@ -80,9 +80,9 @@ def _four(config: Any, rows: Sequence[Row], arm: str, noise: float) -> Verdict:
     published = repeated(FOUR, LANGUAGE_MODELS)
     return Verdict(
         f"four epochs are worth less than four times the samples: {_name(arm, noise)}",
-        f"E after {passes} passes over N = {config.num_rows} samples, B = {config.batch_size}, {config.num_seeds} "
-        f"seeds: {_shown([row.worth for row in mine])}; on language models {published:.2f} after {FOUR}; holds if the "
-        "interval is below 4, fails if it is not below 3.9 anywhere",
+        f"Factor E after {passes} epochs over N = {config.num_rows} samples, with B = {config.batch_size} and "
+        f"{config.num_seeds} seeds: {_shown([row.worth for row in mine])}. On language models E is {published:.2f} "
+        f"after {FOUR} epochs. Holds if the interval is below 4, fails if all of it is above 3.9",
         "below 4",
         four.worth,
         (four.low, four.high),
@@ -108,8 +108,8 @@ def _noise(config: Any, rows: Sequence[Row], arm: str) -> Verdict:
     low, high = float(ratio / half), float(ratio * half)
     return Verdict(
         f"noise lowers what {number} epochs are worth: {arm}",
-        f"E of {number} passes at σ² = {min(config.noises):g} over that at {max(config.noises):g}: {little.worth:.2f} "
-        f"over {much.worth:.2f}; holds if the interval is above 1",
+        f"Factor E of {number} epochs at σ² = {min(config.noises):g} divided by E at σ² = {max(config.noises):g}: "
+        f"{little.worth:.2f} divided by {much.worth:.2f}. Holds if the interval is above 1",
         "above 1",
         float(ratio),
         (low, high),
@@ -129,12 +129,13 @@ def _prediction(config: Any, rows: Sequence[Row], place: tuple[str, float, str])
     outside = any(high < 1 / margin or low > margin for _, low, high, _ in ratios)
     name: VerdictName = "holds" if inside else "fails" if outside else "inconclusive"
     worst = max(ratios, key=lambda each: abs(np.log(each[0])))
-    texts = [f"E after {', '.join(f'{row.passes:g}' for row in seen)} passes: {_shown([a.worth for a in theory])}"]
-    texts += [f"measured {_shown([b.worth for b in seen])}", f"furthest apart after {worst[3]:g} passes"]
+    passes = ", ".join(f"{row.passes:g}" for row in seen)
     return Verdict(
         f"the theory predicts what epochs are worth, from {source}: {_name(arm, noise)}",
-        f"{'; '.join(texts)}: predicted over measured; holds if the intervals of all are within a factor of "
-        f"{margin:g}, fails if one is outside",
+        f"Factor E after {passes} epochs: predicted {_shown([a.worth for a in theory])}, measured "
+        f"{_shown([b.worth for b in seen])}. The result is predicted over measured E after {worst[3]:g} epochs, where "
+        f"the two differ most. Holds if the intervals of all ratios are within a factor of {margin:g}, fails if one "
+        f"is outside",
         f"1 within a factor of {margin:g}",
         worst[0],
         worst[1:3],
@@ -152,8 +153,8 @@ def _rates(config: Any, rows: Sequence[Row], arm: str) -> Verdict:
     own = ", ".join(f"{row.learning_rate:.3g}" for row in theory)
     return Verdict(
         f"the best γ falls with epochs: {_name(arm, noise)}",
-        f"γ of the grid with the least risk after {', '.join(f'{row.passes:g}' for row in mine)} passes: {text}; by "
-        f"the theory of {BEFORE} {own}; the last over the first; holds if below 0.7",
+        f"Best γ of the grid after {', '.join(f'{row.passes:g}' for row in mine)} epochs: {text}. The theory with "
+        f"{BEFORE} has {own}. Measured is the last γ divided by the first. Holds if it is below 0.7",
         "below 1",
         float(fall),
         None,
@@ -177,9 +178,9 @@ def _critical(config: Any, rows: Sequence[Row]) -> Verdict:
     name: VerdictName = "holds" if known and low > 1 else "fails" if known and high < 1 else "inconclusive"
     return Verdict(
         f"B* grows faster with epochs than with data: {_name(NETWORK, fixed.noise_variance)}",
-        f"B* after {', '.join(map(str, config.critical_passes))} passes (beyond: not inside of the grid in every "
-        f"resample): {'; '.join(sizes)}; after {last}, N samples over as many fresh ones; holds if the interval is "
-        "above 1, fails if below",
+        f"B* after {', '.join(map(str, config.critical_passes))} epochs (with more epochs it is not inside the grid "
+        f"in every resample): {'; '.join(sizes)}. Measured is B* after {last} epochs over N samples divided by B* for "
+        f"as many fresh samples. Holds if the interval is above 1, fails if it is below 1",
         "above 1",
         float(ratio) if known else "—",
         (low, high) if known else None,
