@@ -228,12 +228,12 @@ def _verdicts(config: Config, losses: dict, resampled: list[Tuned], seconds: flo
     free = float(np.exp(np.log(resampled[0].losses["ewa"] / resampled[0].losses["schedule_free"]).mean()))
     each = ", ".join(f"{value:.2f}" for value in resampled[0].ratio)
     decays = ", ".join(f"{value:.3g}" for value in resampled[0].forgetting)
-    tuning = f"γ and τ tuned for each n, {config.num_seeds} seeds"
+    tuning = f"γ and τ are tuned for each n, with {config.num_seeds} seeds"
     return (
         Verdict(
             "constant learning rate + EWA matches decaying schedules",
-            f"excess risk of EWA over the better of cosine and WSD, geometric mean over {durations} ({each}); over "
-            f"schedule-free: {free:.2f}; {tuning}; {_rate_edges(losses)}",
+            f"Excess risk of EWA divided by that of the better of cosine and WSD: geometric mean over {durations} "
+            f"({each}). Divided by that of schedule-free it is {free:.2f}. {tuning}; {_rate_edges(losses)}",
             f"at most {config.matches:g}",
             ratio,
             ratio_interval,
@@ -242,8 +242,8 @@ def _verdicts(config: Config, losses: dict, resampled: list[Tuned], seconds: flo
         ),
         Verdict(
             "EWA beats the last iterate of its own run",
-            f"excess risk of EWA over that of the constant schedule's last iterate at its own best γ, geometric mean "
-            f"over {durations}",
+            f"Excess risk of EWA divided by that of the constant schedule's last iterate at its own best γ: geometric "
+            f"mean over {durations}",
             "below 1",
             gain,
             gain_interval,
@@ -251,7 +251,8 @@ def _verdicts(config: Config, losses: dict, resampled: list[Tuned], seconds: flo
         ),
         Verdict(
             "the best τ grows with the duration",
-            f"exponent of n in the best 1/(1 − τ), {durations}; best 1 − τ: {decays}; {_edges(config, resampled[0])}",
+            f"Exponent of n in the best 1/(1 − τ) for {durations}. The best 1 − τ are {decays}; "
+            f"{_edges(config, resampled[0])}",
             "above 0",
             growths[0],
             (low, high),

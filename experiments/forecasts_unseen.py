@@ -201,27 +201,31 @@ def simple_half_width(rows: list[Row], way: str, share: float) -> float:
 
 def _verdicts(config: Config, rows: list[Row], seconds: float) -> tuple[Verdict, ...]:
     families = len({row.family for row in rows})
-    counted = f"95% interval from {families} families of runs drawn with replacement, since runs of a family share rows"
+    counted = (
+        f"The 95% interval comes from {families} families of runs drawn with replacement, because runs of a family "
+        f"share rows"
+    )
     held = {kind: inside(rows, kind) for kind in (OTHERS, OLD, SCATTER)}
     found = {kind: share_of_families(rows, each) for kind, each in held.items()}
     of = {kind: _by_cut(config, rows, 100 * held[kind], np.mean, "{:.0f}%") for kind in (OTHERS, OLD)}
     return (
         _coverage(
             "95% bands contain the final losses of another group's runs",
-            f"{of[OTHERS]}; the theory's error, relative to the predicted fall, is the most likely on the other "
-            f"families: over all of them {likeliest_doubt(rows):.3f}; {counted}",
+            f"Bands that contain the final loss: {of[OTHERS]} of the run. The theory's own error, relative to the "
+            f"predicted fall, is the most likely value on the other families. Over all families it is "
+            f"{likeliest_doubt(rows):.3f}. {counted}",
             found[OTHERS],
             seconds,
         ),
         _coverage(
             "the theory's error on one group's runs is enough for another's",
-            f"{of[OLD]}; the theory's error is {ONE_GROUP}, the most likely on the 27 curves of the experiment "
-            f"forecasts; {counted}",
+            f"Bands that contain the final loss: {of[OLD]} of the run. The theory's own error is {ONE_GROUP}, the "
+            f"most likely value on the 27 curves of the experiment forecasts. {counted}",
             found[OLD],
         ),
         Verdict(
             "bands from the scatter alone are too narrow",
-            f"control: the same forecasts, with numbers and law taken as known; {counted}",
+            f"Control: the same forecasts, with parameters and law taken as exact. {counted}",
             f"< {LEVEL:.2f}",
             f"{found[SCATTER][0]:.3f}",
             found[SCATTER][1:],
@@ -256,8 +260,8 @@ def _useful(config: Config, rows: list[Row]) -> Verdict:
     below = [ratio < 1 for ratio in ratios]
     return Verdict(
         "bands are narrower than those of simple forecasts",
-        "median width over that of the better one of the last loss and a power of Σγ, whose bands are as wide as it "
-        f"takes to hold as many of these runs: {text}",
+        f"Median width of the bands divided by that of the better simple forecast, the last loss or a power of Σγ, "
+        f"with bands that are as wide as needed to contain as many of these final losses: {text}",
         "< 1 at every cut",
         f"{max(ratios):.2f}",
         (round(min(ratios), 2), round(max(ratios), 2)),

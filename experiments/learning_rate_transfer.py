@@ -205,15 +205,16 @@ def _verdicts(
 ) -> tuple[Verdict, ...]:
     mup, standard, tolerance = optima["mup"], optima["standard"], config.tolerance
     widths = f"w = {config.widths[0]} … {config.widths[-1]}"
-    what = f"exponent of w in the best learning rate (parabola in logs, {config.num_seeds} seeds), {widths}"
+    what = f"Exponent of w in the best learning rate (parabola in logarithms, {config.num_seeds} seeds) for {widths}"
     shifts = {name: 2.0 ** (found.best[-1] - found.best[0]) for name, found in optima.items()}
     cost = {name: _cost(losses[name]) for name in NAMES}
-    ends = " at an end of the grid: {} of " + f"{len(config.widths)} optima"
+    ends = "{} of " + f"{len(config.widths)} optima lie at an end of the grid"
     return (
         Verdict(
             "learning rate transfers under µP",
-            f"{what}; from the narrowest to the widest it moves by a factor {shifts['mup']:.2f}, and the narrowest's "
-            f"costs the widest {cost['mup']:.1%} of its loss;{ends.format(mup.unresolved)}",
+            f"{what}. From the narrowest to the widest network the best learning rate changes by a factor of "
+            f"{shifts['mup']:.2f}. With that of the narrowest network the loss of the widest is {cost['mup']:.1%} "
+            f"higher. {ends.format(mup.unresolved)}",
             f"0 within ±{tolerance:g}",
             mup.slope,
             mup.slope_interval,
@@ -222,9 +223,10 @@ def _verdicts(
         ),
         Verdict(
             "in standard parametrization it falls",
-            f"{what}; from the narrowest to the widest it moves by a factor {shifts['standard']:.2f}, and the "
-            f"narrowest's costs the widest {cost['standard']:.1%} of its loss; −1 is where Adam moves the features by "
-            f"as much at every width;{ends.format(standard.unresolved)}",
+            f"{what}. From the narrowest to the widest network the best learning rate changes by a factor of "
+            f"{shifts['standard']:.2f}. With that of the narrowest network the loss of the widest is "
+            f"{cost['standard']:.1%} higher. With the exponent −1 Adam changes the features by the same amount at "
+            f"every width. {ends.format(standard.unresolved)}",
             f"below −{tolerance:g}",
             standard.slope,
             standard.slope_interval,

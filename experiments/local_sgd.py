@@ -159,9 +159,9 @@ def _one_batch(config: Config, seconds: float) -> list[Verdict]:
     """H = 1 is one batch of K B; H = 3 is not."""
     same = same_as_one_batch(config, 1)
     apart = same_as_one_batch(config, 3)
-    text = "largest |R/R' − 1| from SGD with batches of K B, all problems and K, γ = 0.3, B = 2"
+    text = "Largest |R/R' − 1| over all problems and K at γ = 0.3, B = 2; R' is the risk of SGD with batches of K B"
     return [
-        Verdict("H = 1 is one batch of K B", f"{text}; holds below 1e-8", "0", same, None, _if(same < 1e-8), seconds),
+        Verdict("H = 1 is one batch of K B", f"{text}. Holds below 1e-8", "0", same, None, _if(same < 1e-8), seconds),
         Verdict("control: three local steps change the risk", text, "above 1e-3", apart, None, _if(apart > 1e-3)),
     ]
 
@@ -188,13 +188,14 @@ def _critical(config: Config, rows: Sequence[Row], pair: tuple[float, float]) ->
     low, high = 1 / config.margin, config.margin
     predicted = f"1 within a factor of {config.margin:g}"
     if not ratios:
-        text = "no number of workers has a useful batch size, not even with one sample of each and H = 1"
+        text = "No number of workers has a useful batch size, not even with one sample per worker and H = 1"
         return Verdict(name, text, predicted, "—", None, "inconclusive")
     values = np.array(list(ratios.values()))
     lost = [f"K = {k}, H = {h}" for (k, h), value in ratios.items() if not np.isfinite(value)]
-    none = f"; none is useful with {'; '.join(lost)}" if lost else ""
+    none = f". No batch size is useful at {'; '.join(lost)}" if lost else ""
     known = values[np.isfinite(values)]
-    text = f"K·B* over that of H = 1, overhead {config.overhead:.0%}, D = {config.num_samples:.0e}, K and H of the grid"
+    where = f"D = {config.num_samples:.0e} and overhead {config.overhead:.0%}"
+    text = f"K·B* divided by K·B* of H = 1 at {where}, for all K and H of the grid"
     if not known.size:
         return Verdict(name, text + none, predicted, "none", None, "fails")
     ends = float(known.min()), float(known.max())
@@ -224,8 +225,8 @@ def _pays(config: Config, rows: Sequence[Row], pair: tuple[float, float]) -> Ver
     most = f"more than {REACH[-1]:g} D"
     words = ", ".join(f"K = {k}: {f'{value:.2f}' if np.isfinite(value) else most}" for k, value in best.items())
     text = (
-        "a synchronisation costs as much as one step of a worker: time to SGD's R_opt(D) with the best H > 1 over that "
-        f"of H = 1, K·B fixed; {words}"
+        f"Time to SGD's R_opt(D) with the best H > 1 divided by that with H = 1, at the same K·B, if a "
+        f"synchronisation takes as long as one step of a worker. Holds if all ratios are below 1: {words}"
     )
     return Verdict(
         f"local steps save time if a synchronisation costs one step: {_problem(pair)}",
@@ -242,7 +243,7 @@ def _free(config: Config, rows: Sequence[Row]) -> Verdict:
     place = config.costs.index(0.0)
     values = [times(config, rows, pair, k)[1:, place] for pair in config.exponents for k in config.workers]
     least = float(np.nanmin(np.array(values)))
-    text = "the same at no cost, all problems, K and H: data over that of H = 1; holds at 0.999 or more"
+    text = "Data to SGD's R_opt(D) with H > 1 divided by those with H = 1, all problems, K and H. Holds from 0.999 on"
     claim = "control: local steps never save time if synchronisation is free"
     return Verdict(claim, text, "at least 1", least, None, _if(least >= 0.999))
 
@@ -257,7 +258,7 @@ def _outer(config: Config, rows: Sequence[Row]) -> list[Verdict]:
     found.append(
         Verdict(
             "control: one worker that takes its own mean has SGD's B*",
-            "K = 1, η = 1, μ = 0, all H: largest |B*/B' − 1|; holds below 3%, what reading it off whole B may cost",
+            "Largest |B*/B' − 1| at K = 1, η = 1, μ = 0, all H; B' is SGD's B*. Holds below 3%, as B is a whole number",
             "0",
             same,
             None,
@@ -282,8 +283,8 @@ def _raised(config: Config, rows: Sequence[Row], pair: tuple[float, float]) -> V
     ends = float(min(known, default=np.nan)), float(max(known, default=np.nan))
     return Verdict(
         f"DiLoCo's outer step raises B*: {_problem(pair)}",
-        f"K·B* with η = {DILOCO[0]:g}, μ = {DILOCO[1]:g} over that with the mean, where that has none over SGD's; "
-        f"K = {workers}, H = {steps}; {lost} of {len(gains)} have none",
+        f"K·B* with η = {DILOCO[0]:g}, μ = {DILOCO[1]:g} divided by that with the mean, or by SGD's B* if the mean "
+        f"has no useful batch size, at K = {workers}, H = {steps}. {lost} of {len(gains)} cases have none",
         f"above {config.margin:g}",
         f"{ends[0]:.2f} … {ends[1]:.2f}",
         ends,
@@ -298,8 +299,9 @@ def _best_outer(config: Config, rows: Sequence[Row], steps: int) -> Verdict:
     ratio = mine[DILOCO] / mine[best]
     return Verdict(
         f"DiLoCo's η and μ are the best: H = {steps}",
-        f"risk at 1.2 D with the best γ, K·B near SGD's B*, over the least of the grid, which has η = {best[0]:g}, "
-        f"μ = {best[1]:g}; the mean has {mine[MEAN] / mine[best]:.3f} times the least",
+        f"Risk with η = {DILOCO[0]:g} and μ = {DILOCO[1]:g} divided by the least risk of the grid, both after 1.2 D "
+        f"samples with the best γ and K·B near SGD's B*. The least risk has η = {best[0]:g} and μ = {best[1]:g}. The "
+        f"mean has {mine[MEAN] / mine[best]:.3f} times the least risk",
         f"at most {config.close:g}",
         ratio,
         None,
@@ -340,8 +342,8 @@ def _features(config: Config, rows: Sequence[Row]) -> list[Verdict]:
         found.append(
             Verdict(
                 f"features, {words}: the theory of their spectrum predicts the risk of local steps",
-                f"risk over that of H = 1, at one γ, {len(base)} seeds in common, {level:.2%} intervals, corrected for "
-                f"{looks} comparisons; {'; '.join(texts)}",
+                f"Risk divided by the risk of H = 1, at one γ and with {len(base)} common seeds. The {level:.2%} "
+                f"intervals correct for {looks} comparisons: {'; '.join(texts)}",
                 f"theory within a factor of {config.margin:g}",
                 texts[-1],
                 None,
@@ -349,7 +351,7 @@ def _features(config: Config, rows: Sequence[Row]) -> list[Verdict]:
             )
         )
         if outer == MEAN:
-            seen = "that all H have the risk of H = 1, judged alike, is rejected for at least one H"
+            seen = "The same test that all H have the risk of H = 1. Holds if it is rejected for at least one H"
             verdict = _if("fails" in wrong)
             found.append(
                 Verdict("features, control: no effect of H is rejected", seen, "rejected", texts[-1], None, verdict)
@@ -370,11 +372,11 @@ def _network(config: Config, rows: Sequence[Row], name: str, task: Task) -> list
         theory = bool(np.isfinite(mine[0].predicted))
         predicted = mine[0].predicted if theory else 1.0
         resolved = np.mean([row.tuned for row in (*base, *mine)])
-        said = "the power law of the inputs predicts" if theory else "no theory; no loss would be"
+        said = "The power law of the inputs predicts" if theory else "No theory predicts it; without an effect it is"
         text = (
-            f"loss with H = {steps} over H = 1, both tuned, K = {task.num_workers}, {len(base)} seeds, {level:.2%} "
-            f"interval, corrected for {looks} comparisons; {said} {predicted:.3f}; {resolved:.0%} of the best γ are "
-            "inside"
+            f"Loss with H = {steps} divided by the loss with H = 1, both tuned, for K = {task.num_workers} workers "
+            f"and {len(base)} seeds. The {level:.2%} interval corrects for {looks} comparisons. {said} "
+            f"{predicted:.3f}. {resolved:.0%} of the best γ are inside the grid"
         )
         claim = (
             f"{name}: {words} loses by local steps as the theory predicts"
@@ -386,7 +388,8 @@ def _network(config: Config, rows: Sequence[Row], name: str, task: Task) -> list
     base = chosen(rows, name, num_workers=task.num_workers, local_steps=1, outer_momentum=0.0)
     value, interval = _ratio(chosen(rows, name, num_workers=1), base, level)
     text = (
-        f"loss of one worker's {task.max_steps} steps over that of K, H = 1: a K-th of the data; {level:.2%} interval"
+        f"Loss after one worker's {task.max_steps} steps, on a K-th of the data, divided by the loss of K workers "
+        f"with H = 1. The interval is at {level:.2%}"
     )
     verdict = _if(interval[0] > 1)
     claim = f"{name}, control: one worker alone has a larger loss"

@@ -161,14 +161,15 @@ def _of_model(config: Config, rows: list[Row], model: str, seconds: float) -> tu
     later = max(_values(rows, model, THEORY, "later", config.weight_decay).values())
     same = next(row for row in rows if row.model == model and row.quantity == "same")
     published = MULTI_POWER[model]
-    chosen = "chosen with these curves in sight" if model in SEEN else "chosen without a look at this model"
+    chosen = "chosen with these curves known" if model in SEEN else "chosen before this model was fitted"
     return (
         Verdict(
             f"theory beats the multi-power law in R² ({model})",
-            f"mean over six curves, theory fitted to three others, its terms {chosen}; interval: weight decay, "
-            f"which is assumed, {min(decays):g} … {max(decays):g}; theory with constant norm, which assumes none: "
-            f"{others[1]:.4f}; power of Σγ: {others[0]:.4f}; holds if all of the theory's are above the law's, as "
-            "published, fails if none is",
+            f"Mean R² over six curves, predicted by the theory after a fit to three others. The terms of the theory "
+            f"were {chosen}. The interval is the range for assumed weight decays of {min(decays):g} … "
+            f"{max(decays):g}. The theory with weights of constant norm, which assumes no weight decay, has "
+            f"{others[1]:.4f}, and a power of Σγ has {others[0]:.4f}. Holds if all R² of the theory are above that of "
+            f"the law as published, fails if none is",
             f"> {published[0]:.4f}",
             f"{means[0]:.5f}",
             (min(means), max(means)),
@@ -177,9 +178,10 @@ def _of_model(config: Config, rows: list[Row], model: str, seconds: float) -> tu
         ),
         Verdict(
             f"theory beats the multi-power law in the largest error ({model})",
-            f"of the same six curves, weight decay {config.weight_decay:g} assumed; interval: the other decays, and "
-            f"weights of constant norm; {later:.2%} after the first {FIRST_ROWS} rows; two runs of one setting differ "
-            f"there by {same.value:.2%}; holds if all are below the law's, as published, fails if none is",
+            f"Largest error on the same six curves for an assumed weight decay of {config.weight_decay:g}. The "
+            f"interval is the range over the other weight decays and weights of constant norm. After the first "
+            f"{FIRST_ROWS} rows the largest error is {later:.2%}. In the first rows two runs of one setting differ by "
+            f"{same.value:.2%}. Holds if all errors are below that of the law as published, fails if none is",
             f"< {published[1]:.3%}",
             f"{largest[0]:.2%}",
             (min(largest), max(largest)),
