@@ -26,6 +26,20 @@ def test_corollary_8(capacity, source, exponent, risk):
     assert st.critical.predicted_risk_exponent(capacity, source) == pytest.approx(risk, rel=1e-14)
 
 
+@pytest.mark.parametrize(("capacity", "source"), [(2, 4), (1.5, 3.5), (3, 4.5)])
+def test_the_best_learning_rate_approaches_the_threshold_as_t10_says(capacity, source):
+    """`1 − γ*λ_1/2 ≍ D^{−min{a, m−a}/(2m)}`; the problems distinguish a from m − a, and both from 1."""
+    problem, apart = st.PowerLaw(capacity, source), []
+    for samples in (1e14, 1e16):
+        found = st.critical_batch_size(problem, num_samples=samples, curve=False)
+        used = found.batch_size * found.num_steps
+        best = st.optimal_learning_rate(problem, batch_size=found.batch_size, num_samples=used)
+        apart.append(1 - best.learning_rate / 2)
+    slope = np.log(apart[1] / apart[0]) / np.log(100)
+    least = min(source, 2 * capacity + 1)
+    assert slope == pytest.approx(-min(capacity, least - capacity) / (2 * least), abs=3e-3)
+
+
 def test_predictions_of_arrays_and_scalars():
     capacity, source = np.array([1.5, 2.0])[:, None], np.array([1.2, 3.0, 9.0])
     for function in (st.predicted_exponent, st.critical.predicted_risk_exponent):
