@@ -149,9 +149,10 @@ def _verdict(config: Config, name: str, ratio: PairedRatio | None, seconds: floa
     chance = 2 * float(stats.t.sf(abs(ratio.log_ratio) / ratio.standard_error, ratio.freedom))
     looks = len(config.comparisons)
     statement = (
-        f"B* with {words[1]} over B* with {words[0]} ({task}), seeds in common: {ratio.second:.1f} over "
-        f"{ratio.first:.1f}; holds if the {2 * config.level - 1:.0%} interval {low:.2f} … {high:.2f} is within the "
-        f"margin; no change has p = {chance:.2g}, corrected for {looks} comparisons {min(1.0, looks * chance):.2g}"
+        f"B* with {words[1]} divided by B* with {words[0]} ({task}), with common seeds: {ratio.second:.1f} divided by "
+        f"{ratio.first:.1f}. Holds if the {2 * config.level - 1:.0%} interval {low:.2f} … {high:.2f} lies within the "
+        f"margin. The hypothesis of no change has p = {chance:.2g}, and corrected for {looks} comparisons "
+        f"{min(1.0, looks * chance):.2g}"
     )
     measured, interval = float(np.exp(ratio.log_ratio)), ratio.interval(config.level)
     return Verdict(claim, statement, predicted, measured, interval, _decided(config, name, ratio), seconds)

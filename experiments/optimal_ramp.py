@@ -176,8 +176,9 @@ def _shape_verdict(
         texts.append(f"n = {n:.0e}, γ = {curves[n][1][0]:.3g}: {shown}")
     return Verdict(
         f"{strategy.replace('edge', 'threshold')} is ∝ (n − t)^(−(1 − 1/(2a))): a = {capacity:g}, b = {source:g}",
-        f"exponent of B_t in n − t by windows of (n − t)/n ({windows}), D/n = {config.mean_batch_size:g}; "
-        f"{'; '.join(texts)}; holds within ±{config.tolerance:g} in every window at n = {longest:.0e}",
+        f"−1 times the exponent of B_t in n − t, in the windows {windows} of (n − t)/n, at D/n = "
+        f"{config.mean_batch_size:g}. Holds if it is within ±{config.tolerance:g} of the prediction in every window "
+        f"at n = {longest:.0e}: {'; '.join(texts)}",
         f"{predicted:.3f}",
         f"{np.nanmin(last):.3f} … {np.nanmax(last):.3f}",
         (float(np.nanmin(last)), float(np.nanmax(last))),

@@ -67,7 +67,7 @@ def ablations() -> str:
     rows = []
     for each in verdicts("ablations"):
         change = each["claim"].removesuffix(" does not change B*")
-        pattern = r"\((\w+)\), seeds .*no change has p = (\S+), .*comparisons (\S+)"
+        pattern = r"\((\w+)\), with common seeds.*no change has p = (\S+), .*comparisons (\S+)"
         task, alone, counted = found_in(pattern, each["statement"])
         ratio = f"{estimate(each['measured'], each['interval'])} {bold(each['verdict'])}"
         rows.append((tidy(change), task, ratio, alone, counted))

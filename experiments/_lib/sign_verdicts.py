@@ -140,8 +140,9 @@ def _agreement(
     found = ratios(rows, measure, rules.level)
     return Verdict(
         claim,
-        f"predicted over observed {what}, constant γ, last iterate; {rules.level:.0%} intervals, all at once; holds "
-        f"if all are within a factor of {rules.margin:g}, fails if one is outside: {_listed(found)}",
+        f"Predicted divided by observed {what}, at constant γ, for the last iterate. The intervals hold at "
+        f"{rules.level:.0%} for all of them at once. Holds if all intervals are within a factor of {rules.margin:g}, "
+        f"fails if one is outside: {_listed(found)}",
         f"1 within a factor of {rules.margin:g}",
         _span(found),
         _ends(found),
@@ -155,8 +156,8 @@ def _control(rules: Rules, claim: str, what: str, rows: Sequence[Row]) -> Verdic
     found = ratios(rows, ALIGNED, rules.level)
     return Verdict(
         claim,
-        f"predicted over observed {what} at the best γ, by the theory of signSGD in eigenvector coordinates; holds if "
-        f"one interval is outside of a factor of {rules.margin:g}: {_listed(found)}",
+        f"Predicted divided by observed {what} at the best γ, where the prediction is that of signSGD in eigenvector "
+        f"coordinates. Holds if one interval is outside a factor of {rules.margin:g}: {_listed(found)}",
         f"outside of a factor of {rules.margin:g}",
         _span(found),
         _ends(found),

@@ -141,8 +141,9 @@ def _verdict(config: Config, task: str, words: tuple[str, str], ratio: PairedRat
         return Verdict(claim, "fewer than four batch sizes are tuned", predicted, "—", None, "inconclusive", seconds)
     low, high = ratio.interval(2 * config.level - 1)
     statement = (
-        f"B* with {words[1]} over B* with {words[0]}, seeds in common: {ratio.second:.1f} over {ratio.first:.1f}; the "
-        f"{2 * config.level - 1:.0%} interval {low:.3f} … {high:.3f} decides"
+        f"B* with {words[1]} divided by B* with {words[0]}, with common seeds: {ratio.second:.1f} divided by "
+        f"{ratio.first:.1f}. Holds if the {2 * config.level - 1:.0%} interval {low:.3f} … {high:.3f} lies within the "
+        f"margin"
     )
     measured, interval = float(np.exp(ratio.log_ratio)), ratio.interval(config.level)
     verdict = ratio.verdict(config.margin, config.level)
