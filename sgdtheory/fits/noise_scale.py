@@ -71,14 +71,17 @@ class NoiseScaleFit(Shown):
         steps: (n,) of the rows.
         squared_gradients, traces: (n,) unbiased estimates of ‖G‖² and of tr Σ, a row each, in any one unit.
         left_out: rows with a norm that was not logged, or not finite.
-        equal: rows with the same norm at both batch sizes.
     """
 
     steps: np.ndarray
     squared_gradients: np.ndarray
     traces: np.ndarray
     left_out: int = 0
-    equal: int = 0
+
+    @property
+    def equal(self) -> int:
+        """Return the number of rows with the same norm at both batch sizes."""
+        return int((self.traces == 0).sum())
 
     @property
     def squared_gradient(self) -> float:
@@ -335,8 +338,7 @@ def fit_noise_scale(
     trace = (small - large) / (1 / small_batch - 1 / large_batch)
     order = np.argsort(at[logged], kind="stable")
     rows = (each[logged][order] for each in (at, squared, trace))
-    equal = int((small[logged] == large[logged]).sum())
-    return NoiseScaleFit(*rows, left_out=int(small.size - logged.sum()), equal=equal)
+    return NoiseScaleFit(*rows, left_out=int(small.size - logged.sum()))
 
 
 def _of_rows(name: str, value: np.ndarray, rows: np.ndarray) -> np.ndarray:
