@@ -29,7 +29,7 @@ TRIED_AT_ONCE = 8
 # length of a pattern are tried as well,
 ROUNDS = 8
 BESIDE = 4.0
-# and the middles between minima over B and the pairs around them, while these are further apart than by this factor:
+# and the middles between minima over B and the pairs around them, until these are within the square of this factor:
 # risks that rise by a factor of ten on one side of a minimum mislead the estimates. So are all minima that are higher
 # than the lowest by no more than this, in log Δ.
 AROUND = 1.1

@@ -157,7 +157,7 @@ class SweepFits(Shown):
             Quantity("", "slope", slopes, [each.interval for _, each, _ in exponents], digits=3),
             Quantity("", "verdict", [each.verdict for _, each, _ in exponents]),
         ]
-        title = f"B* ∝ size^slope; holds: |slope| < {self.margin:g} by two one-sided tests; fails: slope ≠ 0"
+        title = f"B* ∝ size^slope; holds: |slope| < {self.margin:g} by two one-sided tests; fails: else, if slope ≠ 0"
         return Table(quantities, "", title, f"{self.level:.0%}")
 
 

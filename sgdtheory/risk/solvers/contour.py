@@ -124,7 +124,7 @@ class Resolution(NamedTuple):
 
 
 # By measurement (tests/risk/test_algorithm_steps.py, tests/risk/test_tolerances.py)
-# error 1e-11 as a rule, 1e-8 next to the edge, 1e-7 beyond it
+# error 1e-11 as a rule, 1e-8 next to the edge, 1e-7 beyond it, 7e-7 where the risk grows by a factor of a million
 FINE = Resolution(9, 2.0, 0.0, 1e-6, 2.5, 1e-12, QUIET_CONTOUR)
 # at least three times that, forty as a rule: bounds the error
 ROUGH = Resolution(7, 2.0, 0.0, 1e-4, 2.5, 1e-11, QUIET_CONTOUR)
