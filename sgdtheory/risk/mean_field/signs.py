@@ -22,7 +22,7 @@ LARGEST_JUMP_ERROR = 2.0
 class SignErrorFactors:
     """Factors of the stated error of signSGD. Larger factors state larger errors.
 
-    They are fitted to 891 simulated settings, of which the stated errors cover all but 6.
+    They are fitted to 891 simulated settings, of which the stated errors cover all but 5.
 
     Attributes:
         fluctuation: error of the pull over q; the derivation bounds it by 3/8.
