@@ -150,7 +150,7 @@ def _deviance(rows: ComparedRows, grid: _Grid, log_samples: float, allowances: A
     count = grid.log_half.size
     log_half = grid.log_half.ravel()[:, None]
     exponent, drift = (np.tile(each, len(grid.log_size))[:, None] for each in (grid.exponent, grid.drift))
-    place = np.broadcast_to(rows.log_samples, (count, rows.loss.size))
+    place: np.ndarray = np.broadcast_to(rows.log_samples, (count, rows.loss.size))
     for _ in range(8):  # A fixed point: u depends on b(u), and each round shrinks the error by the small drift.
         half = log_half + drift * (place - log_samples)
         place = rows.log_samples - np.logaddexp(0.0, exponent * (rows.log_batch - half))
@@ -161,15 +161,16 @@ def _deviance(rows: ComparedRows, grid: _Grid, log_samples: float, allowances: A
     added = scale * np.column_stack([rows.learning_rate, of_run * rows.learning_rate[:, None]])
     free = np.full(curve.shape[-1], 1e-8)
     prior = [free, [SHARED_LEVEL**-2], np.full(of_run.shape[1], allowances.level**-2)]
-    mistuned = np.where(rows.tuning == TUNED, allowances.tuned, allowances.untuned)
+    mistuned: np.ndarray = np.where(rows.tuning == TUNED, allowances.tuned, allowances.untuned)
     freedom = rows.batch_sizes.size - 2
-    variance = rows.variance / rows.count + (allowances.misfit * rows.loss) ** 2
-    columns, weights = added, np.concatenate(prior)
+    variance: np.ndarray = rows.variance / rows.count + (allowances.misfit * rows.loss) ** 2
+    columns: np.ndarray = added
+    weights: np.ndarray = np.concatenate(prior)
     for number in range(ROUNDS):
-        design = np.concatenate([curve, np.broadcast_to(columns, (count, *columns.shape))], axis=2)
-        weighted = (design / variance[:, None]).transpose(0, 2, 1)
+        design: np.ndarray = np.concatenate([curve, np.broadcast_to(columns, (count, *columns.shape))], axis=2)
+        weighted: np.ndarray = (design / variance[:, None]).transpose(0, 2, 1)
         right = weighted @ rows.loss
-        found = np.linalg.solve(weighted @ design + np.diag(weights), right[..., None])[..., 0]
+        found: np.ndarray = np.linalg.solve(weighted @ design + np.diag(weights), right[..., None])[..., 0]
         deviance = (rows.loss**2 / variance).sum() - (found * right).sum(1) + np.tile(grid.penalty, len(grid.log_size))
         best = int(deviance.argmin())
         if number > 0:  # Shifts that are larger than their prior say that `1 + (B/b)^q` does not fit: it is widened.

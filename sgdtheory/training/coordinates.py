@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -14,7 +15,7 @@ from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
 from sgdtheory.training.config import ROUNDS, TrainConfig
 from sgdtheory.training.engine import State, advance, evaluation_program, init, program, stacked
-from sgdtheory.training.network import Params
+from sgdtheory.training.network import Network, Params
 from sgdtheory.training.optimization import iterate
 from sgdtheory.training.parametrization import TOLERANCE
 from sgdtheory.training.programs import Programs
@@ -162,7 +163,13 @@ class CoordinateCheck(Shown):
     @property
     def ends(self) -> tuple[str, ...]:
         """Names of layers whose activations are the network's outputs; at the start these may shrink with the width."""
-        return self.config.network.ends
+        return self._network.ends
+
+    @property
+    def _network(self) -> Network:
+        """The network at the smallest width, which exists since the check: one of the config's own width may not."""
+        base = int(self.widths[0])
+        return replace(self.config, width=base, base_width=base).network
 
     @property
     def passes(self) -> bool:
@@ -187,7 +194,7 @@ class CoordinateCheck(Shown):
         kinds = ", ".join(self.config.value(name) for name in ("parametrization", "model", "optimizer"))
         widths = ", ".join(f"{width}" for width in self.widths)
         legend = "µP: slopes of change and own are 0" + ("; —: no effect" if self.without_effect else "")
-        if self.config.network.whole:
+        if self._network.whole:
             legend += "; all of these are of the outputs; own: what the change of this tensor alone makes of them"
         verdict = "passes" if not failed else f"fails: {len(failed)} slopes are not within ±{self.tolerance:g}"
         answer = f"coordinate check {verdict} ({100 * self.level:g}% intervals over {self.size.shape[-1]} seeds)"
@@ -311,7 +318,7 @@ def _last(state: State, probe: Array, *, config: TrainConfig) -> list[str]:
     return found
 
 
-@Programs
+@partial(Programs, runs_often=False)
 def _activations(state: State, probe: Array, *, config: TrainConfig) -> dict[str, Array]:
     """Compute root mean squares {layer: (S,)} of the activations of each tensor."""
 
@@ -322,7 +329,7 @@ def _activations(state: State, probe: Array, *, config: TrainConfig) -> dict[str
     return jax.vmap(one)(state)
 
 
-@Programs
+@partial(Programs, runs_often=False)
 def _changes(state: State, start: State, probe: Array, *, config: TrainConfig) -> tuple[dict, dict]:
     """Compute root mean squares {layer: (S,)} of the change since the start, and of each tensor's own part of it."""
 

@@ -118,7 +118,7 @@ def _axes(lanes: Lane) -> Lane:
     return jax.tree.map(lambda part: 0, lanes)._replace(data_seed=0 if lanes.data_seed.ndim else None)
 
 
-@Programs
+@partial(Programs, runs_often=False)
 def init(lanes: Lane, *, config: TrainConfig) -> State:
     """Return the stacked states of runs before the first step."""
 

@@ -13,6 +13,16 @@ import jax
 # memory maps, and Linux gives a process 65,530. A loop over twelve batch sizes leaves 8 maps per batch size with a
 # value of 2, and 95 with a value of 16. Callers that alternate between more shapes keep a reference to their `Lanes`.
 KEPT = 2
+# XLA compiles the random numbers of initial weights in a fifth of the time if LLVM stops after its first level of
+# optimizations, and their bits are the same. Without the first level some bits differ, as no multiplication and
+# addition become one operation.
+FIRST_LEVEL = {"xla_backend_optimization_level": 1}
+
+
+def quickly_compiled(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Return `jax.jit` of a function that runs few times: on a CPU it is compiled with fewer optimizations."""
+    fewer = jax.default_backend() == "cpu" and not jax.config.read("jax_disable_most_optimizations")
+    return jax.jit(function, compiler_options=FIRST_LEVEL if fewer else None, **options)
 
 
 class Programs:
@@ -28,10 +38,11 @@ class Programs:
     (6.0, True)
     """
 
-    def __init__(self, function: Callable[..., Any], **options: Any):
-        """Wrap a function, with options of `jax.jit`."""
+    def __init__(self, function: Callable[..., Any], *, runs_often: bool = True, **options: Any):
+        """Wrap a function, with options of `jax.jit`; one that runs few times is `quickly_compiled`."""
         functools.update_wrapper(self, function)
         self._function, self._options = function, options
+        self._jit = jax.jit if runs_often else quickly_compiled
         self._lock = threading.Lock()  # Without it, threads that need the same program would compile it twice.
         self._last: OrderedDict[Any, Callable[..., Any]] = OrderedDict()
         self._held: WeakValueDictionary[Any, Callable[..., Any]] = WeakValueDictionary()
@@ -42,7 +53,7 @@ class Programs:
         with self._lock:
             program = self._held.get(key)
             if program is None:
-                program = jax.jit(functools.partial(self._function, **settings), **self._options)
+                program = self._jit(functools.partial(self._function, **settings), **self._options)
             self._held[key] = self._last[key] = program
             self._last.move_to_end(key)
             while len(self._last) > KEPT:

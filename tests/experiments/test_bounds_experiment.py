@@ -183,7 +183,7 @@ def test_rows_have_the_exact_risk(name):
 
 
 def test_a_kind_on_which_a_bound_says_nothing_has_no_rows():
-    both = replace(SMALL, kinds=("d = 1", "power law"), refinements=1)
+    both = replace(SMALL, kinds=("d = 1", "power law"))
     assert {row.problem for row in bounds.studied(both, "bach_moulines_2013")} == {"d = 1"}
     assert {row.problem for row in bounds.studied(both, "zhang_2024")} == {"d = 1", "power law"}
 

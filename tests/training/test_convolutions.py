@@ -14,6 +14,7 @@ from sgdtheory.training.architectures.convolutions import with_products
 CASES = {
     "same": ((2, 9, 6), (3, 6, 4), (1,), "SAME", None, None, 1, ("NWC", "WIO", "NWC")),
     "depthwise": ((2, 9, 6), (3, 1, 12), (2,), [(2, 0)], None, (2,), 6, ("NWC", "WIO", "NWC")),
+    "one channel": ((2, 9, 7, 1), (3, 3, 1, 4), (2, 1), "SAME", None, (1, 2), 1, ("NHWC", "HWIO", "NHWC")),
     "groups": ((2, 6, 9, 7), (8, 3, 3, 2), (2, 1), "VALID", None, None, 2, ("NCHW", "OIHW", "NCHW")),
     "dilated": ((2, 6, 9, 7), (8, 3, 3, 2), (1, 2), [(1, 2), (-1, 3)], (2, 1), (1, 2), 2, ("NCHW", "OIHW", "NHWC")),
     "three axes": ((2, 5, 6, 4, 3), (2, 3, 2, 3, 5), (1, 2, 1), "SAME", None, None, 1, ("NDHWC", "DHWIO", "NDHWC")),

@@ -17,6 +17,7 @@ from sgdtheory.training.data import Samples
 from sgdtheory.training.losses import LOSSES
 from sgdtheory.training.network import Layers, Network, Params, Tensor, Tensors
 from sgdtheory.training.parametrization import ALL_ROLES, Role
+from sgdtheory.training.programs import quickly_compiled
 
 # A tensor's root mean square is estimated from this many entries: for normal entries it is then known to 0.6%.
 ENTRIES = 2**14
@@ -102,8 +103,28 @@ def network(model: Functions, samples: Samples, width: int, base_width: int) -> 
     return Network(tensors, partial(_apply, model, frame, samples), LOSSES[samples.loss], operations, initial, whole)
 
 
-def _parts(model: Functions, width: int, seed: int = 0) -> Parts:
-    return Parts.of(model.init(jax.random.key(seed), width))
+def _parts(model: Functions, width: int) -> Parts:
+    """Take apart what `init` draws at a width."""
+    program, others = _drawing(model, width)
+    arrays = iter(program(jax.random.key(0)))
+    leaves, structure = others[0]
+    return Parts.of(jax.tree.unflatten(structure, [next(arrays) if leaf is None else leaf for leaf in leaves]))
+
+
+@functools.lru_cache(maxsize=4)  # A network is built from three widths, and its sizes from two of these.
+def _drawing(model: Functions, width: int) -> tuple[Callable[[Array], list[Array]], list[Any]]:
+    """Return `init` at a width as a program that returns arrays, and a list for the other leaves and the structure.
+
+    Compiled one by one, the operations of `init` take several times as long. The list is filled when the program runs.
+    """
+    others = []
+
+    def arrays(key: Array) -> list[Array]:
+        leaves, structure = jax.tree.flatten(model.init(key, width))
+        others[:] = [([None if isinstance(leaf, Array) else leaf for leaf in leaves], structure)]
+        return [leaf for leaf in leaves if isinstance(leaf, Array)]
+
+    return quickly_compiled(arrays), others
 
 
 def roles_of(model: Functions, small: Parts, large: Parts) -> dict[str, Role]:
@@ -216,7 +237,7 @@ def _mean_squares(model: Functions, width: int, indices: Sequence[int], draws: i
         return [jnp.mean(jnp.square(jnp.asarray(weights[index], jnp.float32))) for index in indices]
 
     keys = jax.random.split(jax.random.key(0), draws)
-    squares = jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=at_once))(keys)
+    squares = quickly_compiled(lambda keys: jax.lax.map(one, keys, batch_size=at_once))(keys)
     return [float(np.mean(np.asarray(each, float))) for each in squares]
 
 
