@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from sgdtheory.algorithms import (
     DEFAULT,
@@ -25,12 +25,7 @@ PARTS = {
     "batch_schedule": "What the batch size does along the run; B is what it is a multiple of.",
     "average": "What the run returns: an average of the iterates, or the last of them.",
 }
-HEADINGS = {
-    "method": "method",
-    "schedule": "schedule",
-    "batch_schedule": "schedule of the batch size",
-    "average": "average",
-}
+HEADINGS = {"batch_schedule": "schedule of the batch size"}  # of parts whose flags are not called as they are
 COUNTS = "delay", "num_workers", "local_steps", "newton_schulz"  # settings that are whole numbers
 MOST_NAMED = 3  # kinds that a flag's help lists; of more it says which do not have it
 
@@ -87,52 +82,46 @@ def _fields(parts: Iterable[str]) -> list[tuple[str, Any, Any]]:
     return found
 
 
-def _made(name: str, flags: list[tuple[str, Any, Any]], texts: dict[str, str]) -> Any:
-    """The dataclass of these flags."""
-    return dataclasses.make_dataclass(name, flags, namespace={"FLAG_TEXTS": texts}, frozen=True, kw_only=True)
+def _flags(parts: Iterable[str]) -> Any:
+    """Return the dataclass of the flags of some parts."""
+    texts = {name: _text(part, name) for part in parts for name in settings_of_part(part)}
+    texts |= {part: PARTS[part] for part in parts}
+    return dataclasses.make_dataclass(
+        "_Flags", _fields(parts), namespace={"FLAG_TEXTS": texts}, frozen=True, kw_only=True
+    )
+
+
+def _made_of(flags: Any) -> Algorithm:
+    """The algorithm of those flags that are given."""
+    values = {field.name: getattr(flags, field.name) for field in dataclasses.fields(flags)}
+    return make_algorithm({name: value for name, value in values.items() if value is not None})
 
 
 EQUIVALENT = "risks of a nonlinear method are those of a deterministic equivalent for many directions, not exact"
 OF_ALL = parameters(Algorithm)  # what an algorithm has beside its parts
 ALGORITHM_GROUPS = {  # of flags, in help
-    HEADINGS[part]: (part, *settings_of_part(part), *(OF_ALL if part == "method" else ())) for part in KINDS
+    HEADINGS.get(part, part): (part, *settings_of_part(part), *(OF_ALL if part == "method" else ())) for part in KINDS
 }
-_TEXTS = PARTS | {name: _text(part, name) for part in KINDS for name in settings_of_part(part)}
-_FLAGS = _fields(KINDS)
-_METHOD_FLAGS = _fields(["method"])
-_Flags = _made("_Flags", _FLAGS, _TEXTS)
-_MethodFlags = _made("_MethodFlags", _METHOD_FLAGS, {name: _TEXTS[name] for name, *_ in _METHOD_FLAGS})
-_Simulated = _made(
-    "_Simulated",
-    [(name, float | None, dataclasses.field(default=None)) for name in OF_ALL],
-    {name: f"All: {said.text}" for name, said in OF_ALL.items()},
-)
-
-
-def _made_of(flags: Any, names: Iterable[str]) -> Algorithm:
-    """The algorithm of those flags that are given."""
-    values = {name: getattr(flags, name, None) for name in names}
-    return make_algorithm({name: value for name, value in values.items() if value is not None})
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodFlags(_MethodFlags):
+class MethodFlags(_flags(["method"])):
     """The flags of a method alone."""
 
     @property
     def made(self) -> Any:
         """Return the method that the flags describe."""
-        return _made_of(self, (name for name, *_ in _METHOD_FLAGS)).method
+        return _made_of(self).method
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlgorithmFlags(_Flags):
+class AlgorithmFlags(_flags(KINDS)):
     """The flags of an algorithm."""
 
     @cached_property
     def made(self) -> Algorithm:
         """Return the algorithm that the flags describe."""
-        return _made_of(self, (*(name for name, *_ in _FLAGS), *OF_ALL))
+        return _made_of(self)
 
     @property
     def with_risk(self) -> Algorithm:
@@ -160,8 +149,12 @@ class AlgorithmFlags(_Flags):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulatedAlgorithmFlags(_Simulated, AlgorithmFlags):
+class SimulatedAlgorithmFlags(AlgorithmFlags):
     """The flags of an algorithm that is simulated, some of which have no theory."""
+
+    FLAG_TEXTS: ClassVar[dict[str, str]] = {name: f"All: {said.text}" for name, said in OF_ALL.items()}
+
+    clip_norm: float | None = None
 
 
 def has_risk(algorithm: Algorithm) -> bool:

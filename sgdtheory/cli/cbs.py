@@ -68,16 +68,12 @@ def cbs(
     title = f"{regression.title}{algorithm.title}: B* at {100 * overhead:.3g}% overhead"
     tables = [table, _exponents(found.num_samples, predicted, slopes)]
     remarks = [algorithm.remark, *sheet.remarks, outside]
-
-    def draw() -> Any:
-        from sgdtheory import plotting  # matplotlib is slow to import
-
-        exponent = predicted["real_batch_size"]
-        return plotting.critical_batch_size(
-            found, exponent=exponent, title=regression.title_in_mathematics + algorithm.title
-        )
-
-    return Drawn(Sheet(title, tables, remarks, settings), draw=draw)
+    return Drawn(
+        Sheet(title, tables, remarks, settings),
+        draw=lambda: found.plot(
+            exponent=predicted["real_batch_size"], title=regression.title_in_mathematics + algorithm.title
+        ),
+    )
 
 
 def _predicted(regression: ProblemFlags) -> dict[str, Any]:

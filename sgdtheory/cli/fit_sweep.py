@@ -12,7 +12,7 @@ import tyro
 from sgdtheory._common.files import csv_text, write_atomically
 from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.settings import ConventionFlags
-from sgdtheory.cli.sweep_run import STORE
+from sgdtheory.cli.sweep import STORE
 from sgdtheory.fits import Convention
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
     def cbs(regression: ProblemFlags, num_samples: tuple[float, ...], overhead: float = 0.2) -> Drawn:
         (docstring: what the command does; under Args a sentence for each flag)
         found = critical_batch_size(regression.problem, num_samples=num_samples, overhead=overhead)
-        return Drawn(found.sheet(), draw=lambda: plotting.critical_batch_size(found))
+        return Drawn(found.sheet(), draw=found.plot)
 
 A parameter whose type is a dataclass stands for the flags of its fields, which commands share; the function gets an
 instance of it, and its Args may describe a shared flag in words of their own. A command that returns something has

@@ -190,12 +190,7 @@ def plan(
         )
         sheet = ramp.added_to(sheet, asked)
 
-    def draw() -> Any:
-        from sgdtheory import plotting  # matplotlib is slow to import
-
-        return plotting.run_plan(made, currency=machine.currency)
-
-    return Drawn(sheet, draw=draw)
+    return Drawn(sheet, draw=lambda: made.plot(currency=machine.currency))
 
 
 def _steps_of_logs(

@@ -15,7 +15,7 @@ from sgdtheory.cli.function_command import Output
 from sgdtheory.cli.output import native_output_on_stderr
 from sgdtheory.cli.settings import ProblemFlags, SettingsFlags
 from sgdtheory.risk import excess_risk, max_stable_learning_rate
-from sgdtheory.simulation import Simulation, simulate
+from sgdtheory.simulation import Simulation
 
 HEAVY_TAILED = 0.9  # of the stability edge
 SEEDS = 2**32
@@ -27,7 +27,7 @@ INTERRUPTED = "interrupted: the means are over the replicas that had finished"
 NOTHING = "interrupted before any replica had finished"
 
 
-def simulation(
+def simulate(
     regression: ProblemFlags,
     settings: SettingsFlags,
     algorithm: SimulatedAlgorithmFlags,
@@ -68,6 +68,8 @@ def simulation(
     with native_output_on_stderr() if processes.distributed else contextlib.nullcontext():
         prints = processes.join()
         import jax
+
+        from sgdtheory.simulation import simulate
 
         try:
             found = simulate(

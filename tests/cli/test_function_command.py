@@ -50,7 +50,7 @@ def scaled(
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch):
-    entry = commands.Entry("scaled.scaled", "multiply", "scaled x", main="num_steps json")
+    entry = commands.Entry("multiply", "scaled x", main="num_steps json")
     monkeypatch.setitem(commands.COMMANDS, "scaled", entry)
     monkeypatch.setitem(sys.modules, "sgdtheory.cli.scaled", sys.modules[__name__])
 
