@@ -9,7 +9,7 @@ import numpy as np
 
 from sgdtheory._common.sheets import Quantity, Sheet, Table, shared
 from sgdtheory.cli.log_flags import LogFlags, remarks_of_logs
-from sgdtheory.fits import StepsMeasurement, steps_text
+from sgdtheory.fits import StepsLaw, StepsMeasurement, fit_steps_law, steps_text
 
 if TYPE_CHECKING:
     from sgdtheory.logs import RunEnd, StepsToTarget, TrainingLog
@@ -88,6 +88,11 @@ class TargetSteps:
         title = f"steps to each loss{tables[0].title.removeprefix(f'steps to loss {self.found[0].target_loss:g}')}"
         quantities = [Quantity("target_loss", "loss", losses), *joined]
         return Sheet("", [Table(quantities, "runs", title, hidden=tables[0].hidden)], remarks)
+
+
+def law_of(measured: StepsMeasurement) -> StepsLaw:
+    """Return the law of measured steps."""
+    return fit_steps_law(measured.batch_sizes, measured.steps, standard_errors=measured.standard_errors)
 
 
 def once_for_all(remarks: Sequence[str], groups: Sequence[str]) -> list[str]:
