@@ -7,23 +7,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from sgdtheory import advice, fits
 from sgdtheory._common.sheets import Sheet, between
-from sgdtheory.advice import (
-    Notation,
-    RampedRun,
-    hugging_face,
-    in_words,
-    maxtext,
-    megatron,
-    megatron_bridge,
-    megatron_rampup,
-    olmo_core,
-    torchtitan,
-)
 from sgdtheory.cli.fit_curves import FittedCurveFlags
 from sgdtheory.cli.log_flags import number_or_text
 from sgdtheory.cli.target_logs import TargetSteps, law_of
-from sgdtheory.fits import BatchRamp, Machine, RunPlan, StepsLaw, StepsMeasurement, batch_ramp
 
 LEAST_SAVED = 5e-4  # A smaller share of the steps is printed as 0.0%.
 Trainer = Literal["hf", "megatron", "megatron-rampup", "megatron-bridge", "torchtitan", "olmo", "maxtext"]
@@ -73,16 +61,16 @@ class AskedRamp:
 
     flags: ScheduleFlags
     columns: FittedCurveFlags
-    measured: Mapping[str, StepsMeasurement]
+    measured: Mapping[str, fits.StepsMeasurement]
     target: str
     of_logs: TargetSteps | None
-    machine: Machine
+    machine: fits.Machine
     level: float
     devices: int | None = None
     num_samples: float | None = None
 
     @cached_property
-    def laws(self) -> dict[str, StepsLaw]:
+    def laws(self) -> dict[str, fits.StepsLaw]:
         """Return the laws of the steps to all targets on the way, by their names."""
         fitted = {name: law_of(each) for name, each in self.measured.items()}
         laws = {name: each for name, each in fitted.items() if each.a and 0 < each.b <= fitted[self.target].b}
@@ -91,10 +79,10 @@ class AskedRamp:
         return laws
 
     @cached_property
-    def ramp(self) -> BatchRamp:
+    def ramp(self) -> fits.BatchRamp:
         """Return the ramp to the target, in multiples of micro batch and devices."""
         multiple = self.machine.unit * (self.machine.counts or (1,))[0]
-        return batch_ramp(list(self.laws.values()), num_samples=self.num_samples, multiple=multiple)
+        return fits.batch_ramp(list(self.laws.values()), num_samples=self.num_samples, multiple=multiple)
 
     @cached_property
     def rate_exponent(self) -> float:
@@ -180,14 +168,14 @@ class AskedRamp:
             f"{nearest:g}, {rates[nearest]:.3g}, by γ ∝ B^{exponent:g}; --learning-rate gives another"
         ]
 
-    def _notation(self, learning_rate: float) -> Notation:
+    def _notation(self, learning_rate: float) -> advice.Notation:
         """Return the ramp in the trainer's settings.
 
         Raises:
             ValueError: the trainer counts tokens, or shares of devices, and what they need is not known.
         """
         trainer, sequence_length, machine = self.flags.trainer, self.sequence_length, self.machine
-        run = RampedRun.of_ramp(
+        run = advice.RampedRun.of_ramp(
             self.ramp,
             learning_rate=learning_rate,
             exponent=self.rate_exponent,
@@ -196,34 +184,36 @@ class AskedRamp:
         )
         match trainer:
             case "megatron":
-                written = megatron(run, sequence_length=sequence_length)
+                written = advice.megatron(run, sequence_length=sequence_length)
             case "megatron-rampup":
-                written = megatron_rampup(run)
+                written = advice.megatron_rampup(run)
             case "megatron-bridge":
-                written = megatron_bridge(run)
+                written = advice.megatron_bridge(run)
             case "maxtext":
                 if self.devices is None:
                     raise ValueError("devices must be given for trainer maxtext, or a throughput that says how many")
-                written = maxtext(run, num_devices=self.devices)
+                written = advice.maxtext(run, num_devices=self.devices)
             case "hf":
                 found = machine.layouts(np.array([size for _, size in run.stages], float))[0]
                 counts, micro = found.devices.astype(int), found.micro_batch.astype(int)
-                written = hugging_face(run, micro_batch=(counts * micro).tolist(), num_devices=counts.tolist())
+                written = advice.hugging_face(run, micro_batch=(counts * micro).tolist(), num_devices=counts.tolist())
             case _:
                 if sequence_length is None:
                     raise ValueError(f"sequence_length must be given for {trainer}, which counts tokens")
-                write = olmo_core if trainer == "olmo" else torchtitan
+                write = advice.olmo_core if trainer == "olmo" else advice.torchtitan
                 written = write(run, sequence_length=sequence_length)
         remarks = _on_devices(written.run, trainer, machine, self.devices or 1)
         return replace(written, remarks=(*written.remarks, *remarks))
 
 
-def machine_of(made: RunPlan) -> Machine:
+def machine_of(made: fits.RunPlan) -> fits.Machine:
     """Return the machine of a schedule: of several numbers of devices it has that of the choice."""
     return made.machine if made.machine.counts is None else replace(made.machine, counts=(made.choice.devices,))
 
 
-def _on_devices(run: RampedRun, trainer: Trainer | None, machine: Machine, num_devices: int) -> tuple[str, ...]:
+def _on_devices(
+    run: advice.RampedRun, trainer: Trainer | None, machine: fits.Machine, num_devices: int
+) -> tuple[str, ...]:
     """Say which devices the settings need where the plan takes as many as a batch feeds."""
     if machine.counts is not None:
         share = run.stages[-1][1] // num_devices
@@ -235,7 +225,7 @@ def _on_devices(run: RampedRun, trainer: Trainer | None, machine: Machine, num_d
         return ()
     if trainer == "maxtext" or len(run.stages) == 1:
         return ()
-    fed = in_words([f"{size // machine.unit}" for _, size in run.stages])
+    fed = advice.in_words([f"{size // machine.unit}" for _, size in run.stages])
     if trainer in ("hf", "torchtitan"):
         return (f"the stages run on {fed} devices, as many as a batch feeds; --devices says how many there are",)
     return (
