@@ -38,14 +38,6 @@ def print_json_line(value: Any) -> None:
     print(json.dumps(json.loads(json_text(_plain(value)))), flush=True)
 
 
-def print_line(sheet: Sheet, as_json: bool) -> None:
-    """Print the title of a sheet, or all of it as JSON on one line, at once."""
-    if as_json:
-        print_json_line(sheet.json())
-    else:
-        print(sheet.title, flush=True)
-
-
 def _plain(value: Any) -> Any:
     """Return dictionaries, lists, texts and numbers that JSON can hold."""
     if isinstance(value, dict):
