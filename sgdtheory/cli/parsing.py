@@ -17,7 +17,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 from sgdtheory._common.version import version
 from sgdtheory.cli.commands import COMMANDS, MOVED, REFUSED, command_class
 from sgdtheory.cli.completion import completion
-from sgdtheory.cli.flags import Flag, flags_of
+from sgdtheory.cli.flags import Flag, constructor, flags_of
 from sgdtheory.cli.help import command_help, overview
 from sgdtheory.cli.output import screen_width
 
@@ -130,15 +130,7 @@ def _counts() -> ConstructorRegistry:
 
     @registry.primitive_rule
     def rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
-        if info.type is not int:
-            return None
-        return PrimitiveConstructorSpec(
-            nargs=1,
-            metavar="INT",
-            instance_from_str=lambda words: _whole(words[0]),
-            is_instance=lambda value: isinstance(value, int),
-            str_from_instance=lambda value: [str(value)],
-        )
+        return constructor(int, "INT", _whole) if info.type is int else None
 
     return registry
 

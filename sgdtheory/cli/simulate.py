@@ -1,6 +1,5 @@
 """`sgdtheory simulate`: simulated risk beside the exact one and the bound."""
 
-import contextlib
 import re
 from typing import Any, Literal
 
@@ -12,7 +11,6 @@ from sgdtheory.bounds import covered, theorem7
 from sgdtheory.cli.algorithm import SimulatedAlgorithmFlags, has_risk
 from sgdtheory.cli.distributed import DistributedFlags
 from sgdtheory.cli.function_command import Output
-from sgdtheory.cli.output import native_output_on_stderr
 from sgdtheory.cli.settings import ProblemFlags, SettingsFlags
 from sgdtheory.risk import excess_risk, max_stable_learning_rate
 from sgdtheory.simulation import Simulation
@@ -65,8 +63,7 @@ def simulate(
         raise ValueError(f"num_replicas must be at least 2 for a standard error, got {num_replicas:g}")
     options: dict[str, Any] = {"sampler": sampler, "law": law, "quantity": quantity, "dtype": dtype}
     options |= {"num_replicas": num_replicas, "outputs": outputs, "dim": simulated_dim, "memory_limit": memory_limit}
-    with native_output_on_stderr() if processes.distributed else contextlib.nullcontext():
-        prints = processes.join()
+    with processes.joined() as prints:
         import jax
 
         from sgdtheory.simulation import simulate

@@ -11,7 +11,7 @@ import tyro
 from sgdtheory.cli.distributed import DistributedFlags
 from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.network import NetworkFlags
-from sgdtheory.cli.output import announce_models, native_output_on_stderr, print_note
+from sgdtheory.cli.output import announce_models, print_note
 from sgdtheory.cli.progress import phases
 from sgdtheory.training import CHECKPOINT_SECONDS
 
@@ -78,10 +78,8 @@ def _trained(
         entry_point: of a model of the user's own.
     """
     announce_models([entry_point])
-    with native_output_on_stderr() if processes.distributed else contextlib.nullcontext():
-        prints = processes.join()
-        with phases("compiling") if prints else contextlib.nullcontext() as show:
-            result = train(show and (lambda group: show(_progress(group))))
+    with processes.joined() as prints, phases("compiling") if prints else contextlib.nullcontext() as show:
+        result = train(show and (lambda group: show(_progress(group))))
 
     def end() -> None:
         if result.interrupted:
