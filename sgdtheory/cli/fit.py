@@ -104,7 +104,7 @@ def fit(
     if steps_csv:
         written = of_logs.csv() if of_logs else _steps(measurements)
         print_note(f"wrote {write_atomically(steps_csv, written)}")
-    return Drawn(sheet, draw=lambda: _figure(found, size, optimal_batch_size))
+    return Drawn(sheet, draw=lambda: found.plot(size=size or ""))
 
 
 def _measurements(
@@ -123,28 +123,6 @@ def _measurements(
             what = f"{files[0]} is a {'folder' if files[0].is_dir() else 'log'}, not a table of measurements"
         raise ValueError(f"{what}; add --target-loss LOSS, the loss to which steps are counted")
     return fits.read_measurements(files[0], **columns)
-
-
-def _figure(found: fits.LawsOfGroups, size: str | None, optimal_batch_size: bool) -> Any:
-    """Return the figure of the laws, and of B* against the size where there is one."""
-    from sgdtheory import plotting  # matplotlib is slow to import
-    from sgdtheory.plotting.style import plain_label
-
-    measurements, laws, power = found.measurements, found.laws, found.power
-    convention: Any = found.convention
-    if convention.reference is None and not optimal_batch_size:
-        return plotting.scaled_steps(measurements, laws)  # pyright: ignore[reportArgumentType]
-    figure, axes = plotting.new_figure(1, 2 if power else 1, width=4.8, height=3.9)
-    if power:
-        label = f"size $N$ ({plain_label(size)})" if size else "model size $N$ (10⁶ parameters)"
-        shown: dict[str, Any] = {"level": found.level, "forecasts": found.forecasts, "size_label": label}
-        plotting.critical_batch_sizes(found.sizes, laws, fit=power, convention=convention, axes=axes[0, 1], **shown)
-    curved = [law for law in laws if isinstance(law, fits.UShapedLaw)]
-    if curved:
-        plotting.useful_range(measurements, curved, convention=convention, axes=axes[0, 0])
-    else:
-        plotting.steps_laws(measurements, laws, convention=convention, axes=axes[0, 0])
-    return figure
 
 
 def _steps(measurements: list[fits.StepsMeasurement]) -> str:

@@ -91,14 +91,12 @@ def _losses(logs: LogFlags, files: tuple[Path, ...], columns: dict[str, Any]) ->
 
 def _figures(grid: fits.LossGrid) -> dict[str, Any]:
     """Return the figure of each group that has data sizes to compare at."""
-    from sgdtheory.plotting import loss_grid  # matplotlib is slow to import
-
     names = [group.group for group in grid.groups if any(each.group == group.group for each in grid.degradations)]
     if not names:
         raise ValueError(
             "plot needs a data size that the smallest batch size shares with two others, got none: leave it out"
         )
-    return {name: loss_grid(grid, group=name) for name in names}
+    return {name: grid.plot(group=name) for name in names}
 
 
 def _steps(grid: fits.LossGrid) -> str:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from sgdtheory.fits import (
     AbstractStepsLaw,
     Convention,
+    LawsOfGroups,
     PowerFit,
     StepsLaw,
     StepsMeasurement,
@@ -139,6 +140,37 @@ def useful_range(
     axes.set_ylim(max(bottom, 1 - convention.overhead), min(top, 1 + SHOWN * convention.overhead))
     _legend(axes, corners=("upper left", "upper center", "upper right"))
     return figure_of(axes)
+
+
+def laws_of_groups(found: LawsOfGroups, *, size: str = "") -> Figure:
+    """Laws of groups of measurements and, where their sizes are known, B* against the size.
+
+    >>> import sgdtheory as st
+    >>> models = st.example_measurements()
+    >>> laws = [st.fit_steps_law(model.batch_sizes, model.steps) for model in models]
+    >>> found = st.fits.LawsOfGroups(tuple(models), tuple(laws), st.Convention(64))
+    >>> [axes.get_xlabel() for axes in found.plot().axes]
+    ['batch size $B$', 'model size $N$ (10⁶ parameters)']
+
+    Args:
+        found: the laws; with a reference of its own for each group they share one panel, scaled by their B*.
+        size: what the sizes are; "": millions of parameters.
+
+    Returns:
+        The figure.
+    """
+    measurements, laws, power = found.measurements, found.laws, found.power
+    convention: Any = found.convention
+    if convention.reference is None and not found.is_curved:
+        return scaled_steps(measurements, laws)  # pyright: ignore[reportArgumentType]
+    figure, axes = new_figure(1, 2 if power else 1, width=4.8, height=3.9)
+    if power:
+        label = f"size $N$ ({plain_label(size)})" if size else "model size $N$ (10⁶ parameters)"
+        shown: dict[str, Any] = {"level": found.level, "forecasts": found.forecasts, "size_label": label}
+        critical_batch_sizes(found.sizes, laws, fit=power, convention=convention, axes=axes[0, 1], **shown)
+    draw = useful_range if found.is_curved else steps_laws
+    draw(measurements, laws, convention=convention, axes=axes[0, 0])  # pyright: ignore[reportArgumentType]
+    return figure
 
 
 def _looks(measurements: Sequence[StepsMeasurement]) -> list[tuple[dict[str, Any], str | None]]:

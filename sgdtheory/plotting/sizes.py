@@ -1,13 +1,14 @@
 """Figures of the critical batch size against what it depends on."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sgdtheory.fits import SizeDependence
+from sgdtheory.plotting.fits import steps_laws
 from sgdtheory.plotting.style import (
     MARKERS,
     colors,
@@ -15,12 +16,16 @@ from sgdtheory.plotting.style import (
     figure_of,
     legend,
     log_axes,
+    new_figure,
     panel,
     plain_label,
     range_text,
     show_at_least,
     tick_measured,
 )
+
+if TYPE_CHECKING:
+    from sgdtheory.sweep import SweepFits
 
 
 def size_dependence(
@@ -73,6 +78,49 @@ def size_dependence(
     show_at_least(axes, 1.1)
     legend(axes, corners=("upper left", "lower right", "lower left"))
     return figure_of(axes)
+
+
+def sweep_fits(found: "SweepFits") -> Figure:
+    """Laws of a sweep at its lowest target, B* against the size, and B* against the data to the target.
+
+    >>> import sgdtheory as st
+    >>> fits = [st.fit_sweep(table, target_loss=loss, by="width") for loss in (0.5, 0.4)]  # doctest: +SKIP
+    >>> figure = st.sweep.SweepFits(tuple(fits)).plot()  # doctest: +SKIP
+
+    Args:
+        found: the fits, one a target, the lowest last.
+
+    Returns:
+        The figure.
+    """
+    fits, by_data = found.fits, found.by_data
+    dependent = [fit for fit in fits if "law" in fit.dependence]
+    figure, axes = new_figure(1, 1 + bool(dependent) + bool(by_data), width=4.8, height=3.9)
+    last = fits[-1]
+    if last.measurements:
+        title = f"Steps to loss {last.tuned.target_loss:g} leave linear scaling at $B^*$"
+        steps_laws(last.measurements, last.laws, convention=last.convention, title=title, axes=axes[0, 0])
+    if dependent:
+        label = last.tuned.by[0].replace("_", " ")
+        curves = {f"loss {fit.tuned.target_loss:g}": fit.dependence["law"] for fit in dependent}
+        title = f"Does $B^*$ move with the {label}? margin ±{found.margin:g}"
+        size_dependence(curves, size_label=label, title=title, verdicts=True, axes=axes[0, 1])
+    if by_data:
+        bars = {group: _bars(found, group) for group in by_data}
+        title = "$B^*$ against the data to the target"
+        label = r"data $D = B_\mathrm{ref}\,Y(B_\mathrm{ref})$ (samples)"
+        size_dependence(by_data, size_label=label, intervals=bars, title=title, axes=axes[0, -1])
+    return figure
+
+
+def _bars(found: "SweepFits", group: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ends of the intervals of a group's B* at the targets, as the table has them."""
+    ends = []
+    for fit in found.fits:
+        intervals = fit.critical_intervals(found.level)
+        ends += [each for one, each in zip(fit.measurements, intervals, strict=True) if one.group == group]
+    low, high = np.array(ends).T
+    return low, high
 
 
 def _slope_text(found: SizeDependence) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sgdtheory import cli, plotting
+from sgdtheory import cli
+from sgdtheory.plotting import sizes
 from sgdtheory.training import TrainConfig, TrainResult
 from sgdtheory.training.checkpoint import write_config, write_result
 
@@ -48,13 +49,13 @@ def store(tmp_path_factory):
 
 @pytest.fixture
 def figures(monkeypatch):
-    found, make = [], plotting.new_figure
+    found, make = [], sizes.new_figure
 
     def noted(*arguments, **options):
         found.append(make(*arguments, **options))
         return found[-1]
 
-    monkeypatch.setattr(plotting, "new_figure", noted)
+    monkeypatch.setattr(sizes, "new_figure", noted)
     return found
 
 
