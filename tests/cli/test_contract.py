@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from sgdtheory.cli.commands import COMMANDS, MOVED
-from tests.cli.text import RISK, strict_json
+from tests.cli.text import RISK
 
 RISK_TEXT = " ".join(RISK)
 POWER = "--capacity 2 --source 3 --dim 20"
@@ -232,4 +232,4 @@ def test_previews(run, command):
 
 @pytest.mark.parametrize("command", KEYS)
 def test_keys(run, command):
-    assert {*KEYS[command].split(), "notes"} == set(strict_json(run(*shlex.split(command), "--json")))
+    assert {*KEYS[command].split(), "notes"} == set(run.json(*shlex.split(command)))
