@@ -15,9 +15,7 @@ from sgdtheory.cli.output import native_output_on_stderr, print_note
 class DistributedFlags:
     """The flags of a command that several processes may run together."""
 
-    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
-    }
+    GROUP: ClassVar[str] = "several processes"
 
     distributed: bool = False
     """Run as one process of several, started alike on every host: all their devices share the work."""

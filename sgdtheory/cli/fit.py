@@ -15,7 +15,7 @@ from sgdtheory.cli.function_command import Drawn, Output
 from sgdtheory.cli.log_flags import LogFlags, is_table
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import ConventionFlags
-from sgdtheory.cli.target_logs import once_for_all, steps_of_logs
+from sgdtheory.cli.target_logs import csv_of, once_for_all, steps_of_logs
 
 COLUMNS = {"batch_size": "batch_size", "steps": "steps", "group": None, "size": None, "standard_error": None}
 WITH_EXAMPLE = {"example", "data"}  # flags that go together
@@ -102,7 +102,7 @@ def fit(
         doubts = once_for_all(sheet.remarks, [each.group for each in measurements if each.group])
         sheet = replace(sheet, tables=[*runs.tables, *sheet.tables], remarks=[*runs.remarks, *doubts])
     if steps_csv:
-        written = of_logs.csv() if of_logs else _steps(measurements)
+        written = of_logs.csv() if of_logs else csv_of(measurements)
         print_note(f"wrote {write_atomically(steps_csv, written)}")
     return Drawn(sheet, draw=lambda: found.plot(size=size or ""))
 
@@ -123,11 +123,6 @@ def _measurements(
             what = f"{files[0]} is a {'folder' if files[0].is_dir() else 'log'}, not a table of measurements"
         raise ValueError(f"{what}; add --target-loss LOSS, the loss to which steps are counted")
     return fits.read_measurements(files[0], **columns)
-
-
-def _steps(measurements: list[fits.StepsMeasurement]) -> str:
-    """CSV of measurements; their one group is called as the tables call it, for a cell of a group is not empty."""
-    return fits.steps_text([replace(each, group=each.group or "all") for each in measurements])
 
 
 def example_file(data: fits.ExampleName) -> str:

@@ -6,10 +6,13 @@
         return Drawn(found.sheet(), draw=found.plot)
 
 A parameter whose type is a dataclass stands for the flags of its fields, which commands share; the function gets an
-instance of it, and its Args may describe a shared flag in words of their own. A command that returns something has
---json, and one that returns a Drawn has --plot. Three parameters are no flags: `drawn`, whether a figure was asked for,
-`given`, the names of the flags that were written, and `progress`, a function that shows what is being done. A command
-that follows a file returns an iterator of outputs, each of which is printed on a line when it comes.
+instance of it, and its Args may describe a shared flag in words of their own. GROUP of a dataclass is the heading of
+all its flags in help. FLAG_GROUPS has several headings, with the names of flags, also of those that a command adds.
+
+A command that returns something has --json, and one that returns a Drawn has --plot. Three parameters are no flags:
+`drawn`, whether a figure was asked for, `given`, the names of the flags that were written, and `progress`, a function
+that shows what is being done. A command that follows a file returns an iterator of outputs, each of which is printed on
+a line when it comes.
 """
 
 import dataclasses
@@ -76,6 +79,8 @@ def command_of(function: Callable[..., Any]) -> type:
         texts |= field_texts(kind)
         needed |= getattr(kind, "NEEDED_WITHOUT", {})
         groups |= getattr(kind, "FLAG_GROUPS", {})
+        if hasattr(kind, "GROUP"):
+            groups[kind.GROUP] = tuple(types)
         presets = getattr(kind, "defaults_from", presets)
     texts |= {name: with_methods(text) for name, text in ARGUMENT.findall(arguments)}
     if Drawn in outputs:

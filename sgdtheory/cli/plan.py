@@ -28,12 +28,7 @@ UNITS = {"s": 1 / 3600, "min": 1 / 60, "h": 1.0, "d": 24.0}
 class MachineFlags:
     """The flags that say what devices there are, what they compute and what they cost."""
 
-    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "machine": (
-            *("throughput", "throughput_table", "devices", "micro_batch", "max_micro_batch"),
-            *("memory", "price", "currency"),
-        ),
-    }
+    GROUP: ClassVar[str] = "machine"
 
     throughput: float | None = None
     """Samples a second of one device, whatever it takes a step."""

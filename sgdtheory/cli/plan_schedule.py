@@ -21,9 +21,7 @@ Trainer = Literal["hf", "megatron", "megatron-rampup", "megatron-bridge", "torch
 class ScheduleFlags:
     """The flags that ask for batch sizes along the run, in the settings of a trainer."""
 
-    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "schedule": ("schedule", "trainer", "rate_exponent", "warmup_samples", "decay_samples"),
-    }
+    GROUP: ClassVar[str] = "schedule"
 
     schedule: bool = False
     """Batch sizes along the run too, from all targets up to the one planned for."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -68,9 +68,8 @@ class TargetSteps:
         return self.measurements
 
     def csv(self) -> str:
-        """Return the measurements as CSV, for `plan`; a single group is called as the tables call it."""
-        measurements = [replace(each, group=each.group or "all") for each in self.measurements]
-        return steps_text(measurements, remarks={"target_loss": [loss for loss, _ in self.named]})
+        """Return the measurements as CSV, for `plan`."""
+        return csv_of(self.measurements, remarks={"target_loss": [loss for loss, _ in self.named]})
 
     def sheet(self) -> Sheet:
         """Return the steps of each run, and the remarks on logs and runs."""
@@ -88,6 +87,11 @@ class TargetSteps:
         title = f"steps to each loss{tables[0].title.removeprefix(f'steps to loss {self.found[0].target_loss:g}')}"
         quantities = [Quantity("target_loss", "loss", losses), *joined]
         return Sheet("", [Table(quantities, "runs", title, hidden=tables[0].hidden)], remarks)
+
+
+def csv_of(measurements: Sequence[StepsMeasurement], **options: Any) -> str:
+    """Return measurements as CSV; a single group is called as tables call it, for the cell must not be empty."""
+    return steps_text([replace(each, group=each.group or "all") for each in measurements], **options)
 
 
 def law_of(measured: StepsMeasurement) -> StepsLaw:
