@@ -8,21 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sgdtheory.fits import SizeDependence
+from sgdtheory.plotting import style
 from sgdtheory.plotting.fits import steps_laws
-from sgdtheory.plotting.style import (
-    MARKERS,
-    colors,
-    few,
-    figure_of,
-    legend,
-    log_axes,
-    new_figure,
-    panel,
-    plain_label,
-    range_text,
-    show_at_least,
-    tick_measured,
-)
 
 if TYPE_CHECKING:
     from sgdtheory.sweep import SweepFits
@@ -56,15 +43,15 @@ def size_dependence(
     Returns:
         The figure.
     """
-    axes, curves = panel(axes), {"": curves} if isinstance(curves, SizeDependence) else curves
+    axes, curves = style.panel(axes), {"": curves} if isinstance(curves, SizeDependence) else curves
     everything = np.concatenate([found.sizes for found in curves.values()])
-    labelled = few(len(curves))
-    looks = zip(curves.items(), colors(len(curves)), _shifts(everything, len(curves)), strict=True)
+    labelled = style.few(len(curves))
+    looks = zip(curves.items(), style.colors(len(curves)), _shifts(everything, len(curves)), strict=True)
     for place, ((label, found), color, shift) in enumerate(looks):
-        look: dict[str, Any] = {"color": color, "marker": MARKERS[place % len(MARKERS)]}
+        look: dict[str, Any] = {"color": color, "marker": style.MARKERS[place % len(style.MARKERS)]}
         low, high = found.critical_intervals if intervals is None else intervals[label]
         bars = [found.critical - low, high - found.critical]
-        text = f"{plain_label(label)}: " if label else ""
+        text = f"{style.plain_label(label)}: " if label else ""
         text += f"slope {_slope_text(found)}" + (f", {found.verdict}" if verdicts else "")
         look |= {"label": text} if place in labelled else {}
         axes.errorbar(shift * found.sizes, found.critical, yerr=bars, ls="", ms=4, capsize=2, **look)
@@ -73,11 +60,11 @@ def size_dependence(
     level = next(iter(curves.values())).level
     axes.set(xlabel=size_label, ylabel="critical batch size $B^*$ (samples)")
     axes.set_title(title or f"bars and ranges: {level:.0%}, from the scatter of all groups")
-    log_axes(axes)
-    tick_measured(axes, everything)
-    show_at_least(axes, 1.1)
-    legend(axes, corners=("upper left", "lower right", "lower left"))
-    return figure_of(axes)
+    style.log_axes(axes)
+    style.tick_measured(axes, everything)
+    style.show_at_least(axes, 1.1)
+    style.legend(axes, corners=("upper left", "lower right", "lower left"))
+    return style.figure_of(axes)
 
 
 def sweep_fits(found: "SweepFits") -> Figure:
@@ -95,7 +82,7 @@ def sweep_fits(found: "SweepFits") -> Figure:
     """
     fits, by_data = found.fits, found.by_data
     dependent = [fit for fit in fits if "law" in fit.dependence]
-    figure, axes = new_figure(1, 1 + bool(dependent) + bool(by_data), width=4.8, height=3.9)
+    figure, axes = style.new_figure(1, 1 + bool(dependent) + bool(by_data), width=4.8, height=3.9)
     last = fits[-1]
     if last.measurements:
         title = f"Steps to loss {last.tuned.target_loss:g} leave linear scaling at $B^*$"
@@ -127,7 +114,7 @@ def _slope_text(found: SizeDependence) -> str:
     """Two sizes have a slope without an interval."""
     if not np.isfinite(found.interval).all():
         return f"{found.slope:.2f} (two sizes: no interval)".replace("-", "−")
-    return range_text(found.interval, found.slope)
+    return style.range_text(found.interval, found.slope)
 
 
 def _shifts(sizes: np.ndarray, number: int) -> np.ndarray:
