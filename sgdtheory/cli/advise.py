@@ -95,7 +95,7 @@ def advise(
             if isinstance(value, str):
                 raise ValueError(f"{name} must be a number where there are no logs, got {value!r}")
     given |= {name: value for name, value in now.items() if isinstance(value, float)}
-    known = _known(logs, files, new_batch_size, given.get("batch_size"), target_loss, level)
+    known = _known(logs, files, new_batch_size, target_loss, level)
     current = known.settings | {name: value for name, value in given.items() if value is not None}
     for name in NUMBERS:
         if name not in current:
@@ -130,26 +130,19 @@ def _with_answer(
     return replace(sheet, answer=answer, settings={**sheet.settings, **settings})
 
 
-def _known(
-    flags: LogFlags,
-    files: tuple[Path, ...],
-    new: float,
-    now: float | None,
-    target_loss: float | None,
-    level: float,
-) -> Known:
+def _known(flags: LogFlags, files: tuple[Path, ...], new: float, target_loss: float | None, level: float) -> Known:
     """Return the fit of a grid of losses, or of several runs, and the settings of the run that is changed.
 
     Args:
         flags: of the columns of logs.
         files: logs, or a grid.
         new: batch size to change to.
-        now: batch size now, where it is given as a number.
         target_loss: loss to which the steps of logs are counted; None: no fit of steps.
         level: of intervals.
     """
-    named = {name: None for name in NUMBERS if isinstance(number_or_text(getattr(flags, name)), float)}
-    flags = replace(flags, **named)  # A number is that of the run now, not that of every log.
+    numbers = {name: value for name in NUMBERS if isinstance(value := number_or_text(getattr(flags, name)), float)}
+    flags = replace(flags, **dict.fromkeys(numbers))  # A number is that of the run now, not that of every log.
+    now = numbers.get("batch_size")
     if target_loss is not None:
         return _known_steps(steps_of_logs(flags, files, [target_loss]), new, now, level)
     if not files:
