@@ -223,11 +223,14 @@ def test_a_name_of_thousands_of_letters(command, fails):
     assert len(fails(command, *["x" * 5000] * (1 + (command == "features")))) < 500
 
 
-@pytest.mark.parametrize("command", ["fit-curves", "forecast", "plan", "fit", "fit-grid"])
+PLANS = "plan --throughput 2", "plan --throughput 2 --target-loss 3"
+
+
+@pytest.mark.parametrize("command", ["fit-curves", "forecast", *PLANS, "fit", "fit-grid"])
 def test_previews(run, command):
     """The same of every command that reads logs, and nothing that its other flags ask for is missed."""
-    machine = ["--throughput", 2] if command == "plan" else []
-    assert run(command, "log.csv", "--preview", *machine).startswith("log: CSV, 20 rows")
+    name, *flags = command.split()
+    assert run(name, "log.csv", "--preview", *flags).startswith("log: CSV, 20 rows")
 
 
 @pytest.mark.parametrize("command", KEYS)
