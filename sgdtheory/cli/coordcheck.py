@@ -35,4 +35,4 @@ def coordcheck(
         config, widths=widths, steps=steps, seeds=seeds, tolerance=tolerance, zero_output=zero_output
     )
 
-    return Drawn(found.sheet(), lambda: sys.exit(not found.passes), found.plot)
+    return Drawn(found.sheet(), lambda: sys.exit(0 if found.passes else 1), found.plot)

@@ -139,7 +139,7 @@ def plan(
         source = _of_curves(columns, files, target, num_samples, overhead, share, progress)
     else:
         source = _of_table(files[0], columns, steps, standard_error, target)
-    critical = getattr(source.law, "critical", None) if source.measured else None
+    critical = source.law.critical if source.measured else None  # that of the fit which wrote the file of steps
     defined = fits.SMALLEST if critical is None else critical.convention
     convention = Convention(
         defined.reference if reference is None else reference, defined.overhead if overhead is None else overhead
