@@ -71,7 +71,7 @@ def sweep_fits(found: "SweepFits") -> Figure:
     """Laws of a sweep at its lowest target, B* against the size, and B* against the data to the target.
 
     >>> import sgdtheory as st
-    >>> fits = [st.fit_sweep(table, target_loss=loss, by="width") for loss in (0.5, 0.4)]  # doctest: +SKIP
+    >>> fits = [st.sweep.fit_sweep(table, target_loss=loss) for loss in (0.5, 0.4)]  # doctest: +SKIP
     >>> figure = st.sweep.SweepFits(tuple(fits)).plot()  # doctest: +SKIP
 
     Args:
