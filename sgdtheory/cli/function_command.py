@@ -80,7 +80,7 @@ def command_of(function: Callable[..., Any]) -> type:
         needed |= getattr(kind, "NEEDED_WITHOUT", {})
         groups |= getattr(kind, "FLAG_GROUPS", {})
         if hasattr(kind, "GROUP"):
-            groups[kind.GROUP] = tuple(types)
+            groups[kind.GROUP] = tuple(each.name for each in dataclasses.fields(kind))
         presets = getattr(kind, "defaults_from", presets)
     texts |= {name: with_methods(text) for name, text in ARGUMENT.findall(arguments)}
     if Drawn in outputs:

@@ -115,7 +115,7 @@ def useful_range(
     return style.figure_of(axes)
 
 
-def laws_of_groups(found: fits.LawsOfGroups, *, size: str = "") -> Figure:
+def laws_of_groups(found: fits.LawsOfGroups, *, size: str = "", title: str = "") -> Figure:
     """Laws of groups of measurements and, where their sizes are known, B* against the size.
 
     >>> import sgdtheory as st
@@ -128,6 +128,7 @@ def laws_of_groups(found: fits.LawsOfGroups, *, size: str = "") -> Figure:
     Args:
         found: the laws; with a reference of its own for each group they share one panel, scaled by their B*.
         size: what the sizes are; "": millions of parameters.
+        title: of the figure.
 
     Returns:
         The figure.
@@ -135,7 +136,8 @@ def laws_of_groups(found: fits.LawsOfGroups, *, size: str = "") -> Figure:
     measurements, laws, power = found.measurements, found.laws, found.power
     convention: Any = found.convention
     if convention.reference is None and not found.is_curved:
-        return scaled_steps(measurements, laws)  # pyright: ignore[reportArgumentType]
+        named = {"title": title} if title else {}
+        return scaled_steps(measurements, laws, **named)  # pyright: ignore[reportArgumentType]
     figure, axes = style.new_figure(1, 2 if power else 1, width=4.8, height=3.9)
     if power:
         label = f"size $N$ ({style.plain_label(size)})" if size else "model size $N$ (10⁶ parameters)"
@@ -143,6 +145,8 @@ def laws_of_groups(found: fits.LawsOfGroups, *, size: str = "") -> Figure:
         critical_batch_sizes(found.sizes, laws, fit=power, convention=convention, axes=axes[0, 1], **shown)
     draw = useful_range if found.is_curved else steps_laws
     draw(measurements, laws, convention=convention, axes=axes[0, 0])  # pyright: ignore[reportArgumentType]
+    if title:
+        figure.suptitle(title)
     return figure
 
 

@@ -67,7 +67,7 @@ def size_dependence(
     return style.figure_of(axes)
 
 
-def sweep_fits(found: "SweepFits") -> Figure:
+def sweep_fits(found: "SweepFits", *, title: str = "") -> Figure:
     """Laws of a sweep at its lowest target, B* against the size, and B* against the data to the target.
 
     >>> import sgdtheory as st
@@ -76,6 +76,7 @@ def sweep_fits(found: "SweepFits") -> Figure:
 
     Args:
         found: the fits, one a target, the lowest last.
+        title: of the figure.
 
     Returns:
         The figure.
@@ -85,18 +86,20 @@ def sweep_fits(found: "SweepFits") -> Figure:
     figure, axes = style.new_figure(1, 1 + bool(dependent) + bool(by_data), width=4.8, height=3.9)
     last = fits[-1]
     if last.measurements:
-        title = f"Steps to loss {last.tuned.target_loss:g} leave linear scaling at $B^*$"
-        steps_laws(last.measurements, last.laws, convention=last.convention, title=title, axes=axes[0, 0])
+        what = f"Steps to loss {last.tuned.target_loss:g} leave linear scaling at $B^*$"
+        steps_laws(last.measurements, last.laws, convention=last.convention, title=what, axes=axes[0, 0])
     if dependent:
         label = last.tuned.by[0].replace("_", " ")
         curves = {f"loss {fit.tuned.target_loss:g}": fit.dependence["law"] for fit in dependent}
-        title = f"Does $B^*$ move with the {label}? margin ±{found.margin:g}"
-        size_dependence(curves, size_label=label, title=title, verdicts=True, axes=axes[0, 1])
+        what = f"Does $B^*$ move with the {label}? margin ±{found.margin:g}"
+        size_dependence(curves, size_label=label, title=what, verdicts=True, axes=axes[0, 1])
     if by_data:
         bars = {group: _bars(found, group) for group in by_data}
-        title = "$B^*$ against the data to the target"
+        what = "$B^*$ against the data to the target"
         label = r"data $D = B_\mathrm{ref}\,Y(B_\mathrm{ref})$ (samples)"
-        size_dependence(by_data, size_label=label, intervals=bars, title=title, axes=axes[0, -1])
+        size_dependence(by_data, size_label=label, intervals=bars, title=what, axes=axes[0, -1])
+    if title:
+        figure.suptitle(title)
     return figure
 
 
