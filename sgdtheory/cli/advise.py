@@ -1,7 +1,6 @@
 """`sgdtheory advise`: what to do to the settings of a run when its batch size changes, and why."""
 
-import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -10,38 +9,28 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import tyro
 
+from sgdtheory import fits
+from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.sheets import Sheet, between, number
 from sgdtheory.advice import BatchSizeChange, change_batch_size
 from sgdtheory.cli.function_command import Output
 from sgdtheory.cli.log_flags import NUMBERS, LogFlags, number_or_text, remarks_of_logs
 from sgdtheory.cli.log_optimizer import optimizer_named, taken_optimizer
-from sgdtheory.cli.target_logs import TargetSteps, steps_of_logs
-from sgdtheory.fits import (
-    SMALLEST,
-    Convention,
-    FittedCriticalBatchSize,
-    LawsOfGroups,
-    LossGrid,
-    StepsLaw,
-    fit_loss_grid,
-    fit_steps_law,
-    read_loss_grid,
-)
+from sgdtheory.cli.target_logs import TargetSteps, law_of, steps_of_logs
 from sgdtheory.logs import TrainingLog, loss_curve, loss_grid
 
 KINDS_OF_LOSS = "train", "eval"
-LONGEST_HEADER = 1 << 20  # A first line of more characters than this names no columns: the file is not a grid.
 GRID = "batch_size", "samples", "learning_rate", "loss"
 
 
 class Known(NamedTuple):
-    """Contents of a run's files: a fit or None, settings by name, remarks, the logs, and the answer about B*."""
+    """Contents of a run's files: settings by name, a fit or None, remarks, the logs, and the answer about B*."""
 
-    fit: LossGrid | StepsLaw | None
     settings: dict[str, float]
-    remarks: list[str]
-    logs: list[TrainingLog]
-    law: FittedCriticalBatchSize | None = None
+    fit: fits.LossGrid | fits.StepsLaw | None = None
+    remarks: Sequence[str] = ()
+    logs: Sequence[TrainingLog] = ()
+    law: fits.FittedCriticalBatchSize | None = None
 
 
 def advise(
@@ -106,7 +95,7 @@ def advise(
             if isinstance(value, str):
                 raise ValueError(f"{name} must be a number where there are no logs, got {value!r}")
     given |= {name: value for name, value in now.items() if isinstance(value, float)}
-    known = _known(logs, files, new_batch_size, given.get("batch_size"), target_loss, level)
+    known = _known(logs, files, new_batch_size, target_loss, level)
     current = known.settings | {name: value for name, value in given.items() if value is not None}
     for name in NUMBERS:
         if name not in current:
@@ -122,7 +111,9 @@ def advise(
     return sheet if target_loss is None or known.law is None else _with_answer(sheet, change, known.law, target_loss)
 
 
-def _with_answer(sheet: Sheet, change: BatchSizeChange, found: FittedCriticalBatchSize, target_loss: float) -> Sheet:
+def _with_answer(
+    sheet: Sheet, change: BatchSizeChange, found: fits.FittedCriticalBatchSize, target_loss: float
+) -> Sheet:
     """Return the sheet with B* of the logs, and what the change costs, in the first line."""
     data, reference = change["extra_data"], found.convention.reference
     answer = (
@@ -139,33 +130,26 @@ def _with_answer(sheet: Sheet, change: BatchSizeChange, found: FittedCriticalBat
     return replace(sheet, answer=answer, settings={**sheet.settings, **settings})
 
 
-def _known(
-    flags: LogFlags,
-    files: tuple[Path, ...],
-    new: float,
-    now: float | None,
-    target_loss: float | None,
-    level: float,
-) -> Known:
+def _known(flags: LogFlags, files: tuple[Path, ...], new: float, target_loss: float | None, level: float) -> Known:
     """Return the fit of a grid of losses, or of several runs, and the settings of the run that is changed.
 
     Args:
         flags: of the columns of logs.
         files: logs, or a grid.
         new: batch size to change to.
-        now: batch size now, where it is given as a number.
         target_loss: loss to which the steps of logs are counted; None: no fit of steps.
         level: of intervals.
     """
-    named = {name: None for name in NUMBERS if isinstance(number_or_text(getattr(flags, name)), float)}
-    flags = replace(flags, **named)  # A number is that of the run now, not that of every log.
+    numbers = {name: value for name in NUMBERS if isinstance(value := number_or_text(getattr(flags, name)), float)}
+    flags = replace(flags, **dict.fromkeys(numbers))  # A number is that of the run now, not that of every log.
+    now = numbers.get("batch_size")
     if target_loss is not None:
         return _known_steps(steps_of_logs(flags, files, [target_loss]), new, now, level)
     if not files:
-        return Known(None, {}, [], [])
+        return Known({})
     if len(files) == 1 and _is_grid(files[0]):
         columns: dict[str, Any] = {name: name for name in GRID}
-        return Known(fit_loss_grid(read_loss_grid(files[0], **columns), level=level), {}, [], [])
+        return Known({}, fits.fit_loss_grid(fits.read_loss_grid(files[0], **columns), level=level))
     logs, options = flags.read_several(files)
     remarks = remarks_of_logs(logs)
     runs = [settings_of(log, options) for log in logs]
@@ -173,7 +157,7 @@ def _known(
     if len(set(sizes.values())) < 2:
         found = [f"{name.replace('_', ' ')} {value:g}" for name, value in runs[0].items()]
         said = f"from the log of {logs[0].name or files[0].name}: {', '.join(_named(logs[0]) + found) or 'no settings'}"
-        return Known(None, runs[0], [said, *remarks], logs)
+        return Known(runs[0], None, [said, *remarks], logs)
     chosen = _nearest(set(sizes.values()), new, now)
     place = next((place for place, size in sizes.items() if size == chosen), None)
     settings = {} if place is None else runs[place]
@@ -181,17 +165,17 @@ def _known(
     count = len(set(sizes.values()))
     way = f"the logs are at {count} batch sizes: if they reach a common loss, --target-loss LOSS fits B* to them"
     try:
-        grid = fit_loss_grid(loss_grid(logs, **options), level=level)
+        grid = fits.fit_loss_grid(loss_grid(logs, **options), level=level)
     except ValueError as error:
-        return Known(None, settings, [way, f"the ends of the runs are no grid: {error}", *said, *remarks], logs)
+        return Known(settings, None, [way, f"the ends of the runs are no grid: {error}", *said, *remarks], logs)
     used = f"the ends of {len(runs)} runs at several batch sizes are used as a grid"
-    return Known(grid, settings, [*([] if grid.targets else [way]), used, *said, *remarks], logs)
+    return Known(settings, grid, [*([] if grid.targets else [way]), used, *said, *remarks], logs)
 
 
 def _known_steps(steps: TargetSteps, new: float, now: float | None, level: float) -> Known:
     """Return the law of the steps to a loss, and the settings of the best run at the batch size now."""
     (measured,) = steps.of_one_group()
-    law = fit_steps_law(measured.batch_sizes, measured.steps, standard_errors=measured.standard_errors)
+    law = law_of(measured)
     best = steps.best_runs
     chosen = _nearest(set(best), new, now)
     settings, remarks = {}, []
@@ -207,11 +191,11 @@ def _known_steps(steps: TargetSteps, new: float, now: float | None, level: float
             f"{tried.name} has batch size {new:g}: it reached the loss in {number(tried.crossing.step)} steps with the "
             f"largest learning rate {number(tried.learning_rate)}"
         )
-    convention = Convention(SMALLEST.reference_among(law.batch_sizes), SMALLEST.overhead)
+    convention = fits.Convention(fits.SMALLEST.reference_among(law.batch_sizes), fits.SMALLEST.overhead)
     ends = law.interval("critical_batch_size", level, convention=convention)
-    found = FittedCriticalBatchSize(law.critical_batch_size(convention=convention), *ends, convention, level)
-    doubts = LawsOfGroups((measured,), (law,), convention, level).sheet().remarks
-    return Known(law, settings, [*remarks, *steps.sheet().remarks, *doubts], steps.logs, found)
+    found = fits.FittedCriticalBatchSize(law.critical_batch_size(convention=convention), *ends, convention, level)
+    doubts = fits.LawsOfGroups((measured,), (law,), convention, level).sheet().remarks
+    return Known(settings, law, [*remarks, *steps.sheet().remarks, *doubts], steps.logs, found)
 
 
 def _nearest(sizes: set[float], new: float, now: float | None) -> float:
@@ -233,10 +217,8 @@ def _named(log: TrainingLog) -> list[str]:
 
 def _is_grid(path: Path) -> bool:
     """Return whether the first line of a file names the columns of a grid."""
-    if not path.is_file():
-        return False
-    with path.open(encoding="utf-8", errors="replace", newline="") as file, suppress(csv.Error):
-        return set(GRID) <= set(next(csv.reader([file.readline(LONGEST_HEADER)]), []))
+    with suppress(ValueError):  # The file is no CSV in UTF-8, or a folder.
+        return set(GRID) <= set(csv_header(path))
     return False
 
 

@@ -4,19 +4,9 @@ import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
-from sgdtheory.algorithms import (
-    DEFAULT,
-    KINDS,
-    Algorithm,
-    Parameter,
-    algorithm_text,
-    make_algorithm,
-    parameters,
-    settings_of_kind,
-    settings_of_part,
-)
+from sgdtheory import algorithms
 from sgdtheory.risk import checked_for_risk
 
 PARTS = {
@@ -25,23 +15,18 @@ PARTS = {
     "batch_schedule": "What the batch size does along the run; B is what it is a multiple of.",
     "average": "What the run returns: an average of the iterates, or the last of them.",
 }
-HEADINGS = {
-    "method": "method",
-    "schedule": "schedule",
-    "batch_schedule": "schedule of the batch size",
-    "average": "average",
-}
+HEADINGS = {"batch_schedule": "schedule of the batch size"}  # of parts whose flags are not called as they are
 COUNTS = "delay", "num_workers", "local_steps", "newton_schulz"  # settings that are whole numbers
 MOST_NAMED = 3  # kinds that a flag's help lists; of more it says which do not have it
 
 
 def _text(part: str, setting: str) -> str:
     """Return the help text of a flag: its meaning, the kinds that it belongs to, and its defaults."""
-    settings = {name: settings_of_kind(part, kind) for name, kind in KINDS[part].items()}
+    settings = {name: algorithms.settings_of_kind(part, kind) for name, kind in algorithms.KINDS[part].items()}
     homes = [name for name, own in settings.items() if setting in own]
-    kind: Any = KINDS[part][homes[0]]
+    kind: Any = algorithms.KINDS[part][homes[0]]
     field = settings[homes[0]][setting]
-    said = parameters(kind)[field]
+    said = algorithms.parameters(kind)[field]
     if part == "batch_schedule":
         flag = f"--{setting.removeprefix('batch_').replace('_', '-')}"
         return f"As {flag}; {said.batch_note}" if said.batch_note else f"As {flag}."
@@ -59,15 +44,15 @@ def _defaults(part: str, homes: list[str], field: str) -> dict[str, list[str]]:
     """A default, as help shows it → the names of the kinds that have it; of a kind without one nothing."""
     found: dict[str, list[str]] = {}
     for name in homes:
-        kind: Any = KINDS[part][name]
+        kind: Any = algorithms.KINDS[part][name]
         default = {each.name: each.default for each in dataclasses.fields(kind)}.get(field)
         if default not in (None, dataclasses.MISSING):
-            choice = parameters(kind)[field].choice
+            choice = algorithms.parameters(kind)[field].choice
             found.setdefault(choice.word(default) if choice else f"{default:g}", []).append(name)
     return found
 
 
-def _kept(name: str, said: Parameter) -> Any:
+def _kept(name: str, said: algorithms.Parameter) -> Any:
     """The type of a flag's value."""
     if said.choice:
         return Literal[said.choice.words]
@@ -78,64 +63,59 @@ def _fields(parts: Iterable[str]) -> list[tuple[str, Any, Any]]:
     """Name, type and default of every flag of some parts."""
     found = []
     for part in parts:
-        kinds = KINDS[part]
+        kinds = algorithms.KINDS[part]
         found.append((part, Literal[tuple(kinds)], dataclasses.field(default=next(iter(kinds)))))
-        for setting in settings_of_part(part):
-            kind = next(each for each in kinds.values() if setting in settings_of_kind(part, each))
-            said = parameters(kind)[settings_of_kind(part, kind)[setting]]
+        for setting in algorithms.settings_of_part(part):
+            kind = next(each for each in kinds.values() if setting in algorithms.settings_of_kind(part, each))
+            said = algorithms.parameters(kind)[algorithms.settings_of_kind(part, kind)[setting]]
             found.append((setting, _kept(setting, said) | None, dataclasses.field(default=None)))
     return found
 
 
-def _made(name: str, flags: list[tuple[str, Any, Any]], texts: dict[str, str]) -> Any:
-    """The dataclass of these flags."""
-    return dataclasses.make_dataclass(name, flags, namespace={"FLAG_TEXTS": texts}, frozen=True, kw_only=True)
+def _flags(parts: Iterable[str]) -> Any:
+    """Return the dataclass of the flags of some parts."""
+    texts = {name: _text(part, name) for part in parts for name in algorithms.settings_of_part(part)}
+    texts |= {part: PARTS[part] for part in parts}
+    return dataclasses.make_dataclass(
+        "_Flags", _fields(parts), namespace={"FLAG_TEXTS": texts}, frozen=True, kw_only=True
+    )
+
+
+def _made_of(flags: Any) -> algorithms.Algorithm:
+    """The algorithm of those flags that are given."""
+    values = {field.name: getattr(flags, field.name) for field in dataclasses.fields(flags)}
+    return algorithms.make_algorithm({name: value for name, value in values.items() if value is not None})
 
 
 EQUIVALENT = "risks of a nonlinear method are those of a deterministic equivalent for many directions, not exact"
-OF_ALL = parameters(Algorithm)  # what an algorithm has beside its parts
+OF_ALL = algorithms.parameters(algorithms.Algorithm)  # what an algorithm has beside its parts
 ALGORITHM_GROUPS = {  # of flags, in help
-    HEADINGS[part]: (part, *settings_of_part(part), *(OF_ALL if part == "method" else ())) for part in KINDS
+    HEADINGS.get(part, part): (part, *algorithms.settings_of_part(part), *(OF_ALL if part == "method" else ()))
+    for part in algorithms.KINDS
 }
-_TEXTS = PARTS | {name: _text(part, name) for part in KINDS for name in settings_of_part(part)}
-_FLAGS = _fields(KINDS)
-_METHOD_FLAGS = _fields(["method"])
-_Flags = _made("_Flags", _FLAGS, _TEXTS)
-_MethodFlags = _made("_MethodFlags", _METHOD_FLAGS, {name: _TEXTS[name] for name, *_ in _METHOD_FLAGS})
-_Simulated = _made(
-    "_Simulated",
-    [(name, float | None, dataclasses.field(default=None)) for name in OF_ALL],
-    {name: f"All: {said.text}" for name, said in OF_ALL.items()},
-)
-
-
-def _made_of(flags: Any, names: Iterable[str]) -> Algorithm:
-    """The algorithm of those flags that are given."""
-    values = {name: getattr(flags, name, None) for name in names}
-    return make_algorithm({name: value for name, value in values.items() if value is not None})
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodFlags(_MethodFlags):
+class MethodFlags(_flags(["method"])):
     """The flags of a method alone."""
 
     @property
     def made(self) -> Any:
         """Return the method that the flags describe."""
-        return _made_of(self, (name for name, *_ in _METHOD_FLAGS)).method
+        return _made_of(self).method
 
 
 @dataclass(frozen=True, kw_only=True)
-class AlgorithmFlags(_Flags):
+class AlgorithmFlags(_flags(algorithms.KINDS)):
     """The flags of an algorithm."""
 
     @cached_property
-    def made(self) -> Algorithm:
+    def made(self) -> algorithms.Algorithm:
         """Return the algorithm that the flags describe."""
-        return _made_of(self, (*(name for name, *_ in _FLAGS), *OF_ALL))
+        return _made_of(self)
 
     @property
-    def with_risk(self) -> Algorithm:
+    def with_risk(self) -> algorithms.Algorithm:
         """Return the algorithm, where a risk of it is needed.
 
         Raises:
@@ -146,12 +126,12 @@ class AlgorithmFlags(_Flags):
     @property
     def title(self) -> str:
         """Return the end of a title, which names any algorithm but the default."""
-        return "" if self.made == DEFAULT else f"; {algorithm_text(self.made)}"
+        return "" if self.made == algorithms.DEFAULT else f"; {algorithms.algorithm_text(self.made)}"
 
     @property
     def in_json(self) -> dict[str, str]:
         """Return the text of any algorithm but the default, under its key."""
-        return {} if self.made == DEFAULT else {"algorithm": algorithm_text(self.made)}
+        return {} if self.made == algorithms.DEFAULT else {"algorithm": algorithms.algorithm_text(self.made)}
 
     @property
     def remark(self) -> str:
@@ -160,11 +140,15 @@ class AlgorithmFlags(_Flags):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimulatedAlgorithmFlags(_Simulated, AlgorithmFlags):
+class SimulatedAlgorithmFlags(AlgorithmFlags):
     """The flags of an algorithm that is simulated, some of which have no theory."""
 
+    FLAG_TEXTS: ClassVar[dict[str, str]] = {name: f"All: {said.text}" for name, said in OF_ALL.items()}
 
-def has_risk(algorithm: Algorithm) -> bool:
+    clip_norm: float | None = None
+
+
+def has_risk(algorithm: algorithms.Algorithm) -> bool:
     """Return whether theory knows the algorithm's risk."""
     try:
         checked_for_risk(algorithm)
@@ -173,12 +157,14 @@ def has_risk(algorithm: Algorithm) -> bool:
     return True
 
 
-def with_risk(algorithm: Algorithm) -> Algorithm:
+def with_risk(algorithm: algorithms.Algorithm) -> algorithms.Algorithm:
     """An algorithm, if there is a way to its risk.
 
     Raises:
         ValueError: it can be simulated only.
     """
     if not has_risk(algorithm):
-        raise ValueError(f"no risk of {algorithm_text(algorithm)!r} is known in theory; sgdtheory simulate runs it")
+        raise ValueError(
+            f"no risk of {algorithms.algorithm_text(algorithm)!r} is known in theory; sgdtheory simulate runs it"
+        )
     return algorithm

@@ -5,18 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from sgdtheory import critical
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.bounds import covered
 from sgdtheory.cli.algorithm import AlgorithmFlags
 from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.settings import Overhead, ProblemFlags
-from sgdtheory.critical import (
-    CriticalBatchSize,
-    critical_batch_size,
-    notions_at,
-    predicted_exponent,
-    predicted_risk_exponent,
-)
 
 GROWING = {"real_batch_size": "B*, not rounded", "optimal_risk": "R_opt"}  # whose exponents Corollary 8 predicts
 NOISE_SCALES = "noise scale: tr Σ/‖g‖² of the gradient after D samples at B*, and tr HΣ/gᵀHg; m* = tr H/λ_1"
@@ -46,7 +40,7 @@ def cbs(
     """
     if not num_samples:
         raise ValueError("num_samples must hold at least one value, got none")
-    found = critical_batch_size(
+    found = critical.critical_batch_size(
         regression.problem,
         num_samples=np.unique(num_samples),
         overhead=overhead,
@@ -68,16 +62,12 @@ def cbs(
     title = f"{regression.title}{algorithm.title}: B* at {100 * overhead:.3g}% overhead"
     tables = [table, _exponents(found.num_samples, predicted, slopes)]
     remarks = [algorithm.remark, *sheet.remarks, outside]
-
-    def draw() -> Any:
-        from sgdtheory import plotting  # matplotlib is slow to import
-
-        exponent = predicted["real_batch_size"]
-        return plotting.critical_batch_size(
-            found, exponent=exponent, title=regression.title_in_mathematics + algorithm.title
-        )
-
-    return Drawn(Sheet(title, tables, remarks, settings), draw=draw)
+    return Drawn(
+        Sheet(title, tables, remarks, settings),
+        draw=lambda: found.plot(
+            exponent=predicted["real_batch_size"], title=regression.title_in_mathematics + algorithm.title
+        ),
+    )
 
 
 def _predicted(regression: ProblemFlags) -> dict[str, Any]:
@@ -86,8 +76,8 @@ def _predicted(regression: ProblemFlags) -> dict[str, Any]:
     assert regression.source is not None
     capacity = regression.capacity * (1 - regression.precondition)  # THEORY.md T35
     return {
-        "real_batch_size": float(predicted_exponent(capacity, regression.source)),
-        "optimal_risk": float(predicted_risk_exponent(capacity, regression.source)),
+        "real_batch_size": float(critical.predicted_exponent(capacity, regression.source)),
+        "optimal_risk": float(critical.predicted_risk_exponent(capacity, regression.source)),
     }
 
 
@@ -103,12 +93,12 @@ def _outside_of_the_corollary(regression: ProblemFlags, algorithm: AlgorithmFlag
 
 
 def _noise_scales(
-    regression: ProblemFlags, algorithm: AlgorithmFlags, found: CriticalBatchSize
+    regression: ProblemFlags, algorithm: AlgorithmFlags, found: critical.CriticalBatchSize
 ) -> tuple[list[Quantity], str]:
     """Return other measures of a batch size; theory knows the gradient's noise of linear methods with new samples."""
     known = algorithm.made.linear and regression.samples is None
     if known:
-        notions = notions_at(regression.problem, found, algorithm.made)
+        notions = critical.notions_at(regression.problem, found, algorithm.made)
         simple, weighted = notions.simple_noise_scale, notions.hessian_noise_scale
     problem = regression.endless_problem
     quantities = [

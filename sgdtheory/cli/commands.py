@@ -1,7 +1,8 @@
-"""The commands by subject: where each is defined, what it does in a line, and an example of it.
+"""The commands by subject: what each does in a line, an example of it, and its main flags.
 
-A new command is one line here and one module beside this one. A flag that has become a command of its own is a line of
-`MOVED`, so that its old spelling is refused with the new one; one that a command cannot have may say why in `REFUSED`.
+A new command is one entry here and one function of its name in a module beside this one. A flag that has become a
+command of its own is a line of `MOVED`, so that its old spelling is refused with the new one; one that a command cannot
+have may say why in `REFUSED`.
 """
 
 import importlib
@@ -12,16 +13,16 @@ class Entry(NamedTuple):
     """A command.
 
     Attributes:
-        place: module of `sgdtheory.cli`, and the function in it.
         summary: what it does, in at most 60 characters.
         example: that works as it stands, without `sgdtheory`.
         main: names of the flags that `--help` shows, those that most users need; empty: all of them.
+        module: of `sgdtheory.cli`, which has the function; empty: the module is called as the command.
     """
 
-    place: str
     summary: str
     example: str
     main: str = ""
+    module: str = ""
 
 
 BRIEF = "runs and stores"  # of these the overview has names alone
@@ -29,95 +30,79 @@ POWER_LAW = "--capacity 2 --source 3"
 GROUPS: dict[str, dict[str, Entry]] = {
     "theory of a power law": {
         "risk": Entry(
-            "risk.risk",
             "exact risk, beside Theorem 7's bound",
             f"risk {POWER_LAW} --batch-size 32 --learning-rate 0.5 --num-samples 1e6",
             main="capacity source batch_size learning_rate num_samples noise_variance method schedule average json",
         ),
         "path": Entry(
-            "path.path",
             "exact loss curves of several algorithms",
             f"path {POWER_LAW} --batch-size 32 --learning-rate 0.5 --num-samples 1e6 --algorithm 'cosine last'",
             main="capacity source batch_size learning_rate num_samples algorithm noise_variance plot json",
         ),
         "bounds": Entry(
-            "bounds.bounds",
             "published bounds, beside the exact risk",
             f"bounds {POWER_LAW} --dim 50 --batch-size 1 --learning-rate 0.1 --num-samples 1e5",
         ),
         "schedule": Entry(
-            "schedule.schedule",
             "best learning rates and batch sizes, and what others lose",
             f"schedule {POWER_LAW} --num-samples 1e5 --batch-size 64",
             main="capacity source num_samples batch_size num_steps dim noise_variance method plot json",
         ),
         "simulate": Entry(
-            "simulate.simulation",
             "simulated risk, beside the exact one",
             f"simulate {POWER_LAW} --batch-size 16 --learning-rate 0.2 --num-samples 1e3 1e4",
             main="capacity source batch_size learning_rate num_samples num_replicas method schedule average seed json",
         ),
         "cbs": Entry(
-            "cbs.cbs",
             "critical batch size, beside Corollary 8",
             f"cbs {POWER_LAW} --num-samples 1e4 1e6 1e8",
             main="capacity source num_samples noise_variance overhead method schedule average plot json",
         ),
         "explore": Entry(
-            "explore.explore",
             "all of this on a page with sliders",
             "explore --port 5006",
         ),
         "tutorials": Entry(
-            "tutorials.tutorials",
             "write the notebooks and the files that the guides use",
             "tutorials --write tutorials",
         ),
     },
     "your data and measurements": {
         "features": Entry(
-            "features.features",
             "spectrum, exponents and critical batch size of features",
             "features X.npy y.npy --plot spectrum.png",
             main="features targets num_samples overhead simulate write level plot json",
         ),
         "fit": Entry(
-            "fit.fit",
             "critical batch size from steps to a target, or logs",
             "fit steps.csv --batch-size bs --steps steps --group model --size params",
             main="files batch_size steps group target_loss data reference overhead steps_csv plot json",
         ),
         "fit-grid": Entry(
-            "fit_grid.fit_grid",
             "critical batch size from a grid of losses, or logs",
             "fit-grid grid.csv --batch-size bs --samples tokens --plot grid.png",
             main="files batch_size samples learning_rate loss group target reference overhead plot json",
         ),
         "plan": Entry(
-            "plan.plan",
             "batch size, time and cost of a run, and a batch ramp",
             "plan steps.csv --throughput 12 --micro-batch 8 --price 2.5 --deadline 72h",
             main="files target target_loss throughput devices micro_batch price deadline schedule trainer json",
         ),
         "fit-curves": Entry(
-            "fit_curves.fit_curves",
             "predictions and critical batch size from loss curves",
             "fit-curves run1.csv run2.csv --learning-rate lr --optimizer adam --plot curves.png",
             main="logs batch_size learning_rate optimizer warmup hold_out num_samples overhead preview plot json",
         ),
         "forecast": Entry(
-            "forecast.forecast",
             "final loss of a run under way, from its log",
             "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --optimizer adam --follow",
             main="log num_steps schedule optimizer learning_rate batch_size preview follow level plot json",
         ),
         "noise-scale": Entry(
-            "noise_scale.noise_scale",
             "gradient noise scale from gradient norms in a log",
             "noise-scale log.csv --small-batch 8 --large-batch 256",
         ),
         "advise": Entry(
-            "advise.advise",
             "what to change when the batch size changes, and why",
             "advise --batch-size 64 --new-batch-size 256 --learning-rate 3e-4 --beta2 0.95 --weight-decay 0.1",
             main="files new_batch_size target_loss batch_size learning_rate optimizer beta2 weight_decay warmup json",
@@ -125,54 +110,48 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "networks and sweeps of them": {
         "train": Entry(
-            "train.train",
             "train a network to a target loss",
             "train --preset bytes --target-loss 2.0 --directory runs/bytes",
             main="preset directory model width optimizer learning_rate batch_size max_steps target_loss schedule json",
         ),
         "sweep": Entry(
-            "sweep.sweep",
             "train a grid of networks into a store of runs",
             "sweep sweep.toml --store runs --csv table.csv",
         ),
     },
     BRIEF: {
         "resume": Entry(
-            "resume.resume",
             "go on with a run, to more steps or a lower target",
             "resume runs/bytes --target-loss 1.8",
+            module="train",
         ),
         "coordcheck": Entry(
-            "coordcheck.coordcheck",
             "do activations keep their size as the width grows?",
             "coordcheck --widths 64 128 256 512 --plot coordinates.png",
             main="preset widths steps seeds tolerance model optimizer learning_rate parametrization plot json",
         ),
         "parametrizations": Entry(
-            "parametrizations.parametrizations",
             "exponents of the width: standard, mup and ntk",
             "parametrizations --json",
         ),
         "plan-sweep": Entry(
-            "plan_sweep.plan_sweep",
             "what a sweep will take, and whether it will decide",
             "plan-sweep sweep.toml --scatter 0.05",
         ),
         "show-sweep": Entry(
-            "show_sweep.show_sweep",
             "what a store of runs holds",
             "show-sweep runs --where width=32,64 --csv table.csv",
+            module="sweep",
         ),
         "fit-sweep": Entry(
-            "fit_sweep.fit_sweep",
             "critical batch size from a store of runs, and what moves it",
             "fit-sweep runs --plot critical.png",
             main="store target_loss by where reference overhead level steps_csv plot json",
         ),
         "extend-sweep": Entry(
-            "extend_sweep.extend_sweep",
             "add to a store the runs that its fit lacks",
             "extend-sweep runs --target-loss 0.03",
+            module="sweep",
         ),
     },
 }
@@ -198,5 +177,6 @@ def command_class(name: str) -> Any:
     """Return the dataclass of a command's flags, which imports the module of its function."""
     from sgdtheory.cli.function_command import command_of
 
-    module, function = COMMANDS[name].place.split(".")
-    return command_of(getattr(importlib.import_module(f"sgdtheory.cli.{module}"), function))
+    function = name.replace("-", "_")
+    module = importlib.import_module(f"sgdtheory.cli.{COMMANDS[name].module or function}")
+    return command_of(getattr(module, function))

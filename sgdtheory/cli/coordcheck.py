@@ -1,11 +1,10 @@
 """`sgdtheory coordcheck`: do activations keep their size as the width grows?"""
 
 import sys
-from typing import Any
 
 from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.network import NetworkFlags
-from sgdtheory.cli.output import announce_model
+from sgdtheory.cli.output import announce_models
 from sgdtheory.training import TOLERANCE
 
 
@@ -31,14 +30,9 @@ def coordcheck(
     from sgdtheory.training import coordinate_check
 
     config = network.config
-    announce_model(config.value("entry_point"))
+    announce_models([config.value("entry_point")])
     found = coordinate_check(
         config, widths=widths, steps=steps, seeds=seeds, tolerance=tolerance, zero_output=zero_output
     )
 
-    def draw() -> Any:
-        from sgdtheory import plotting  # matplotlib is slow to import
-
-        return plotting.coordinates(found)
-
-    return Drawn(found.sheet(), (lambda: None) if found.passes else (lambda: sys.exit(1)), draw)
+    return Drawn(found.sheet(), lambda: sys.exit(0 if found.passes else 1), found.plot)

@@ -1,21 +1,21 @@
 """Flags with which a command runs in several processes at once, and how it joins and leaves them."""
 
+import contextlib
 import os
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
-from sgdtheory.cli.output import print_note
+from sgdtheory.cli.output import native_output_on_stderr, print_note
 
 
 @dataclass(frozen=True, kw_only=True)
 class DistributedFlags:
     """The flags of a command that several processes may run together."""
 
-    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "several processes": ("distributed", "coordinator", "num_processes", "process_id"),
-    }
+    GROUP: ClassVar[str] = "several processes"
 
     distributed: bool = False
     """Run as one process of several, started alike on every host: all their devices share the work."""
@@ -26,8 +26,13 @@ class DistributedFlags:
     process_id: int | None = None
     """With --distributed: this process, from 0."""
 
-    def join(self) -> bool:
-        """Join the other processes, if asked to; return whether this is the one that prints."""
+    @contextlib.contextmanager
+    def joined(self) -> Iterator[bool]:
+        """Join the other processes, if asked to; yield whether this is the one that prints."""
+        with native_output_on_stderr() if self.distributed else contextlib.nullcontext():
+            yield self._join()
+
+    def _join(self) -> bool:
         cluster = self.coordinator, self.num_processes, self.process_id
         if not self.distributed:
             if any(value is not None for value in cluster):

@@ -22,7 +22,10 @@ def explore(
         export: Write the page to this .html file, to be sent or hosted, and serve nothing.
     """
     if export is not None:
-        _write(export)
+        from sgdtheory.explore import export_page
+
+        written = export_page(export)
+        print(f"{written}  ({written.stat().st_size / 1000:.0f} kB: one file, for any browser, without a network)")
         return
     from sgdtheory.explore import make_server  # Bokeh is slow to import
 
@@ -36,10 +39,3 @@ def explore(
             server.io_loop.start()
     finally:
         server.explorer_workers.close()
-
-
-def _write(path: str) -> None:
-    from sgdtheory.explore import export_page
-
-    written = export_page(path)
-    print(f"{written}  ({written.stat().st_size / 1000:.0f} kB: one file, for any browser, without a network)")

@@ -67,7 +67,7 @@ def features(
     tables = [*data.tables, *(replace(table, title=batches.title) for table in batches.tables)]
     if simulate:
         progress("SGD on the rows themselves")
-        tables.append(_table(_simulated(features, targets, found, critical, num_replicas, seed)))
+        tables.append(_simulated(features, targets, found, critical, num_replicas, seed))
     if write:
         print_note(f"wrote {write_spectrum(found.problem, write)}")
     settings = {**data.settings, **batches.settings, "simulated": []}
@@ -88,8 +88,8 @@ def _simulated(
     critical: "DataCriticalBatchSize",
     num_replicas: int,
     seed: int,
-) -> dict[str, Any]:
-    """Return columns at each D, for B* and its γ: SGD on the rows, the exact risk of the rows and of the population."""
+) -> Table:
+    """Return the table, at B* and its γ of each D, of SGD on the rows, and of the exact risk of rows and population."""
     import jax
 
     from sgdtheory.data import problem_from_data
@@ -109,17 +109,17 @@ def _simulated(
         runs.append(simulate_data(jax.random.key(seed), x, y, **each, num_replicas=num_replicas))
     mean, error = (np.array([float(getattr(run, name)) for run in runs]) for name in ("mean", "standard_error"))
     exact, population = (excess_risk(each, **setting).total for each in (sample, found.problem))
-    risks = {"simulated": mean, "standard_error": error, "exact": exact, "ratio": mean / exact}
-    return setting | risks | {"population": population}
-
-
-def _table(found: dict[str, Any]) -> Table:
-    labels = {"num_samples": "D", "batch_size": "B", "learning_rate": "γ", "simulated": "", "standard_error": ""}
-    quantities = [Quantity(name, label, found[name]) for name, label in labels.items()]
-    pairs = zip(found["simulated"], found["standard_error"], strict=True)
-    quantities += [Quantity("", "simulated", [f"{mean:.4g} ± {error:.2g}" for mean, error in pairs])]
-    labels = {"exact": "exact", "ratio": "simulated/exact", "population": "population"}
-    quantities += [Quantity(name, label, found[name]) for name, label in labels.items()]
+    quantities = [
+        Quantity("num_samples", "D", setting["num_samples"]),
+        Quantity("batch_size", "B", setting["batch_size"]),
+        Quantity("learning_rate", "γ", setting["learning_rate"]),
+        Quantity("simulated", "", mean),
+        Quantity("standard_error", "", error),
+        Quantity("", "simulated", [f"{each.mean:.4g} ± {each.standard_error:.2g}" for each in runs]),
+        Quantity("exact", "exact", exact),
+        Quantity("ratio", "simulated/exact", mean / exact),
+        Quantity("population", "population", population),
+    ]
     legend = (
         "Rows are drawn with replacement. Simulated and exact risks are those above the least-squares fit of these "
         "rows, which has fitted noise; the risk of the population is that above the best fit to new rows."

@@ -8,27 +8,14 @@ from typing import Annotated, Any
 import numpy as np
 import tyro
 
+from sgdtheory import fits
 from sgdtheory._common.arguments import positive_array
 from sgdtheory._common.files import csv_text, write_atomically
 from sgdtheory.cli.function_command import Drawn, Output
 from sgdtheory.cli.log_flags import LogFlags, is_table
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import ConventionFlags
-from sgdtheory.cli.target_logs import once_for_all, steps_of_logs
-from sgdtheory.fits import (
-    PAPER,
-    Convention,
-    ExampleName,
-    LawsOfGroups,
-    StepsMeasurement,
-    UShapedLaw,
-    common_convention,
-    example_measurements,
-    fit_steps_law,
-    pooled_scatter,
-    read_measurements,
-    steps_text,
-)
+from sgdtheory.cli.target_logs import csv_of, once_for_all, steps_of_logs
 
 COLUMNS = {"batch_size": "batch_size", "steps": "steps", "group": None, "size": None, "standard_error": None}
 WITH_EXAMPLE = {"example", "data"}  # flags that go together
@@ -42,7 +29,7 @@ def fit(
     size: str | None = None,
     standard_error: str | None = None,
     target_loss: tuple[float, ...] = (),
-    data: ExampleName = "c4",
+    data: fits.ExampleName = "c4",
     example: bool = False,
     fit_alpha: bool = False,
     optimal_batch_size: bool = False,
@@ -101,31 +88,33 @@ def fit(
     if optimal_batch_size and fit_alpha:
         raise ValueError("--fit-alpha and --optimal-batch-size are two laws: give one of them")
     form: dict[str, Any] = {"alpha": None if fit_alpha else 1.0, "optimal_batch_size": optimal_batch_size}
-    laws = [fit_steps_law(m.batch_sizes, m.steps, standard_errors=m.standard_errors, **form) for m in measurements]
+    laws = [fits.fit_steps_law(m.batch_sizes, m.steps, standard_errors=m.standard_errors, **form) for m in measurements]
     if definition.reference is None and not files and data == "c4":  # the five models of the paper have its reference
-        convention = Convention(PAPER.reference, definition.overhead)
+        convention = fits.Convention(fits.PAPER.reference, definition.overhead)
     else:
         batch_sizes = [m.batch_sizes for m in measurements]
-        convention = common_convention(batch_sizes, definition.reference, definition.overhead)
-    scatter = pooled_scatter(laws) if pool_scatter else None
-    found = LawsOfGroups(tuple(measurements), tuple(laws), convention, definition.level, scatter, forecast)
+        convention = fits.common_convention(batch_sizes, definition.reference, definition.overhead)
+    scatter = fits.pooled_scatter(laws) if pool_scatter else None
+    found = fits.LawsOfGroups(tuple(measurements), tuple(laws), convention, definition.level, scatter, forecast)
     sheet = found.sheet()
     if of_logs:
         runs = of_logs.sheet()
         doubts = once_for_all(sheet.remarks, [each.group for each in measurements if each.group])
         sheet = replace(sheet, tables=[*runs.tables, *sheet.tables], remarks=[*runs.remarks, *doubts])
     if steps_csv:
-        written = of_logs.csv() if of_logs else _steps(measurements)
+        written = of_logs.csv() if of_logs else csv_of(measurements)
         print_note(f"wrote {write_atomically(steps_csv, written)}")
-    return Drawn(sheet, draw=lambda: _figure(found, size, optimal_batch_size))
+    return Drawn(sheet, draw=lambda: found.plot(size=size or ""))
 
 
-def _measurements(files: tuple[Path, ...], columns: dict[str, Any], data: ExampleName) -> list[StepsMeasurement]:
+def _measurements(
+    files: tuple[Path, ...], columns: dict[str, Any], data: fits.ExampleName
+) -> list[fits.StepsMeasurement]:
     """Return the measurements of the file or, without one, of the example."""
     if not files:
         if columns != COLUMNS:
             raise ValueError(f"{', '.join(COLUMNS).replace('_', '-')} name columns of a CSV file: give the file too")
-        return example_measurements(data)
+        return fits.example_measurements(data)
     if data != "c4":
         raise ValueError("data names measurements of the package: leave it out, or the file")
     if not is_table(files, ""):
@@ -133,48 +122,21 @@ def _measurements(files: tuple[Path, ...], columns: dict[str, Any], data: Exampl
         if len(files) == 1:
             what = f"{files[0]} is a {'folder' if files[0].is_dir() else 'log'}, not a table of measurements"
         raise ValueError(f"{what}; add --target-loss LOSS, the loss to which steps are counted")
-    return read_measurements(files[0], **columns)
+    return fits.read_measurements(files[0], **columns)
 
 
-def _figure(found: LawsOfGroups, size: str | None, optimal_batch_size: bool) -> Any:
-    """Return the figure of the laws, and of B* against the size where there is one."""
-    from sgdtheory import plotting  # matplotlib is slow to import
-    from sgdtheory.plotting.style import plain_label
-
-    measurements, laws, power = found.measurements, found.laws, found.power
-    convention: Any = found.convention
-    if convention.reference is None and not optimal_batch_size:
-        return plotting.scaled_steps(measurements, laws)  # pyright: ignore[reportArgumentType]
-    figure, axes = plotting.new_figure(1, 2 if power else 1, width=4.8, height=3.9)
-    if power:
-        label = f"size $N$ ({plain_label(size)})" if size else "model size $N$ (10⁶ parameters)"
-        shown: dict[str, Any] = {"level": found.level, "forecasts": found.forecasts, "size_label": label}
-        plotting.critical_batch_sizes(found.sizes, laws, fit=power, convention=convention, axes=axes[0, 1], **shown)
-    curved = [law for law in laws if isinstance(law, UShapedLaw)]
-    if curved:
-        plotting.useful_range(measurements, curved, convention=convention, axes=axes[0, 0])
-    else:
-        plotting.steps_laws(measurements, laws, convention=convention, axes=axes[0, 0])
-    return figure
-
-
-def _steps(measurements: list[StepsMeasurement]) -> str:
-    """CSV of measurements; their one group is called as the tables call it, for a cell of a group is not empty."""
-    return steps_text([replace(each, group=each.group or "all") for each in measurements])
-
-
-def example_file(data: ExampleName) -> str:
+def example_file(data: fits.ExampleName) -> str:
     """The example's measurements as a CSV file: what its columns are called is up to a file's author."""
     if data == "mlperf":
         rows = [
             (one.group, int(batch), float(steps), float(f"{steps * error:.3g}"))
-            for one in example_measurements(data)
+            for one in fits.example_measurements(data)
             for batch, steps, error in zip(one.batch_sizes, one.steps, np.array(one.standard_errors), strict=True)
         ]
         return csv_text(("benchmark", "bs", "steps", "se"), rows)
     rows = [
         (model.group, int(model.size), int(batch), int(steps))
-        for model in example_measurements()
+        for model in fits.example_measurements()
         for batch, steps in zip(model.batch_sizes, model.steps, strict=True)
     ]
     return csv_text(("model", "params", "bs", "steps"), rows)

@@ -12,10 +12,10 @@ from sgdtheory._common.files import write_atomically
 from sgdtheory._common.sheets import Sheet, between, number
 from sgdtheory.cli.function_command import Drawn, Output
 from sgdtheory.cli.log_flags import CurveFlags
-from sgdtheory.cli.log_optimizer import TakenOptimizer
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import Overhead
-from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsMeasurement, fit_steps_law, steps_text
+from sgdtheory.cli.target_logs import law_of
+from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsMeasurement, steps_text
 
 if TYPE_CHECKING:
     from sgdtheory.curves import CurvesCriticalBatchSize, CurvesFit, CurvesReport, LossCurve
@@ -32,20 +32,15 @@ class Model(NamedTuple):
 
     fitted: "list[LossCurve]"
     held_out: "list[LossCurve]"
-    taken: TakenOptimizer
+    optimizer: str
     weight_decay: float | None = None
     logs: "Sequence[TrainingLog]" = ()  # of the curves that are fitted
-    decay_notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # what was taken from the logs, and what is in doubt
 
     @property
     def curves(self) -> "list[LossCurve]":
         """Return all curves of the model."""
         return [*self.fitted, *self.held_out]
-
-    @property
-    def notes(self) -> list[str]:
-        """Return what was taken from the logs, and what is in doubt."""
-        return [*self.taken.notes, *self.decay_notes]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,9 +62,10 @@ class FittedCurveFlags(CurveFlags):
     def _model_of_logs(self, pairs: "list[tuple[TrainingLog, LossCurve]]") -> Model:
         logs = [log for log, _ in pairs]
         decay, notes = self.taken_weight_decay(logs)
-        return self._model([curve for _, curve in pairs], self.taken_optimizer(logs))._replace(
-            logs=[log for log, curve in pairs if curve.name not in self.hold_out], weight_decay=decay, decay_notes=notes
-        )
+        fitted, held_out = _divided([curve for _, curve in pairs], self.hold_out)
+        taken = self.taken_optimizer(logs)
+        logs = [log for log, curve in pairs if curve.name not in self.hold_out]
+        return Model(fitted, held_out, taken.optimizer, decay, logs, [*taken.notes, *notes])
 
     def example_model(self, name: str) -> Model:
         """Return a public language model, of whose curves three are fitted unless the flags hold others out."""
@@ -78,21 +74,19 @@ class FittedCurveFlags(CurveFlags):
         curves = list(example_loss_curves(name).values())
         rest = tuple(curve.name for curve in curves if curve.name not in EXAMPLE_FITTED)
         decay = EXAMPLE_DECAY if self.weight_decay is None else self.weight_decay
-        taken = TakenOptimizer(self.optimizer or EXAMPLE_OPTIMIZER, "", "")
-        return self._model(curves, taken, self.hold_out or rest)._replace(weight_decay=decay or None)
+        return Model(*_divided(curves, self.hold_out or rest), self.optimizer or EXAMPLE_OPTIMIZER, decay or None)
 
-    def _model(
-        self, curves: "list[LossCurve]", taken: TakenOptimizer, hold_out: tuple[str, ...] | None = None
-    ) -> Model:
-        names = [curve.name for curve in curves]
-        held = self.hold_out if hold_out is None else hold_out
-        missing = [name for name in held if name not in names]
-        if missing:
-            raise ValueError(f"--hold-out must name curves, got {missing[0]}; there are {', '.join(names)}")
-        fitted = [curve for curve in curves if curve.name not in held]
-        if not fitted:
-            raise ValueError("--hold-out must leave curves to fit, got all of them; name fewer")
-        return Model(fitted, [curve for curve in curves if curve.name in held], taken)
+
+def _divided(curves: "list[LossCurve]", held_out: tuple[str, ...]) -> "tuple[list[LossCurve], list[LossCurve]]":
+    """Return the curves that are fitted, and those that are held out by their names."""
+    names = [curve.name for curve in curves]
+    missing = [name for name in held_out if name not in names]
+    if missing:
+        raise ValueError(f"--hold-out must name curves, got {missing[0]}; there are {', '.join(names)}")
+    fitted = [curve for curve in curves if curve.name not in held_out]
+    if not fitted:
+        raise ValueError("--hold-out must leave curves to fit, got all of them; name fewer")
+    return fitted, [curve for curve in curves if curve.name in held_out]
 
 
 def fit_curves(
@@ -156,7 +150,7 @@ def fitted(model: Model, level: float, progress: Callable[[str], None]) -> "Curv
     rows = sum(curve.step.size for curve in model.fitted)
     work = f"fitting {len(model.fitted)} curve{'s' * (len(model.fitted) > 1)}, {rows} rows"
     progress(work)
-    options = {"weight_decay": model.weight_decay, "optimizer": model.taken.optimizer, "level": level}
+    options = {"weight_decay": model.weight_decay, "optimizer": model.optimizer, "level": level}
     return fit_loss_curves(model.fitted, **options, progress=lambda text: progress(f"{work}: {text}"))
 
 
@@ -189,7 +183,7 @@ def beside_fit(
     except ValueError:  # Too few batch sizes reach a common loss.
         return []
     (measured,) = steps.measurements
-    law = fit_steps_law(measured.batch_sizes, measured.steps, standard_errors=measured.standard_errors)
+    law = law_of(measured)
     convention = Convention(whole.smallest, critical.overhead)
     size = law.critical_batch_size(convention=convention)
     low, high = law.interval("critical_batch_size", critical.level, convention=convention)

@@ -7,21 +7,12 @@ from typing import Annotated, Any
 
 import tyro
 
+from sgdtheory import fits
 from sgdtheory._common.files import write_atomically
 from sgdtheory.cli.function_command import Drawn, Output
 from sgdtheory.cli.log_flags import LogFlags, is_table, remarks_of_logs
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import ConventionFlags, Overhead
-from sgdtheory.fits import (
-    Convention,
-    FittedCriticalBatchSize,
-    LossGrid,
-    StepsMeasurement,
-    UShapedLaw,
-    fit_loss_grid,
-    read_loss_grid,
-    steps_text,
-)
 
 
 def fit_grid(
@@ -72,9 +63,9 @@ def fit_grid(
         raise ValueError("fit-grid needs a CSV file of losses, or logs: name files or folders")
     losses, remarks = _losses(logs, files, {"samples": samples, "size": size, "seed": seed})
     progress("fitting the grid, and its intervals from resampled ones")
-    grid = fit_loss_grid(
+    grid = fits.fit_loss_grid(
         losses,
-        convention=Convention(definition.reference, definition.overhead),
+        convention=fits.Convention(definition.reference, definition.overhead),
         targets=target or None,
         degradation=degradation,
         level=definition.level,
@@ -91,32 +82,30 @@ def _losses(logs: LogFlags, files: tuple[Path, ...], columns: dict[str, Any]) ->
     """Return the columns of the file, or of the logs, and the remarks of the logs."""
     if is_table(files, columns["samples"]):
         named = {name: getattr(logs, name) or name for name in ("batch_size", "learning_rate", "loss")}
-        return read_loss_grid(files[0], **columns, **named, group=logs.group), []
+        return fits.read_loss_grid(files[0], **columns, **named, group=logs.group), []
     from sgdtheory.logs import loss_grid
 
     read, options = logs.read_several(files)
     return loss_grid(read, **options), remarks_of_logs(read)
 
 
-def _figures(grid: LossGrid) -> dict[str, Any]:
+def _figures(grid: fits.LossGrid) -> dict[str, Any]:
     """Return the figure of each group that has data sizes to compare at."""
-    from sgdtheory.plotting import loss_grid  # matplotlib is slow to import
-
     names = [group.group for group in grid.groups if any(each.group == group.group for each in grid.degradations)]
     if not names:
         raise ValueError(
             "plot needs a data size that the smallest batch size shares with two others, got none: leave it out"
         )
-    return {name: loss_grid(grid, group=name) for name in names}
+    return {name: grid.plot(group=name) for name in names}
 
 
-def _steps(grid: LossGrid) -> str:
+def _steps(grid: fits.LossGrid) -> str:
     """CSV of steps to the targets and B*, with the columns of `fit` and `plan`."""
     measurements = []
     for each in grid.targets:
-        convention = Convention(each.convention.reference_among(each.batch_sizes), each.convention.overhead)
+        convention = fits.Convention(each.convention.reference_among(each.batch_sizes), each.convention.overhead)
         ends = each.critical_batch_size, *each.interval
-        found = FittedCriticalBatchSize(*ends, convention, grid.level, isinstance(each.law, UShapedLaw))
+        found = fits.FittedCriticalBatchSize(*ends, convention, grid.level, isinstance(each.law, fits.UShapedLaw))
         name = " ".join(filter(None, [each.group, f"loss {each.target:.6g}"]))
-        measurements.append(StepsMeasurement(name, each.size, each.batch_sizes, each.steps, critical=found))
-    return steps_text(measurements, remarks={"target_loss": [each.target for each in grid.targets]})
+        measurements.append(fits.StepsMeasurement(name, each.size, each.batch_sizes, each.steps, critical=found))
+    return fits.steps_text(measurements, remarks={"target_loss": [each.target for each in grid.targets]})

@@ -6,17 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import tyro
 
 from sgdtheory._common.files import csv_text, write_atomically
 from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.settings import ConventionFlags
-from sgdtheory.cli.sweep_run import STORE
+from sgdtheory.cli.sweep import STORE
 from sgdtheory.fits import Convention
 
 if TYPE_CHECKING:
-    from sgdtheory.sweep import SweepFits, SweepTable
+    from sgdtheory.sweep import SweepTable
 
 
 def fit_sweep(
@@ -66,7 +65,7 @@ def fit_sweep(
     remarks = [*table.notes, *_unfinished(table), *sheet.remarks]
     if any(fit.tuned.notes() for fit in fits):
         remarks.append(advice)
-    return Drawn(replace(sheet, remarks=remarks), draw=lambda: _figure(found, by[0]))
+    return Drawn(replace(sheet, remarks=remarks), draw=found.plot)
 
 
 def _nothing(fits: list[Any], advice: str) -> str:
@@ -93,40 +92,6 @@ def _advice(store: Path, targets: Sequence[float], by: tuple[str, ...], where: t
 def _unfinished(table: "SweepTable") -> list[str]:
     number = len(table.configs) - len(table.finished)
     return [f"{number} of {len(table.configs)} runs have not ended: sweep again to finish them"] if number else []
-
-
-def _bars(found: "SweepFits", group: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of the intervals of a group's B* at the targets, as the table has them."""
-    ends = []
-    for fit in found.fits:
-        intervals = fit.critical_intervals(found.level)
-        ends += [each for one, each in zip(fit.measurements, intervals, strict=True) if one.group == group]
-    low, high = np.array(ends).T
-    return low, high
-
-
-def _figure(found: "SweepFits", size: str) -> Any:
-    """Return the figure of the steps laws, of B* against the size, and of B* against the data."""
-    from sgdtheory import plotting  # matplotlib is slow to import
-
-    fits, by_data = found.fits, found.by_data
-    dependent = [fit for fit in fits if "law" in fit.dependence]
-    figure, axes = plotting.new_figure(1, 1 + bool(dependent) + bool(by_data), width=4.8, height=3.9)
-    last = fits[-1]
-    if last.measurements:
-        title = f"Steps to loss {last.tuned.target_loss:g} leave linear scaling at $B^*$"
-        plotting.steps_laws(last.measurements, last.laws, convention=last.convention, title=title, axes=axes[0, 0])
-    if dependent:
-        label = size.replace("_", " ")
-        curves = {f"loss {fit.tuned.target_loss:g}": fit.dependence["law"] for fit in dependent}
-        title = f"Does $B^*$ move with the {label}? margin ±{found.margin:g}"
-        plotting.size_dependence(curves, size_label=label, title=title, verdicts=True, axes=axes[0, 1])
-    if by_data:
-        bars = {group: _bars(found, group) for group in by_data}
-        title = "$B^*$ against the data to the target"
-        label = r"data $D = B_\mathrm{ref}\,Y(B_\mathrm{ref})$ (samples)"
-        plotting.size_dependence(by_data, size_label=label, intervals=bars, title=title, axes=axes[0, -1])
-    return figure
 
 
 def _csv(fits: list[Any]) -> str:

@@ -8,11 +8,12 @@ import re
 import textwrap
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Union
 
 import tyro
+from tyro.constructors import PrimitiveConstructorSpec
 
 from sgdtheory.algorithms import KINDS, NonlinearMethod
 
@@ -55,6 +56,17 @@ class Flag:
     def usage(self) -> str:
         """Return the flag and its value as they are written on the command line."""
         return f"{self.spellings[0]} {self.value}".strip()
+
+
+def constructor(kind: type, metavar: str, read: Callable[[str], Any]) -> PrimitiveConstructorSpec:
+    """Return how tyro reads a value of one word: by a function, which raises a ValueError for another one."""
+    return PrimitiveConstructorSpec(
+        nargs=1,
+        metavar=metavar,
+        instance_from_str=lambda words: read(words[0]),
+        is_instance=lambda value: isinstance(value, kind),
+        str_from_instance=lambda value: [str(value)],
+    )
 
 
 def flags_of(kind: type, defaults: Mapping[str, Any]) -> list[Flag]:
@@ -132,7 +144,7 @@ def _choices(hint: Any) -> tuple[str, ...]:
 def _value(hint: Any, metadata: tuple) -> str:
     hint, more = _without_metadata(hint)
     for each in (*metadata, *more):
-        if isinstance(each, tyro.constructors.PrimitiveConstructorSpec):
+        if isinstance(each, PrimitiveConstructorSpec):
             return each.metavar
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is bool or tyro.conf.Positional in metadata:

@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+from typing import Any
 
 from sgdtheory.cli.commands import BRIEF, COMMANDS, GROUPS
 from sgdtheory.cli.flags import Flag
@@ -33,10 +34,10 @@ def overview(width: int) -> str:
     return "\n".join(part for line in [*head, *listed, *tail] for part in _lines(line, width))
 
 
-def command_help(name: str, kind: type, flags: list[Flag], width: int, *, every_flag: bool) -> str:
+def command_help(name: str, kind: Any, flags: list[Flag], width: int, *, every_flag: bool) -> str:
     """Usage, an example, what the command does, and its flags: all of them, or those that most users need first."""
     width = min(width, WIDEST)
-    needed = {spelling for others in getattr(kind, "NEEDED_WITHOUT", {}).values() for spelling in others}
+    needed = {spelling for others in kind.NEEDED_WITHOUT.values() for spelling in others}
     positional = [flag.usage if flag.required else f"[{flag.usage}]" for flag in flags if flag.positional]
     named = [flag for flag in flags if not flag.positional]
     required = [flag.usage for flag in named if flag.required or flag.spellings[0] in needed]

@@ -50,40 +50,33 @@ class LogFlags:
 
     @property
     def log_options(self) -> dict[str, Any]:
-        """Return the keywords of `read_logs` and of the functions on one run or several."""
-        return self._options_of_several
+        """Return the keywords of `read_logs` and of the functions on several runs."""
+        same = "step", "loss", "tokens", "group", "sequence_length"
+        numbers = {name: _number_of_each(number_or_text(getattr(self, name))) for name in NUMBERS}
+        return {name: getattr(self, name) for name in same} | {"run": self.curve} | numbers
 
-    @property
-    def _options_of_several(self) -> dict[str, Any]:
-        """Return the keywords of `read_logs` and of the functions on several runs, each with numbers of its own."""
-        options = self._texts | self._numbers
+    def _options_for(self, use: Literal["curves", "steps", "grid"]) -> dict[str, Any]:
+        """Return the keywords of `preview`; a loss curve has a warm-up, and may count its batches in tokens."""
+        if use == "curves":
+            return self.log_options
         from sgdtheory.logs import ColumnNames
 
+        options = {name: value for name, value in self.log_options.items() if name != "warmup"}
         if "batch_tokens" in ColumnNames.among(options)[1]:
-            raise ValueError(f"batch_size {options['batch_size']} needs the tokens of a sequence, --sequence-length")
+            raise ValueError(f"batch_size {self.batch_size} needs the tokens of a sequence, --sequence-length")
         return options
-
-    @property
-    def _numbers(self) -> dict[str, Any]:
-        """Return the learning rate and the batch size: a column, a number, or the number of each run."""
-        return {name: _number_of_each(number_or_text(getattr(self, name))) for name in NUMBERS}
-
-    @property
-    def _texts(self) -> dict[str, Any]:
-        same = "step", "loss", "tokens", "group", "sequence_length"
-        return {name: getattr(self, name) for name in same} | {"run": self.curve}
 
     def preview_of(self, paths: Sequence[Path], use: Literal["curves", "steps", "grid"]) -> Sheet:
         """Return the sheet of the preview of logs, for loss curves, steps to a target or a grid of losses."""
         from sgdtheory.logs import preview
 
-        return preview(paths, use=use, **self.log_options).sheet()
+        return preview(paths, use=use, **self._options_for(use)).sheet()
 
     def read_several(self, paths: Sequence[Path]) -> "tuple[list[TrainingLog], dict[str, Any]]":
         """Return the logs among files and in folders, and the keywords of `steps_to_target` and `loss_grid`."""
         from sgdtheory.logs import ColumnNames, read_logs
 
-        names, given = ColumnNames.among(self._options_of_several)
+        names, given = ColumnNames.among(self._options_for("steps"))
         return read_logs(paths, **vars(names)), given
 
 
@@ -103,8 +96,8 @@ class CurveFlags(LogFlags):
 
     @property
     def log_options(self) -> dict[str, Any]:
-        """Return the keywords of `read_training_log` and `preview`."""
-        return self._texts | self._numbers | {"warmup": self.warmup}
+        """Return the keywords of `read_training_log`."""
+        return super().log_options | {"warmup": self.warmup}
 
     def read_runs(self, paths: Sequence[Path]) -> "list[tuple[TrainingLog, LossCurve]]":
         """Return each loss curve with its log, which has the settings of the run."""

@@ -51,8 +51,8 @@ class TakenOptimizer(NamedTuple):
 def optimizer_named(name: str) -> str | None:
     """Return the advice's optimizer for a trainer's name: `adamw_torch_fused`, `adam_pax`, `DistributedMuon`; or None.
 
-    >>> [optimizer_named(name) for name in ("adamw_torch_fused", "paged_lion_8bit", "sgd", "adafactor")]
-    ['adamw', 'lion', 'sgd', None]
+    >>> [optimizer_named(name) for name in ("adamw_torch_fused", "paged_lion_8bit", "SGD", "dist_muon", "adafactor")]
+    ['adamw', 'lion', 'sgd', 'muon', None]
     """
     return next((known for among, known in NAMES.items() if among in name.lower()), None)
 

@@ -52,8 +52,12 @@ def _texts_of(kind: type) -> dict[str, str]:
     return field_texts(kind) | {name: said.text for name, said in parameters(kind).items()}
 
 
+def _of_kinds(part: str) -> list[str]:
+    """Return the settings of the kinds of a part; one that several parts have belongs to the first of them."""
+    return [field.name for field in _FIELDS if next(iter(field.homes)) in KINDS[part]]
+
+
 _FIELDS = flat_fields()
-_OF_SCHEDULES = [field.name for field in _FIELDS if field.homes.keys() <= KINDS["schedule"].keys()]
 _Flags: Any = dataclasses.make_dataclass(
     "_Flags",
     [(field.name, _type(field), dataclasses.field(default=field.default)) for field in _FIELDS],
@@ -70,24 +74,13 @@ class NetworkFlags(_Flags):
     FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
         "run": ("preset", "directory", "checkpoint_seconds", "widths", "steps", "seeds"),
         "check": ("tolerance", "zero_output"),
-        "model": (
-            *("model", "width", "depth", "num_heads", "activation", "entry_point", "precision"),
-            *("parametrization", "base_width", "base_num_heads", "seed"),
-        ),
-        "data": (
-            *("data", "tokens", "vocabulary", "context", "features", "targets"),
-            *("input_dim", "capacity", "source", "noise_variance", "num_samples", "task_seed"),
-            *("holdout_size", "data_seed"),
-        ),
+        "model": ("model", "width", "parametrization", "base_width", "precision", "seed", *_of_kinds("model")),
+        "data": ("data", "holdout_size", "data_seed", *_of_kinds("data")),
         "optimizer": (
-            *("optimizer", "learning_rate", "batch_size", "micro_batch", "momentum", "update_rms"),
-            *("beta1", "beta2", "epsilon", "clip_norm", "trained"),
-            *("num_workers", "local_steps", "outer_learning_rate", "outer_momentum"),
+            *("optimizer", "learning_rate", "batch_size", "micro_batch", "clip_norm", "trained"),
+            *("num_workers", "local_steps", "outer_learning_rate", "outer_momentum", *_of_kinds("optimizer")),
         ),
-        "duration and schedule": (
-            *("max_steps", "target_loss", "schedule", *_OF_SCHEDULES),
-            "schedule_steps",
-        ),
+        "duration and schedule": ("max_steps", "target_loss", "schedule", "schedule_steps", *_of_kinds("schedule")),
         "averages and evaluation": ("averages", "uniform_average", "eval_every"),
     }
     given: ClassVar[frozenset[str]] = frozenset()

@@ -38,14 +38,6 @@ def print_json_line(value: Any) -> None:
     print(json.dumps(json.loads(json_text(_plain(value)))), flush=True)
 
 
-def print_line(sheet: Sheet, as_json: bool) -> None:
-    """Print the title of a sheet, or all of it as JSON on one line, at once."""
-    if as_json:
-        print_json_line(sheet.json())
-    else:
-        print(sheet.title, flush=True)
-
-
 def _plain(value: Any) -> Any:
     """Return dictionaries, lists, texts and numbers that JSON can hold."""
     if isinstance(value, dict):
@@ -139,19 +131,13 @@ def print_note(text: str) -> None:
     print(f"sgdtheory: note: {one_line(text)}", file=sys.stderr)
 
 
-def announce_model(entry_point: str | None) -> None:
-    """Print which Python code a model of the user's own is, before it is imported."""
-    if entry_point is not None:
-        from sgdtheory.training import Custom
+def announce_models(entry_points: Iterable[str | None]) -> None:
+    """Print which Python code models of the user's own are, before they are imported."""
+    from sgdtheory.training import Custom
 
-        file = Custom.file_of(entry_point)
-        print_note(f"the model {entry_point} is Python code in {file or 'a module that is not found here'}")
-
-
-def announce_models(configs: Iterable[Any]) -> None:
-    """Print which Python code the models of some runs are, before they are imported."""
-    for entry_point in sorted({config.value("entry_point") or "" for config in configs} - {""}):
-        announce_model(entry_point)
+    for entry_point in sorted(set(filter(None, entry_points))):
+        place = Custom.file_of(entry_point) or "a module that is not found here"
+        print_note(f"the model {entry_point} is Python code in {place}")
 
 
 def screen_width() -> int:

@@ -8,9 +8,8 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Protocol
+from typing import Any, NamedTuple
 
 import tyro
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
@@ -18,7 +17,7 @@ from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, Pri
 from sgdtheory._common.version import version
 from sgdtheory.cli.commands import COMMANDS, MOVED, REFUSED, command_class
 from sgdtheory.cli.completion import completion
-from sgdtheory.cli.flags import Flag, flags_of
+from sgdtheory.cli.flags import Flag, constructor, flags_of
 from sgdtheory.cli.help import command_help, overview
 from sgdtheory.cli.output import screen_width
 
@@ -44,16 +43,7 @@ KINDS = {  # of what follows a flag, in words
 }
 
 
-class Command(Protocol):
-    """A command with the values of its flags."""
-
-    def run(self) -> None:
-        """Do it and print."""
-        ...
-
-
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """Help, or the version."""
 
     text: str
@@ -63,8 +53,8 @@ class Words:
         print(self.text)
 
 
-def parse(arguments: Sequence[str]) -> Command:
-    """The command that the arguments ask for.
+def parse(arguments: Sequence[str]) -> Any:
+    """The command that the arguments ask for, with the values of its flags; its `run` does it and prints.
 
     Raises:
         ValueError: they are not understood.
@@ -79,11 +69,11 @@ def parse(arguments: Sequence[str]) -> Command:
     if name not in COMMANDS:
         raise ValueError(f"{name} is not a command{_meant(name, COMMANDS)} (see sgdtheory --help)")
     kind = command_class(name)
-    chosen = kind.defaults_from(rest) if hasattr(kind, "defaults_from") else {}  # of a preset
+    chosen = kind.defaults_from(rest)
     flags = flags_of(kind, chosen)
     if {*HELP, HELP_ALL} & set(rest):
         return Words(command_help(name, kind, flags, screen_width(), every_flag=HELP_ALL in rest))
-    _check_flags(name, flags, rest, getattr(kind, "NEEDED_WITHOUT", {}))
+    _check_flags(name, flags, rest, kind.NEEDED_WITHOUT)
     default = {"default": kind(**chosen)} if chosen else {}
     usage = io.StringIO()
     try:
@@ -95,8 +85,9 @@ def parse(arguments: Sequence[str]) -> Command:
             sentence = f"{name} needs {', '.join(_required_places(flags))} too"
         sentence = _mistaken(sentence, flags, rest) or sentence
         raise ValueError(f"{sentence} {_see(name)}") from None
-    if hasattr(kind, "given"):  # of a flag that was written its default is a choice too
-        object.__setattr__(command, "given", _given(flags, rest))
+    written = {_spelling(word) for word in rest}  # of a flag that was written its default is a choice too
+    given = frozenset(flag.name for flag in flags if written & set(flag.spellings))
+    object.__setattr__(command, "given", given)
     return command
 
 
@@ -119,7 +110,7 @@ def _mistaken(sentence: str, flags: list[Flag], words: Sequence[str]) -> str:
     return f"{flag} must be {kind}, got {' '.join(got) or 'nothing'}"
 
 
-def in_flags(message: str, command: Command) -> str:
+def in_flags(message: str, command: Any) -> str:
     """Return an error of the library in the words of the command line: `batch_size` is --batch-size there."""
     if not dataclasses.is_dataclass(command) or re.search(r", line \d", message):  # which is about columns of a file
         return message
@@ -139,15 +130,7 @@ def _counts() -> ConstructorRegistry:
 
     @registry.primitive_rule
     def rule(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
-        if info.type is not int:
-            return None
-        return PrimitiveConstructorSpec(
-            nargs=1,
-            metavar="INT",
-            instance_from_str=lambda words: _whole(words[0]),
-            is_instance=lambda value: isinstance(value, int),
-            str_from_instance=lambda value: [str(value)],
-        )
+        return constructor(int, "INT", _whole) if info.type is int else None
 
     return registry
 
@@ -160,12 +143,6 @@ def _whole(word: str) -> int:
     if not value.is_finite() or value.adjusted() > MOST_DIGITS or value != value.to_integral_value():
         raise ValueError(f"{word} is no whole number")
     return int(value)
-
-
-def _given(flags: list[Flag], words: Sequence[str]) -> frozenset[str]:
-    """Names of the flags that were written."""
-    written = {_spelling(word) for word in words}
-    return frozenset(flag.name for flag in flags if written & set(flag.spellings))
 
 
 def _check_flags(

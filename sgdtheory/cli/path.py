@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import tyro
 
+from sgdtheory._common.figures import figure_function
 from sgdtheory._common.sheets import Quantity, Sheet, Table, number
 from sgdtheory.algorithms import Algorithm, algorithm_settings, algorithm_text, make_algorithm
 from sgdtheory.cli.algorithm import EQUIVALENT, with_risk
@@ -55,13 +56,12 @@ def path(
     remark = "" if all(each.linear for each, _ in runs.values()) else EQUIVALENT
     tables = [_table(each) for each in together.values()]
     sheet = Sheet(title, tables, [remark], regression.in_json | {"paths": entries})
-
-    def draw() -> Any:
-        from sgdtheory import plotting  # matplotlib is slow to import
-
-        return plotting.risk_paths(paths, title=f"{regression.title_in_mathematics}, $B = {batch_size:g}$")
-
-    return Drawn(sheet, draw=draw)
+    return Drawn(
+        sheet,
+        draw=lambda: figure_function("risk_paths")(
+            paths, title=f"{regression.title_in_mathematics}, $B = {batch_size:g}$"
+        ),
+    )
 
 
 def _runs(texts: tuple[str, ...]) -> dict[str, tuple[Algorithm, dict[str, float]]]:

@@ -1,8 +1,9 @@
 """`sgdtheory plan`: from steps to a target and a throughput to a batch size, its time and cost, and a batch ramp."""
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -11,12 +12,12 @@ import tyro
 from sgdtheory import fits
 from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.sheets import Sheet
-from sgdtheory.cli.fit_curves import FittedCurveFlags, Model, fitted, longest
+from sgdtheory.cli.fit_curves import FittedCurveFlags, fitted, longest
 from sgdtheory.cli.function_command import Drawn, Output
 from sgdtheory.cli.log_flags import number_or_text
-from sgdtheory.cli.plan_schedule import AskedRamp, ScheduleFlags, machine_of, ramp_of
+from sgdtheory.cli.plan_schedule import AskedRamp, ScheduleFlags, machine_of
 from sgdtheory.cli.settings import Overhead
-from sgdtheory.cli.target_logs import TargetSteps, once_for_all, steps_of_logs
+from sgdtheory.cli.target_logs import TargetSteps, law_of, once_for_all, steps_of_logs
 from sgdtheory.fits import ConstantThroughput, Convention, HasThroughput, Machine, StepsMeasurement, StepsTable
 
 OF_TIME = {"deadline", "batch_sizes", "price", "memory", "optimal_batch_size", "plot"}  # flags of a plan, not of a ramp
@@ -27,12 +28,7 @@ UNITS = {"s": 1 / 3600, "min": 1 / 60, "h": 1.0, "d": 24.0}
 class MachineFlags:
     """The flags that say what devices there are, what they compute and what they cost."""
 
-    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
-        "machine": (
-            *("throughput", "throughput_table", "devices", "micro_batch", "max_micro_batch"),
-            *("memory", "price", "currency"),
-        ),
-    }
+    GROUP: ClassVar[str] = "machine"
 
     throughput: float | None = None
     """Samples a second of one device, whatever it takes a step."""
@@ -134,45 +130,27 @@ def plan(
     """
     if columns.preview:
         return Output(columns.preview_of(files, "steps" if target_loss else "curves"))
-    law: StepsMeasurement | StepsTable
-    notes: list[str] = []
-    measured: dict[str, StepsMeasurement] = {}
-    of_logs = None
-    convention = fits.SMALLEST
+    share = 0.95 if level is None else level
     if target_loss:
-        of_logs = _steps_of_logs(columns, files, target_loss, given)
-        measured = {each.group or f"loss {loss:g}": each for loss, each in of_logs.named}
-        group = list(measured)[-1] if target is None else _chosen(measured, target)
-        law = measured[group]
-        notes = list(of_logs.sheet().remarks)
+        source = _of_targets(columns, files, target_loss, target, given)
     elif num_samples is not None or _are_logs(files, columns.batch_size or "batch_size", steps):
         if ramp.asked:
             raise ValueError("--schedule needs several losses on the way: --target-loss 2.9 2.75 2.6, for example")
-        models = {model.curves[0].group: model for model in columns.models(files)}
-        group = _chosen(models, target)
-        share = convention.overhead if overhead is None else overhead
-        law, notes = _fitted(
-            models[group], columns.max_learning_rate, num_samples, share, 0.95 if level is None else level, progress
-        )
+        source = _of_curves(columns, files, target, num_samples, overhead, share, progress)
     else:
-        measured = _measured(files[0], columns, steps, standard_error)
-        group = _chosen(measured, target)
-        law = measured[group]
-        notes = list(law.remarks)
-        convention = convention if law.critical is None else law.critical.convention
+        source = _of_table(files[0], columns, steps, standard_error, target)
+    critical = source.law.critical if source.measured else None  # that of the fit which wrote the file of steps
+    defined = fits.SMALLEST if critical is None else critical.convention
     convention = Convention(
-        convention.reference if reference is None else reference,
-        convention.overhead if overhead is None else overhead,
+        defined.reference if reference is None else reference, defined.overhead if overhead is None else overhead
     )
-    share = 0.95 if level is None else level
-    if of_logs is not None and len(target_loss) > 1 and not machine.has_throughput:
+    ramp_of = partial(AskedRamp, ramp, columns, source.measured, source.target, source.of_logs)
+    if len(target_loss) > 1 and not machine.has_throughput:
         for name in sorted(given & OF_TIME):
             raise ValueError(f"{name} needs a throughput: give --throughput, samples a second of one device, too")
-        sheet = _without_throughput(of_logs, measured, convention, share)
-        asked = _asked_ramp(columns, ramp, machine.machine, None, None, measured, group, share, of_logs)
-        return Output(ramp.added_to(sheet, asked))
+        return Output(ramp_of(machine.machine, share).added_to(_without_throughput(source, convention, share)))
     made = fits.plan(
-        law,
+        source.law,
         machine.samples_per_second,
         **machine.options,
         deadline=None if deadline is None else hours_of(deadline),
@@ -182,25 +160,38 @@ def plan(
         optimal_batch_size=optimal_batch_size,
     )
     sheet = made.sheet(machine.currency)
-    sheet = replace(sheet, remarks=[*notes, *sheet.remarks])
+    sheet = replace(sheet, remarks=[*source.remarks, *sheet.remarks])
     if ramp.asked or len(target_loss) > 1:
-        choice, devices = made.choice, machine_of(made)
-        asked = _asked_ramp(
-            columns, ramp, devices, choice.devices, choice.samples, measured, group, made.level, of_logs
-        )
-        sheet = ramp.added_to(sheet, asked)
-
-    def draw() -> Any:
-        from sgdtheory import plotting  # matplotlib is slow to import
-
-        return plotting.run_plan(made, currency=machine.currency)
-
-    return Drawn(sheet, draw=draw)
+        sheet = ramp_of(machine_of(made), made.level, made.choice.devices, made.choice.samples).added_to(sheet)
+    return Drawn(sheet, draw=lambda: made.plot(currency=machine.currency))
 
 
-def _steps_of_logs(
-    columns: FittedCurveFlags, files: tuple[Path, ...], target_loss: tuple[float, ...], given: frozenset[str]
-) -> TargetSteps:
+@dataclass(frozen=True)
+class Source:
+    """The steps that a plan is made of.
+
+    Attributes:
+        target: the one that is planned for.
+        law: measured steps to it, or the theory's.
+        remarks: on the files.
+        measured: steps to all targets on the way; empty where they are the theory's.
+        of_logs: the logs in which they are interpolated, if they are.
+    """
+
+    target: str
+    law: StepsMeasurement | StepsTable
+    remarks: Sequence[str]
+    measured: Mapping[str, StepsMeasurement] = field(default_factory=dict)
+    of_logs: TargetSteps | None = None
+
+
+def _of_targets(
+    columns: FittedCurveFlags,
+    files: tuple[Path, ...],
+    target_loss: tuple[float, ...],
+    target: str | None,
+    given: frozenset[str],
+) -> Source:
     """Return the steps of logs to each loss, as `fit` reads them: of evaluations where every run has them.
 
     A learning rate that is a number belongs to the settings of a trainer, not to the logs.
@@ -216,56 +207,55 @@ def _steps_of_logs(
     )
     found = steps_of_logs(flags, files, target_loss)
     found.of_one_group()
-    return found
+    measured = {each.group or f"loss {loss:g}": each for loss, each in found.named}
+    group = list(measured)[-1] if target is None else _chosen(measured, target)
+    return Source(group, measured[group], found.sheet().remarks, measured, found)
 
 
-def _without_throughput(
-    of_logs: TargetSteps,
-    measured: Mapping[str, StepsMeasurement],
-    convention: Convention,
-    level: float,
-) -> Sheet:
-    """Return B* at each target, as `fit` prints it: without a throughput there is no time and no cost."""
-    laws = tuple(
-        fits.fit_steps_law(each.batch_sizes, each.steps, standard_errors=each.standard_errors)
-        for each in measured.values()
-    )
-    shared = fits.common_convention(
-        [each.batch_sizes for each in measured.values()], convention.reference, convention.overhead
-    )
-    sheet = fits.LawsOfGroups(tuple(measured.values()), laws, shared, level).sheet()
-    return replace(sheet, remarks=[*of_logs.sheet().remarks, *once_for_all(sheet.remarks, list(measured))])
-
-
-def _asked_ramp(
+def _of_curves(
     columns: FittedCurveFlags,
-    flags: ScheduleFlags,
-    machine: Machine,
-    devices: int | None,
+    files: tuple[Path, ...],
+    target: str | None,
     num_samples: float | None,
-    measured: Mapping[str, StepsMeasurement],
-    group: str,
+    overhead: float | None,
     level: float,
-    of_logs: TargetSteps | None,
-) -> AskedRamp:
-    """Return the ramp of the laws of all targets up to one, with what a trainer's settings need."""
-    found, laws = ramp_of(measured, group, machine, num_samples)
-    exponent = flags.rate_exponent
-    if exponent is None:
-        logs = of_logs.logs if of_logs else None
-        of_sgd = flags.trainer and logs and columns.taken_optimizer(logs).optimizer == "sgd"
-        exponent = 1.0 if of_sgd or columns.optimizer == "sgd" else 0.5
-    return AskedRamp(
-        found,
-        laws,
-        machine,
-        devices,
-        level,
-        None if columns.sequence_length is None else int(columns.sequence_length),
-        number_or_text(columns.learning_rate),
-        exponent,
-        of_logs.learning_rates if of_logs else {},
-    )
+    progress: Callable[[str], None],
+) -> Source:
+    """Return the steps of the theory that is fitted to logs, as fit-curves does it, and notes on the fit."""
+    from sgdtheory.curves import curve_remarks
+
+    models = {model.curves[0].group: model for model in columns.models(files)}
+    group = _chosen(models, target)
+    model = models[group]
+    samples = longest(model.curves)[0] if num_samples is None else num_samples
+    found = fitted(model, level, progress)
+    progress("steps of the theory, and B* with its interval")
+    share = fits.SMALLEST.overhead if overhead is None else overhead
+    law = found.steps_law(samples, max_learning_rate=columns.max_learning_rate, overhead=share)
+    remarks = [*model.notes, *curve_remarks(model.curves), found.remark, law.remark]
+    return Source(group, law, [*filter(None, remarks), f"to the least loss of D = {samples:g}"])
+
+
+def _of_table(
+    path: Path, columns: FittedCurveFlags, steps: str, standard_error: str | None, target: str | None
+) -> Source:
+    """Return the measurements of a file of steps."""
+    header = csv_header(path)
+    names: dict[str, Any] = {"group": columns.group, "standard_error": standard_error}
+    names = {name: name if given is None and name in header else given for name, given in names.items()}
+    names |= {"batch_size": columns.batch_size or "batch_size", "steps": steps}
+    measured = {each.group: each for each in fits.read_measurements(path, **names)}
+    group = _chosen(measured, target)
+    return Source(group, measured[group], measured[group].remarks, measured)
+
+
+def _without_throughput(source: Source, convention: Convention, level: float) -> Sheet:
+    """Return B* at each target, as `fit` prints it: without a throughput there is no time and no cost."""
+    measured = tuple(source.measured.values())
+    sizes = [each.batch_sizes for each in measured]
+    shared = fits.common_convention(sizes, convention.reference, convention.overhead)
+    sheet = fits.LawsOfGroups(measured, tuple(map(law_of, measured)), shared, level).sheet()
+    return replace(sheet, remarks=[*source.remarks, *once_for_all(sheet.remarks, list(source.measured))])
 
 
 def hours_of(text: str) -> float:
@@ -292,36 +282,6 @@ def _are_logs(files: tuple[Path, ...], batch_size: str, steps: str) -> bool:
     if {batch_size, steps} <= set(header):
         return False
     return first.suffix.lower() != ".csv" or any("loss" in name.lower() for name in header)
-
-
-def _fitted(
-    model: Model,
-    max_learning_rate: float | None,
-    num_samples: float | None,
-    overhead: float,
-    level: float,
-    progress: Callable[[str], None],
-) -> tuple[StepsTable, list[str]]:
-    """Return the steps of the theory that is fitted to logs, as fit-curves does it, and notes on the fit."""
-    from sgdtheory.curves import curve_remarks
-
-    samples = longest(model.curves)[0] if num_samples is None else num_samples
-    found = fitted(model, level, progress)
-    progress("steps of the theory, and B* with its interval")
-    law = found.steps_law(samples, max_learning_rate=max_learning_rate, overhead=overhead)
-    remarks = [*model.notes, *curve_remarks(model.curves), found.remark, law.remark]
-    return law, [*filter(None, remarks), f"to the least loss of D = {samples:g}"]
-
-
-def _measured(
-    path: Path, columns: FittedCurveFlags, steps: str, standard_error: str | None
-) -> dict[str, StepsMeasurement]:
-    """Return the measurements of a file of steps, by their groups."""
-    header = csv_header(path)
-    names: dict[str, Any] = {"group": columns.group, "standard_error": standard_error}
-    names = {name: name if given is None and name in header else given for name, given in names.items()}
-    names |= {"batch_size": columns.batch_size or "batch_size", "steps": steps}
-    return {each.group: each for each in fits.read_measurements(path, **names)}
 
 
 def _chosen(groups: Mapping[str, object], target: str | None) -> str:

@@ -8,7 +8,7 @@ import tyro
 from sgdtheory._common.arguments import positive_number
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli.output import announce_models
-from sgdtheory.cli.sweep_run import STORE
+from sgdtheory.cli.sweep import STORE
 from sgdtheory.sweep import Design, Plan, Scatter, pilot_scatter, plan, read_grid
 from sgdtheory.training import TrainConfig
 
@@ -32,7 +32,7 @@ def plan_sweep(
         margin: Largest |slope| of log B* on log width with which B* counts as constant.
     """
     configs = read_grid(grid)
-    announce_models(configs)
+    announce_models(config.value("entry_point") for config in configs)
     assumed, unknown = _scatter(configs, store, scatter, target_loss)
     found = plan(configs, store, scatter=assumed, margin=margin)
     quantities = [

@@ -1,7 +1,6 @@
 """`sgdtheory schedule`: the best learning rates and batch sizes, and what schedules with a name lose."""
 
 from collections.abc import Callable
-from typing import Any
 
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.algorithms import SGD, Algorithm, LastIterate, algorithm_text
@@ -47,13 +46,11 @@ def schedule(
         for name, each in named.items()
     }
 
-    def draw() -> Any:
-        from sgdtheory import plotting  # matplotlib is slow to import
-
-        run = f"{used and f'; {used}'}, $D = {num_samples:g}$, $n = {best.num_steps:g}$"
-        return plotting.optimal_schedule(best, named=named, title=f"{regression.title_in_mathematics}{run}")
-
-    return Drawn(Sheet(f"{title}: {sheet.title}", tables, sheet.remarks, settings), draw=draw)
+    run = f"{used and f'; {used}'}, $D = {num_samples:g}$, $n = {best.num_steps:g}$"
+    return Drawn(
+        Sheet(f"{title}: {sheet.title}", tables, sheet.remarks, settings),
+        draw=lambda: best.plot(named=named, title=f"{regression.title_in_mathematics}{run}"),
+    )
 
 
 def _losses(best: OptimalSchedule, named: dict[str, NamedSchedule]) -> Table:

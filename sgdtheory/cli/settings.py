@@ -7,31 +7,22 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from tyro.constructors import PrimitiveConstructorSpec
 
 from sgdtheory._common.sheets import Quantity
 from sgdtheory.cli.algorithm import ALGORITHM_GROUPS
+from sgdtheory.cli.flags import constructor
 from sgdtheory.problems import FiniteSampleProblem, LeastSquares, PowerLaw, read_spectrum
 
 
-def _share(words: list[str]) -> float:
-    word = words[0]
+def _share(word: str) -> float:
     value = float(word[:-1]) / 100 if word.endswith("%") else float(word)
     if value > 1 and not word.endswith("%"):
         raise ValueError(f"overhead is a fraction, 0.2 is 20%; got {word}: write {word}% or {100 * value:g}%")
     return value
 
 
-Overhead = Annotated[
-    float,
-    PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="SHARE",
-        instance_from_str=_share,
-        is_instance=lambda value: isinstance(value, float),
-        str_from_instance=lambda value: [f"{value:g}"],
-    ),
-]  # 0.2 or 20%; a bare number above 1 is refused, since both 20 and 0.2 are written for 20%
+# 0.2 or 20%; a bare number above 1 is refused, since both 20 and 0.2 are written for 20%.
+Overhead = Annotated[float, constructor(float, "SHARE", _share)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,5 @@
 """`sgdtheory simulate`: simulated risk beside the exact one and the bound."""
 
-import contextlib
 import re
 from typing import Any, Literal
 
@@ -12,10 +11,9 @@ from sgdtheory.bounds import covered, theorem7
 from sgdtheory.cli.algorithm import SimulatedAlgorithmFlags, has_risk
 from sgdtheory.cli.distributed import DistributedFlags
 from sgdtheory.cli.function_command import Output
-from sgdtheory.cli.output import native_output_on_stderr
 from sgdtheory.cli.settings import ProblemFlags, SettingsFlags
 from sgdtheory.risk import excess_risk, max_stable_learning_rate
-from sgdtheory.simulation import Simulation, simulate
+from sgdtheory.simulation import Simulation
 
 HEAVY_TAILED = 0.9  # of the stability edge
 SEEDS = 2**32
@@ -27,7 +25,7 @@ INTERRUPTED = "interrupted: the means are over the replicas that had finished"
 NOTHING = "interrupted before any replica had finished"
 
 
-def simulation(
+def simulate(
     regression: ProblemFlags,
     settings: SettingsFlags,
     algorithm: SimulatedAlgorithmFlags,
@@ -65,9 +63,10 @@ def simulation(
         raise ValueError(f"num_replicas must be at least 2 for a standard error, got {num_replicas:g}")
     options: dict[str, Any] = {"sampler": sampler, "law": law, "quantity": quantity, "dtype": dtype}
     options |= {"num_replicas": num_replicas, "outputs": outputs, "dim": simulated_dim, "memory_limit": memory_limit}
-    with native_output_on_stderr() if processes.distributed else contextlib.nullcontext():
-        prints = processes.join()
+    with processes.joined() as prints:
         import jax
+
+        from sgdtheory.simulation import simulate
 
         try:
             found = simulate(

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sgdtheory._common.sheets import Quantity, Sheet, Table, shared
 from sgdtheory.cli.log_flags import LogFlags, remarks_of_logs
-from sgdtheory.fits import StepsMeasurement, steps_text
+from sgdtheory.fits import StepsLaw, StepsMeasurement, fit_steps_law, steps_text
 
 if TYPE_CHECKING:
     from sgdtheory.logs import RunEnd, StepsToTarget, TrainingLog
@@ -68,9 +68,8 @@ class TargetSteps:
         return self.measurements
 
     def csv(self) -> str:
-        """Return the measurements as CSV, for `plan`; a single group is called as the tables call it."""
-        measurements = [replace(each, group=each.group or "all") for each in self.measurements]
-        return steps_text(measurements, remarks={"target_loss": [loss for loss, _ in self.named]})
+        """Return the measurements as CSV, for `plan`."""
+        return csv_of(self.measurements, remarks={"target_loss": [loss for loss, _ in self.named]})
 
     def sheet(self) -> Sheet:
         """Return the steps of each run, and the remarks on logs and runs."""
@@ -88,6 +87,16 @@ class TargetSteps:
         title = f"steps to each loss{tables[0].title.removeprefix(f'steps to loss {self.found[0].target_loss:g}')}"
         quantities = [Quantity("target_loss", "loss", losses), *joined]
         return Sheet("", [Table(quantities, "runs", title, hidden=tables[0].hidden)], remarks)
+
+
+def csv_of(measurements: Sequence[StepsMeasurement], **options: Any) -> str:
+    """Return measurements as CSV; a single group is called as tables call it, for the cell must not be empty."""
+    return steps_text([replace(each, group=each.group or "all") for each in measurements], **options)
+
+
+def law_of(measured: StepsMeasurement) -> StepsLaw:
+    """Return the law of measured steps."""
+    return fit_steps_law(measured.batch_sizes, measured.steps, standard_errors=measured.standard_errors)
 
 
 def once_for_all(remarks: Sequence[str], groups: Sequence[str]) -> list[str]:

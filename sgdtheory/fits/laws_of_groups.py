@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
@@ -40,6 +40,8 @@ class LawsOfGroups(Shown):
     Raises:
         ValueError: forecasts without two different sizes and finite B*.
     """
+
+    figure: ClassVar[str] = "laws_of_groups"
 
     measurements: tuple[StepsMeasurement, ...]
     laws: tuple[AbstractStepsLaw, ...]

@@ -3,6 +3,7 @@ from .critical import critical_batch_size as critical_batch_size
 from .critical import critical_growth as critical_growth
 from .critical import data_overhead as data_overhead
 from .fits import critical_batch_sizes as critical_batch_sizes
+from .fits import laws_of_groups as laws_of_groups
 from .fits import scaled_steps as scaled_steps
 from .fits import steps_laws as steps_laws
 from .fits import useful_range as useful_range
@@ -16,6 +17,7 @@ from .risks import risk_against_learning_rate as risk_against_learning_rate
 from .schedules import optimal_schedule as optimal_schedule
 from .schedules import pareto as pareto
 from .sizes import size_dependence as size_dependence
+from .sizes import sweep_fits as sweep_fits
 from .style import new_figure as new_figure
 from .style import save as save
 from .training import coordinates as coordinates

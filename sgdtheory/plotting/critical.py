@@ -7,21 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sgdtheory.critical import CriticalBatchSize
-from sgdtheory.plotting.style import (
-    BLACK,
-    BLUE,
-    GRAY,
-    STAR,
-    colors,
-    few,
-    figure_of,
-    legend,
-    log_axes,
-    new_figure,
-    panel,
-    power_of_ten,
-    show_at_least,
-)
+from sgdtheory.plotting import style
 
 OVERHEAD = "Data needed to reach the optimal risk of $D$ samples"
 
@@ -49,7 +35,7 @@ def critical_batch_size(critical: CriticalBatchSize, *, exponent: float | None =
     several = np.unique(critical.num_samples).size > 1
     if not (several or critical.curves):
         raise ValueError("a single data size has only its curve to show: call critical_batch_size with curve=True")
-    figure, axes = new_figure(1, several + bool(critical.curves), width=4.8, height=3.9)
+    figure, axes = style.new_figure(1, several + bool(critical.curves), width=4.8, height=3.9)
     if title:
         figure.suptitle(title)
     if several:
@@ -79,10 +65,10 @@ def data_overhead(critical: CriticalBatchSize, *, title: str = OVERHEAD, axes: A
     """
     if not critical.curves:
         raise ValueError("curves were not computed, got curve=False; call critical_batch_size with curve=True")
-    axes = panel(axes)
+    axes = style.panel(axes)
     number, extra = len(critical.curves), f"{100 * critical.overhead:.3g}%"
     data = zip(
-        colors(number),
+        style.colors(number),
         critical.curves,
         np.atleast_1d(critical.num_samples),
         np.atleast_1d(critical.batch_size),
@@ -91,21 +77,23 @@ def data_overhead(critical: CriticalBatchSize, *, title: str = OVERHEAD, axes: A
     )
     for place, (color, curve, samples, batch, steps) in enumerate(data):
         needed = curve.samples_needed / samples
-        label = f"$D = {power_of_ten(samples)}$" if place in few(number) else None
+        label = f"$D = {style.power_of_ten(samples)}$" if place in style.few(number) else None
         axes.plot(curve.batch_size, needed, color=color, label=label)
-        axes.plot(batch, batch * steps / samples, color=color, **STAR)  # not all curves have B* among their points
-    axes.axhline(1.0, ls="--", color=GRAY, lw=1, label="linear scaling")
-    axes.axhline(1 + critical.overhead, ls=":", color=BLACK, lw=1, label=f"{extra} more data")
-    axes.plot([], [], color="white", label="$B^*$, the largest $B$ that needs no more", **STAR)
+        axes.plot(
+            batch, batch * steps / samples, color=color, **style.STAR
+        )  # not all curves have B* among their points
+    axes.axhline(1.0, ls="--", color=style.GRAY, lw=1, label="linear scaling")
+    axes.axhline(1 + critical.overhead, ls=":", color=style.BLACK, lw=1, label=f"{extra} more data")
+    axes.plot([], [], color="white", label="$B^*$, the largest $B$ that needs no more", **style.STAR)
     axes.set(
         xlabel="batch size $B$ (samples)",
         ylabel=r"data needed to reach $R_\mathrm{opt}(D)$, relative to $D$",
         ylim=(0.8, max(30.0, 2 * (1 + critical.overhead))),
         title=title,
     )
-    log_axes(axes)
-    legend(axes, corners=("upper left", "upper right", "center left"))
-    return figure_of(axes)
+    style.log_axes(axes)
+    style.legend(axes, corners=("upper left", "upper right", "center left"))
+    return style.figure_of(axes)
 
 
 def critical_growth(
@@ -130,19 +118,19 @@ def critical_growth(
     Returns:
         The figure.
     """
-    axes = panel(axes)
+    axes = style.panel(axes)
     several = critical if isinstance(critical, Sequence) else [critical]
     samples = np.concatenate([np.ravel(each.num_samples) for each in several])
     batch_sizes = np.concatenate([np.ravel(each.real_batch_size) for each in several])
-    axes.plot(samples, batch_sizes, color=BLUE, label="$B^*$", **STAR)
+    axes.plot(samples, batch_sizes, color=style.BLUE, label="$B^*$", **style.STAR)
     if exponent is not None:
         order = np.argsort(samples)
         ends = samples[order][[0, -1]]
         line = batch_sizes[order][-1] * (ends / ends[-1]) ** exponent
         label = f"slope $D^{{{exponent:.3g}}}$ (Corollary 8), anchored at the last point"
-        axes.plot(ends, line, color=BLACK, lw=1, label=label)
+        axes.plot(ends, line, color=style.BLACK, lw=1, label=label)
     axes.set(xlabel="data $D$ (samples)", ylabel="critical batch size $B^*$ (samples)", title=title)
-    log_axes(axes)
-    show_at_least(axes, 2.0)
-    legend(axes, corners=("upper left", "lower right"))
-    return figure_of(axes)
+    style.log_axes(axes)
+    style.show_at_least(axes, 2.0)
+    style.legend(axes, corners=("upper left", "lower right"))
+    return style.figure_of(axes)

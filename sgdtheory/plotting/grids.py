@@ -7,21 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sgdtheory.fits import Degradation, LossGrid, LossTarget, TunedLosses
-from sgdtheory.plotting.style import (
-    BLACK,
-    BLUE,
-    GRAY,
-    SMALL,
-    STAR,
-    colors,
-    few,
-    figure_of,
-    log_axes,
-    new_figure,
-    panel,
-    plain_label,
-    tick_measured,
-)
+from sgdtheory.plotting import style
 
 WORST = 1.0  # degradation at which the colours end, at most: 100%
 
@@ -51,10 +37,10 @@ def loss_grid(grid: LossGrid, *, group: str | None = None, title: str | None = N
         ValueError: no such group.
     """
     chosen = _group(grid, group)
-    figure, axes = new_figure(1, 2, width=5.2, height=3.9)
+    figure, axes = style.new_figure(1, 2, width=5.2, height=3.9)
     loss_map(grid, group=chosen.group, axes=axes[0, 0])
     degradation(grid, group=chosen.group, axes=axes[0, 1])
-    title = plain_label(chosen.group) if title is None else title
+    title = style.plain_label(chosen.group) if title is None else title
     if title:
         figure.suptitle(title, fontsize=9.5)
     return figure
@@ -90,14 +76,14 @@ def loss_map(
     Raises:
         ValueError: no such group.
     """
-    tuned, axes = _group(grid, group), panel(axes)
+    tuned, axes = _group(grid, group), style.panel(axes)
     worse = [each for each in grid.degradations if each.group == tuned.group]
     samples, batch_sizes, percent = _matrix(tuned, worse)
     top = min(max(float(np.nanmax(percent, initial=0.0)), 1e-3), 100 * WORST)
     mesh = axes.pcolormesh(
         _edges(samples), _edges(batch_sizes), percent, cmap="viridis_r", vmin=0, vmax=top, shading="flat"
     )
-    figure = figure_of(axes)
+    figure = style.figure_of(axes)
     figure.colorbar(
         mesh, ax=axes, label="loss above the best batch size's (%)", extend="max" if top == 100 else "neither"
     )
@@ -108,11 +94,11 @@ def loss_map(
         ylabel="batch size $B$",
         title=title,
     )
-    log_axes(axes)
+    style.log_axes(axes)
     axes.set(xlim=_edges(samples)[[0, -1]], ylim=_edges(batch_sizes)[[0, -1]])
     axes.grid(visible=False)
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=SMALL, frameon=False)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=style.SMALL, frameon=False)
     return figure
 
 
@@ -140,28 +126,28 @@ def degradation(
     Raises:
         ValueError: no such group.
     """
-    tuned, axes = _group(grid, group), panel(axes)
+    tuned, axes = _group(grid, group), style.panel(axes)
     worse = [each for each in grid.degradations if each.group == tuned.group]
-    labelled = few(len(worse))
-    for place, (color, each) in enumerate(zip(colors(max(len(worse), 1)), worse, strict=False)):
+    labelled = style.few(len(worse))
+    for place, (color, each) in enumerate(zip(style.colors(max(len(worse), 1)), worse, strict=False)):
         percent, bars = 100 * (each.ratios - 1), 100 * (each.intervals.T - 1)
         bars = np.abs(bars - percent) if np.isfinite(bars).all() else None
         label = f"$D = {_short(each.samples)}$" if place in labelled else None
         axes.errorbar(each.batch_sizes, percent, yerr=bars, fmt="o-", ms=3, capsize=2, color=color, label=label)
-    axes.axhline(0, color=GRAY, lw=0.8)
+    axes.axhline(0, color=style.GRAY, lw=0.8)
     if worse:
         share = 100 * worse[0].share
-        axes.axhline(share, ls=":", color=BLACK, lw=1, label=f"{share:.3g}% worse")
+        axes.axhline(share, ls=":", color=style.BLACK, lw=1, label=f"{share:.3g}% worse")
         axes.set_ylim(-0.1 * share, _reach(worse))
     axes.set(
         xlabel="batch size $B$",
         ylabel="loss above the best batch size's (%)",
         title=f"Loss against batch size at fixed data; bars: {grid.level:.0%}" if title is None else title,
     )
-    log_axes(axes, "x")
-    tick_measured(axes, tuned.batch_sizes)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=SMALL, frameon=False)
-    return figure_of(axes)
+    style.log_axes(axes, "x")
+    style.tick_measured(axes, tuned.batch_sizes)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=style.SMALL, frameon=False)
+    return style.figure_of(axes)
 
 
 def _group(grid: LossGrid, name: str | None) -> TunedLosses:
@@ -194,7 +180,7 @@ def _edge_crosses(axes: Axes, tuned: TunedLosses, samples: np.ndarray) -> None:
     cells = [(tuned.samples[d], tuned.batch_sizes[b]) for b, d in zip(*np.nonzero(at), strict=True)]
     shown = [cell for cell in cells if cell[0] in samples]
     if shown:
-        axes.plot(*np.array(shown).T, "x", color=GRAY, ms=5, label="best γ at an end of the grid")
+        axes.plot(*np.array(shown).T, "x", color=style.GRAY, ms=5, label="best γ at an end of the grid")
 
 
 def _lines(axes: Axes, grid: LossGrid, tuned: TunedLosses, worse: Sequence[Degradation]) -> None:
@@ -202,22 +188,22 @@ def _lines(axes: Axes, grid: LossGrid, tuned: TunedLosses, worse: Sequence[Degra
     within = np.array([(each.samples, each.batch_size) for each in worse if np.isfinite(each.batch_size)])
     if within.size:
         axes.plot(*within.T, "-", color="white", lw=3.4)
-        axes.plot(*within.T, "-", color=BLACK, lw=1.6, label=f"{100 * worse[0].share:.3g}% above the best")
+        axes.plot(*within.T, "-", color=style.BLACK, lw=1.6, label=f"{100 * worse[0].share:.3g}% above the best")
     best = np.array([(each.samples, each.best_batch_size) for each in worse if np.isfinite(each.best_batch_size)])
     if best.size:
-        axes.plot(*best.T, "--", color=BLUE, lw=1.6, label="least loss")
+        axes.plot(*best.T, "--", color=style.BLUE, lw=1.6, label="least loss")
     stars = [each for each in grid.targets if each.group == tuned.group and np.isfinite(each.critical_batch_size)]
     for each in stars:
-        axes.plot(_data_at(each), each.critical_batch_size, color="white", **STAR)
+        axes.plot(_data_at(each), each.critical_batch_size, color="white", **style.STAR)
     ranges = [each for each in stars if each.smallest_batch_size > 0]
     for each in ranges:
         ends = np.clip([each.smallest_batch_size, each.critical_batch_size], *_edges(tuned.batch_sizes)[[0, -1]])
-        axes.plot([_data_at(each)] * 2, ends, color=BLACK, lw=1, zorder=2)
-        axes.plot(_data_at(each), each.optimal_batch_size, "D", color="white", mec=BLACK, mew=0.8, ms=5, zorder=3)
+        axes.plot([_data_at(each)] * 2, ends, color=style.BLACK, lw=1, zorder=2)
+        axes.plot(_data_at(each), each.optimal_batch_size, "D", color="white", mec=style.BLACK, mew=0.8, ms=5, zorder=3)
     if ranges:
-        axes.plot([], [], "D-", color=BLACK, mfc="white", ms=5, lw=1, label=r"$B_{opt}$ and useful batch sizes")
+        axes.plot([], [], "D-", color=style.BLACK, mfc="white", ms=5, lw=1, label=r"$B_{opt}$ and useful batch sizes")
     if stars:
-        axes.plot([], [], color="white", label=f"$B^*$ ({grid.convention.overhead:.0%} more data)", **STAR)
+        axes.plot([], [], color="white", label=f"$B^*$ ({grid.convention.overhead:.0%} more data)", **style.STAR)
 
 
 def _data_at(target: LossTarget) -> float:

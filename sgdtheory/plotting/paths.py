@@ -7,18 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sgdtheory.plotting.style import (
-    GRAY,
-    PlainFormatter,
-    categories,
-    figure_of,
-    legend,
-    legend_below,
-    log_axes,
-    new_figure,
-    plain_label,
-    show_at_least,
-)
+from sgdtheory.plotting import style
 from sgdtheory.risk import RiskPath
 
 LONGEST, HALF = 80, 36  # characters of a name for which the legend has room, in one column and in two
@@ -60,16 +49,16 @@ def risk_paths(paths: Mapping[str, RiskPath], *, title: str = "", axes: Axes | S
     panels[0].set(title=title)
     panels[-1].set(xlabel="samples $D$")
     if axes is None:
-        legend_below(figure_of(panels[0]), panels[0], columns=1 if max(map(len, paths)) > HALF else 2)
+        style.legend_below(style.figure_of(panels[0]), panels[0], columns=1 if max(map(len, paths)) > HALF else 2)
     else:
-        legend(panels[0], corners=("lower left", "upper right"))
-    return figure_of(panels[0])
+        style.legend(panels[0], corners=("lower left", "upper right"))
+    return style.figure_of(panels[0])
 
 
 def _panels(paths: Mapping[str, RiskPath]) -> list[Axes]:
     """Return the panels of a new figure: the risk, γ_t, and B_t where it varies."""
     moving = any(np.ptp(path.batch_size) > 0 for path in paths.values())
-    figure, axes = new_figure(2 + moving, 1, width=5.2, height=(3.4 + 1.3 * (1 + moving)) / (2 + moving))
+    figure, axes = style.new_figure(2 + moving, 1, width=5.2, height=(3.4 + 1.3 * (1 + moving)) / (2 + moving))
     grid: Any = axes[0, 0].get_gridspec()
     grid.set_height_ratios([3.4, 1.3, 1.3][: 2 + moving])
     return list(axes[:, 0])
@@ -77,25 +66,25 @@ def _panels(paths: Mapping[str, RiskPath]) -> list[Axes]:
 
 def _risks(axes: Axes, paths: Mapping[str, RiskPath]) -> None:
     thin = False
-    for style, (name, path) in zip(categories(len(paths)), paths.items(), strict=True):
-        samples, lines = path.num_samples[1:], {"color": style["color"], "ls": style["ls"]}  # none after 0 steps
+    for look, (name, path) in zip(style.categories(len(paths)), paths.items(), strict=True):
+        samples, lines = path.num_samples[1:], {"color": look["color"], "ls": look["ls"]}  # none after 0 steps
         iterate, returned = (np.asarray(risk.total)[1:] for risk in (path.iterate, path.average))
         if not np.array_equal(iterate, returned):
             axes.plot(samples, iterate, lw=0.6, **lines)
             thin = True
-        axes.plot(samples, returned, label=plain_label(name, LONGEST), **lines)
+        axes.plot(samples, returned, label=style.plain_label(name, LONGEST), **lines)
     if thin:
-        axes.plot([], [], color=GRAY, lw=0.6, label="thin line: last iterate")
+        axes.plot([], [], color=style.GRAY, lw=0.6, label="thin line: last iterate")
     axes.set(ylabel="excess risk (units of $y^2$)")
-    log_axes(axes)
-    show_at_least(axes, 2.0)
+    style.log_axes(axes)
+    style.show_at_least(axes, 2.0)
 
 
 def _inputs(axes: Axes, paths: Mapping[str, RiskPath], name: str) -> None:
-    for style, path in zip(categories(len(paths)), paths.values(), strict=True):
-        axes.plot(path.num_samples[1:], getattr(path, name)[1:], color=style["color"], ls=style["ls"])
-    log_axes(axes, "x")
+    for look, path in zip(style.categories(len(paths)), paths.values(), strict=True):
+        axes.plot(path.num_samples[1:], getattr(path, name)[1:], color=look["color"], ls=look["ls"])
+    style.log_axes(axes, "x")
     axes.set(ylabel=BENEATH[name])
     axes.set_ylim(bottom=0)
     if not 1e-3 <= axes.get_ylim()[1] < 1e5:
-        axes.yaxis.set_major_formatter(PlainFormatter())
+        axes.yaxis.set_major_formatter(style.PlainFormatter())

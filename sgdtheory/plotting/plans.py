@@ -8,19 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sgdtheory.fits import RunPlan
-from sgdtheory.plotting.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    LINES,
-    PURPLE,
-    STAR,
-    VERMILLION,
-    legend_below,
-    log_axes,
-    new_figure,
-    plain_label,
-)
+from sgdtheory.plotting import style
 
 BAND = 12  # batch sizes at which the intervals are computed
 POINTS = 600  # of a curve
@@ -43,7 +31,7 @@ def run_plan(plan: RunPlan, *, currency: str = "", title: str = "") -> Figure:
     Returns:
         The figure; without a price device-hours are drawn in the place of the cost.
     """
-    figure, axes = new_figure(1, 2, width=4.2, height=3.7)
+    figure, axes = style.new_figure(1, 2, width=4.2, height=3.7)
     time, cost = axes[0]
     price = plan.price or 1.0
     plans = _by_devices(plan)
@@ -52,25 +40,25 @@ def run_plan(plan: RunPlan, *, currency: str = "", title: str = "") -> Figure:
     ends = _interval(plans[chosen_count], curves[chosen_count].batch_size)
     for panel in (time, cost):
         values = {count: each.hours if panel is time else each.device_hours * price for count, each in curves.items()}
-        for (count, drawn), line in zip(curves.items(), cycle(LINES)):
+        for (count, drawn), line in zip(curves.items(), cycle(style.LINES)):
             label = "by the law of steps" if len(plans) == 1 else f"on {count} devices"
-            panel.plot(drawn.batch_size, values[count], color=BLACK, ls=line, label=label)
+            panel.plot(drawn.batch_size, values[count], color=style.BLACK, ls=line, label=label)
         if np.isfinite(ends).all():
             band = values[chosen_count] * ends
-            look = {"color": BLACK, "alpha": 0.18, "lw": 0, "label": f"{plan.level:.0%} interval"}
+            look = {"color": style.BLACK, "alpha": 0.18, "lw": 0, "label": f"{plan.level:.0%} interval"}
             panel.fill_between(curves[chosen_count].batch_size, *band, **look)
         chosen = plan.choice.hours if panel is time else plan.choice.device_hours * price
-        panel.plot(plan.choice.batch_size, chosen, color=VERMILLION, label="choice", **STAR)
+        panel.plot(plan.choice.batch_size, chosen, color=style.VERMILLION, label="choice", **style.STAR)
         _batch_sizes(panel, plan)
         panel.set_xlabel("batch size $B$ (samples per step)")
-        log_axes(panel)
+        style.log_axes(panel)
     if plan.deadline is not None:
-        time.axhline(plan.deadline, color=VERMILLION, ls=":", lw=1.2, label="deadline")
+        time.axhline(plan.deadline, color=style.VERMILLION, ls=":", lw=1.2, label="deadline")
     time.set(ylabel="time (hours)", title="Duration of a run")
-    unit = "device-hours" if plan.price is None else f"cost ({plain_label(currency)})" if currency else "cost"
+    unit = "device-hours" if plan.price is None else f"cost ({style.plain_label(currency)})" if currency else "cost"
     cost.set(ylabel=unit, title="Cost of a run")
     figure.suptitle(title, fontsize=9)
-    legend_below(figure, time, columns=3)
+    style.legend_below(figure, time, columns=3)
     return figure
 
 
@@ -103,12 +91,14 @@ def _batch_sizes(axes: Axes, plan: RunPlan) -> None:
     overhead = f"{plan.convention.overhead:.0%}"
     ends = plan.smallest_batch_size, plan.critical_batch_size
     if low < ends[0] < ends[1]:  # where it begins below, B* alone says where it ends
-        axes.axvspan(ends[0], min(ends[1], high), color=GREEN, alpha=0.07, lw=0, label=f"useful range, {overhead}")
-        axes.axvline(ends[0], color=GREEN, ls=":", lw=1.1, label="smallest useful batch size")
+        axes.axvspan(
+            ends[0], min(ends[1], high), color=style.GREEN, alpha=0.07, lw=0, label=f"useful range, {overhead}"
+        )
+        axes.axvline(ends[0], color=style.GREEN, ls=":", lw=1.1, label="smallest useful batch size")
     marks = (
-        ("B*", plan.critical_batch_size, GREEN, "-.", f"$B^*$, {overhead} more data"),
-        ("B_opt", plan.optimal_batch_size, PURPLE, (0, (4, 1, 1, 1)), "$B_{opt}$, the least data"),
-        ("knee", plan.knee, BLUE, "--", "knee: 1% more batch saves ½% of the steps"),
+        ("B*", plan.critical_batch_size, style.GREEN, "-.", f"$B^*$, {overhead} more data"),
+        ("B_opt", plan.optimal_batch_size, style.PURPLE, (0, (4, 1, 1, 1)), "$B_{opt}$, the least data"),
+        ("knee", plan.knee, style.BLUE, "--", "knee: 1% more batch saves ½% of the steps"),
     )
     for name, value, color, line, label in marks:
         if low <= value <= high:

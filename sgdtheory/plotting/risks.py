@@ -8,17 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from sgdtheory.critical import CriticalBatchSize
-from sgdtheory.plotting.style import (
-    GRAY,
-    STAR,
-    categories,
-    figure_of,
-    legend,
-    log_axes,
-    panel,
-    plain_label,
-    show_at_least,
-)
+from sgdtheory.plotting import style
 from sgdtheory.risk import Risk
 
 NAME = 44  # characters of an algorithm's name in a legend
@@ -50,15 +40,15 @@ def risk_against_batch_size(
         ValueError: no lines.
     """
     axes = _lines(lines, axes)
-    for style, name in zip(categories(len(lines)), lines, strict=True):
+    for look, name in zip(style.categories(len(lines)), lines, strict=True):
         if best and name in best:
             found = best[name]
-            axes.plot(found.optimal_batch_size, found.optimal_risk, color=style["color"], **STAR)
+            axes.plot(found.optimal_batch_size, found.optimal_risk, color=look["color"], **style.STAR)
     if best:
-        axes.plot([], [], color="white", label=r"$R_\mathrm{opt}(D)$, the least risk", **STAR)
+        axes.plot([], [], color="white", label=r"$R_\mathrm{opt}(D)$, the least risk", **style.STAR)
     axes.set(xlabel="batch size $B$ (samples)", ylabel="excess risk $R(D, B)$ (units of $y^2$)", title=title)
-    legend(axes, corners=("upper left", "lower right", "center left"))
-    return figure_of(axes)
+    style.legend(axes, corners=("upper left", "lower right", "center left"))
+    return style.figure_of(axes)
 
 
 def risk_against_learning_rate(
@@ -87,31 +77,31 @@ def risk_against_learning_rate(
         ValueError: no lines.
     """
     axes = _lines(lines, axes)
-    for style, name in zip(categories(len(lines)), lines, strict=True):
+    for look, name in zip(style.categories(len(lines)), lines, strict=True):
         if edges and name in edges:
-            axes.axvline(edges[name], color=style["color"], ls=":", lw=1.2)
+            axes.axvline(edges[name], color=look["color"], ls=":", lw=1.2)
     if edges:
-        axes.plot([], [], color=GRAY, ls=":", lw=1.2, label="stability edge")
+        axes.plot([], [], color=style.GRAY, ls=":", lw=1.2, label="stability edge")
     axes.set(xlabel=r"learning rate $\gamma$ ($1/\lambda$)", ylabel="excess risk (units of $y^2$)", title=title)
-    legend(axes, corners=("upper left", "lower left", "upper right"))
-    return figure_of(axes)
+    style.legend(axes, corners=("upper left", "lower left", "upper right"))
+    return style.figure_of(axes)
 
 
 def _lines(lines: Lines, axes: Axes | None) -> Axes:
     """The panel with a line for each, and the parts of the first."""
     if not lines:
         raise ValueError("lines must hold at least one line, got none; make their risks by excess_risk")
-    axes = panel(axes)
-    for place, (style, (name, (x, risk))) in enumerate(zip(categories(len(lines)), lines.items(), strict=True)):
-        how = {"color": style["color"], "ls": style["ls"]}
-        axes.plot(x, risk.total, label=plain_label(name, NAME), **how)
+    axes = style.panel(axes)
+    for place, (look, (name, (x, risk))) in enumerate(zip(style.categories(len(lines)), lines.items(), strict=True)):
+        how = {"color": look["color"], "ls": look["ls"]}
+        axes.plot(x, risk.total, label=style.plain_label(name, NAME), **how)
         if place == 0:
-            axes.plot(x, risk.bias, color=style["color"], ls="--", lw=0.8, label="its bias")
-            axes.plot(x, risk.variance, color=style["color"], ls="-.", lw=0.8, label="its variance")
-    log_axes(axes)
+            axes.plot(x, risk.bias, color=look["color"], ls="--", lw=0.8, label="its bias")
+            axes.plot(x, risk.variance, color=look["color"], ls="-.", lw=0.8, label="its variance")
+    style.log_axes(axes)
     totals = np.concatenate([np.ravel(risk.total) for _, risk in lines.values()])
     totals = totals[np.isfinite(totals) & (totals > 0)]
     if totals.size:  # a bias of 1e-20 is nothing to look at
         axes.set_ylim(totals.min() / 30, totals.max() * 2)
-    show_at_least(axes, 2.0)
+    style.show_at_least(axes, 2.0)
     return axes

@@ -7,23 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MultipleLocator
 
-from sgdtheory.plotting.style import (
-    BLACK,
-    BLUE,
-    GRAY,
-    MARKERS,
-    VERMILLION,
-    colors,
-    few,
-    figure_of,
-    legend,
-    legend_below,
-    log_axes,
-    new_figure,
-    panel,
-    show_at_least,
-    tick_measured,
-)
+from sgdtheory.plotting import style
 from sgdtheory.training import CoordinateCheck, TrainResult
 
 TITLES = {
@@ -50,16 +34,16 @@ def loss_curves(result: TrainResult, *, title: str | None = None, axes: Axes | N
     Returns:
         The figure.
     """
-    axes = panel(axes, width=5.2, height=3.8)
+    axes = style.panel(axes, width=5.2, height=3.8)
     config, names = result.config, result.names
     shown = result.steps > 0
-    labelled = few(len(names))
-    for place, (color, name) in enumerate(zip(colors(len(names)), names, strict=True)):
+    labelled = style.few(len(names))
+    for place, (color, name) in enumerate(zip(style.colors(len(names)), names, strict=True)):
         label = name if name in ("iterate", "uniform") else f"average, τ = {name}"
-        label, marker = label if place in labelled else None, MARKERS[place % len(MARKERS)]
+        label, marker = label if place in labelled else None, style.MARKERS[place % len(style.MARKERS)]
         axes.plot(result.steps[shown], result.curve(name)[shown], ls="-", marker=marker, ms=3, color=color, label=label)
     if config.target_loss is not None:
-        axes.axhline(config.target_loss, color=BLACK, ls="--", lw=1, label=f"target {config.target_loss:g}")
+        axes.axhline(config.target_loss, color=style.BLACK, ls="--", lw=1, label=f"target {config.target_loss:g}")
     best, loss = result.best
     best = best if best in ("iterate", "uniform") else f"average, τ = {best}"
     own = f"{config.value('model')}, width {config.width}: {loss:.4g} at step {result.num_steps} ({best})"
@@ -68,9 +52,9 @@ def loss_curves(result: TrainResult, *, title: str | None = None, axes: Axes | N
         ylabel=f"loss on the hold-out ({config.data.samples.unit})",
         title=own if title is None else title,
     )
-    log_axes(axes)
-    legend(axes)
-    return figure_of(axes)
+    style.log_axes(axes)
+    style.legend(axes)
+    return style.figure_of(axes)
 
 
 def coordinates(check: CoordinateCheck, *, title: str | None = None) -> Figure:
@@ -91,7 +75,7 @@ def coordinates(check: CoordinateCheck, *, title: str | None = None) -> Figure:
         The figure.
     """
     height = max(2.2, 0.9 + 0.17 * len(check.layers))
-    figure, axes = new_figure(2, 3, width=3.4, height=(3.0 + height) / 2)
+    figure, axes = style.new_figure(2, 3, width=3.4, height=(3.0 + height) / 2)
     axes[0, 0].get_gridspec().set_height_ratios([3.0, height])
     failed = {failure[:2]: failure for failure in check.failures()}
     verdict = f"fails: {len(failed)} of {3 * len(check.layers)} slopes not" if failed else "passes: every slope"
@@ -107,7 +91,7 @@ def coordinates(check: CoordinateCheck, *, title: str | None = None) -> Figure:
     axes[0, 0].set_ylabel("root mean square")
     for axis in axes[1, 1:]:
         axis.set_yticklabels([])
-    legend_below(figure, axes[0, 0], columns=min(len(check.layers), 8))
+    style.legend_below(figure, axes[0, 0], columns=min(len(check.layers), 8))
     return figure
 
 
@@ -123,30 +107,30 @@ def _activations(axes: Axes, check: CoordinateCheck, quantity: str) -> None:
         axes.plot(
             shift * check.widths[shown],
             means[shown],
-            color=colors(number)[place],
-            marker=MARKERS[place % len(MARKERS)],
+            color=style.colors(number)[place],
+            marker=style.MARKERS[place % len(style.MARKERS)],
             ms=4,
             lw=1,
             label=layer,
         )
     axes.set(xlabel="width $w$")
-    log_axes(axes)
-    show_at_least(axes, 2.0)
-    tick_measured(axes, check.widths)
+    style.log_axes(axes)
+    style.show_at_least(axes, 2.0)
+    style.tick_measured(axes, check.widths)
 
 
 def _slopes(axes: Axes, check: CoordinateCheck, quantity: str, failed: dict[Any, Any]) -> None:
     """Slopes with intervals, one row a layer; the tolerance shaded, what fails in another colour and marker."""
-    axes.axvline(0.0, color=BLACK, lw=0.8)
+    axes.axvline(0.0, color=style.BLACK, lw=0.8)
     for row, (layer, *estimate) in enumerate(zip(check.layers, *check.slopes(quantity), strict=True)):
         failure = failed.get((quantity, layer))
         slope, low, high = failure[2:5] if failure else estimate
         if not np.isfinite([slope, low, high]).all():
             idle = (quantity, layer) in check.without_effect
-            words, color = ("no effect", GRAY) if idle else ("does not change", VERMILLION)
+            words, color = ("no effect", style.GRAY) if idle else ("does not change", style.VERMILLION)
             axes.text(0.05, row, words, color=color, fontsize=7, va="center")
             continue
-        color, marker = (VERMILLION, "X") if failure else (BLUE, "o")
+        color, marker = (style.VERMILLION, "X") if failure else (style.BLUE, "o")
         axes.errorbar(slope, row, xerr=[[slope - low], [high - slope]], fmt=marker, color=color, ms=5, capsize=2)
     axes.set_yticks(range(len(check.layers)), check.layers, fontsize=7)
     axes.set_ylim(len(check.layers) - 0.4, -0.6)
@@ -154,7 +138,7 @@ def _slopes(axes: Axes, check: CoordinateCheck, quantity: str, failed: dict[Any,
     for row, layer in enumerate(check.layers):
         output = quantity == "size" and layer in check.ends  # goes like w^−½
         ends = (low, check.tolerance - 0.5) if output else (-check.tolerance, check.tolerance)
-        axes.fill_betweenx([row - 0.5, row + 0.5], *ends, color=GRAY, alpha=0.18, lw=0)
+        axes.fill_betweenx([row - 0.5, row + 0.5], *ends, color=style.GRAY, alpha=0.18, lw=0)
     axes.set_xlim(low, high)
     if max(high, -low) < 2:
         axes.xaxis.set_major_locator(MultipleLocator(0.5))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -92,6 +92,8 @@ class SweepFits(Shown):
         fits: one a target, with the same groups and convention.
         margin, level: as of `size_dependence`.
     """
+
+    figure: ClassVar[str] = "sweep_fits"
 
     fits: tuple[SweepFit, ...]
     margin: float = 0.2

@@ -5,7 +5,9 @@ from sgdtheory import cli
 from sgdtheory.cli import progress
 from tests.cli.made import write_folder
 from tests.cli.once import answer_once
-from tests.cli.text import BATCHES
+from tests.cli.text import BATCHES, strict_json
+
+NOTE = "sgdtheory: note: "
 
 
 @pytest.fixture(scope="session")
@@ -34,15 +36,27 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def run(capsys):
-    """Standard output of a command that succeeds without a word on standard error."""
+def notes(capsys):
+    """Standard output, and the notes on standard error, of a command that succeeds."""
 
     def run_command(*arguments):
         cli.main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
-        assert all(line.startswith("sgdtheory: note: ") for line in err.splitlines())
-        return out
+        lines = err.splitlines()
+        assert all(line.startswith(NOTE) for line in lines)
+        return out, [line.removeprefix(NOTE) for line in lines]
 
+    return run_command
+
+
+@pytest.fixture
+def run(notes):
+    """Standard output of a command that succeeds; `run.json` is what it prints with --json."""
+
+    def run_command(*arguments):
+        return notes(*arguments)[0]
+
+    run_command.json = lambda *arguments: strict_json(run_command(*arguments, "--json"))
     return run_command
 
 

@@ -21,7 +21,7 @@ ASKED = {
     "fit_sweep": ("sweep",),
     "named_schedules": ("optimal", "cli.schedule"),
     "optimal_schedule": ("optimal", "cli.schedule"),
-    "simulate": ("simulation", "cli.simulate"),
+    "simulate": ("simulation",),
 }
 METHODS = {"StepsLaw": ("fits", "interval"), "UShapedLaw": ("fits", "interval")}
 UNHEARD = "progress"  # has no part in the answer

@@ -204,7 +204,7 @@ def test_the_risk_of_an_algorithm(run):
     samples = np.array([1e3, 1e4])
     settings = {"batch_size": 16, "learning_rate": 0.3, "num_samples": samples}
     risk = st.excess_risk(st.PowerLaw(2, 3), **settings, algorithm=make_algorithm(algorithm_settings(SAME)))
-    found = strict_json(run(*RISK, "--num-samples", *samples, *FLAGS, "--json"))
+    found = run.json(*RISK, "--num-samples", *samples, *FLAGS)
     assert list(found) == ["algorithm", *settings, "risk", "bias", "variance", "relative_error", "notes"]
     assert found["algorithm"] == SAME
     for name in ("bias", "variance", "relative_error"):
@@ -231,7 +231,7 @@ def test_the_critical_batch_size_of_an_algorithm(run):
     problem, algorithm = st.PowerLaw(2, 3, 5), st.Algorithm(schedule=st.Cosine(), average=st.LastIterate())
     flags = ["cbs", "--capacity", 2, "--source", 3, "--dim", 5, "--num-samples", 40]
     last = ["--schedule", "cosine", "--average", "last"]
-    found = strict_json(run(*flags, *last, "--json"))
+    found = run.json(*flags, *last)
     expected = st.notions(problem, num_samples=40, algorithm=algorithm)
     assert found["algorithm"] == "cosine last"
     (row,) = found["rows"]
@@ -240,7 +240,7 @@ def test_the_critical_batch_size_of_an_algorithm(run):
     assert row["real_batch_size"] == expected.critical.real_batch_size
     assert set(found["predicted_exponents"].values()) == {None}
     assert found["notes"][-1].startswith("Corollary 8 is about averaged SGD with a constant step")
-    default = strict_json(run(*flags, "--json"))
+    default = run.json(*flags)
     assert "algorithm" not in default
     assert default["rows"][0].keys() == row.keys()
     assert default["rows"][0]["optimal_risk"] != row["optimal_risk"]

@@ -1,14 +1,14 @@
 import numpy as np
 
 import sgdtheory as st
-from tests.cli.text import cells, strict_json
+from tests.cli.text import cells
 
 COMMAND = ["bounds", "--capacity", 2, "--source", 3, "--dim", 20, "--batch-size", 1, "--learning-rate", 0.1]
 
 
 def test_json_and_table(run):
     """The library's numbers of every bound; the table shows those that apply, and what the others need."""
-    found = strict_json(run(*COMMAND, "--num-samples", 1e4, "--json"))
+    found = run.json(*COMMAND, "--num-samples", 1e4)
     out = run(*COMMAND, "--num-samples", 1e4)
     problem = st.PowerLaw(2, 3, 20)
     setting = {"batch_size": 1, "learning_rate": 0.1, "num_samples": 1e4}
@@ -24,7 +24,7 @@ def test_json_and_table(run):
 
 
 def test_an_infinite_problem(run):
-    found = strict_json(run(*COMMAND[:5], *COMMAND[7:], "--num-samples", 1e4, "--json"))
+    found = run.json(*COMMAND[:5], *COMMAND[7:], "--num-samples", 1e4)
     rows = {row["name"]: row for row in found["bounds"]}
     assert rows["bach_moulines_2013"]["bound"] == "inf"
     assert np.isfinite(rows["zou_2021"]["bound"])

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory import cli
 from sgdtheory._common.sheets import number
 from tests.cli.text import cells, headings, strict_json
 
@@ -23,7 +22,7 @@ def test_json_table_and_figure(run, tmp_path):
     """The library's numbers, sorted by D, each D once; the table shows those of the JSON."""
     flags = ["--noise-variance", 0.5, "--overhead", "40%", "--risk-factor", 1.5]
     arguments = [*PROBLEM, "--num-samples", 80, 40, 80, *flags]
-    found, out = strict_json(run(*arguments, "--json", "--plot", tmp_path / "out" / "a.v1.png")), run(*arguments)
+    found, out = run.json(*arguments, "--plot", tmp_path / "out" / "a.v1.png"), run(*arguments)
     assert [path.read_bytes()[:4] for path in (tmp_path / "out").iterdir()] == [b"\x89PNG"]
     problem, samples = st.PowerLaw(2, 3, 20, 0.5), np.array([40.0, 80.0])
     expected = st.notions(problem, num_samples=samples, overhead=0.4, risk_factor=1.5)
@@ -55,13 +54,13 @@ def test_one_data_size_of_infinitely_many_directions_has_no_slopes(run):
     out = run(*arguments)
     assert cells(out, "B*, not rounded")[1:] == ["0.3333"]
     assert cells(out, "R_opt")[1:] == ["-0.6667"]
-    (row,) = strict_json(run(*arguments, "--json"))["rows"]
+    (row,) = run.json(*arguments)["rows"]
     expected = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=20, curve=False)
     assert (row["critical_batch_size"], row["optimal_risk"]) == (expected.batch_size, expected.optimal_risk)
 
 
 @pytest.mark.parametrize(
-    ("flags", "notes"),
+    ("flags", "expected"),
     [
         ([], []),
         (["--dim", 5], ["Corollary 8 is about infinitely many directions and label noise"]),
@@ -71,24 +70,20 @@ def test_one_data_size_of_infinitely_many_directions_has_no_slopes(run):
         ),
     ],
 )
-def test_notes(capsys, flags, notes):
-    arguments = ["cbs", "--capacity", "2", "--source", "3", "--num-samples", "20", "--json", *map(str, flags)]
-    cli.main(arguments)
-    out, err = capsys.readouterr()
-    lines = err.splitlines()
-    assert len(lines) == len(notes)
-    assert all(line.startswith(f"sgdtheory: note: {note}") for line, note in zip(lines, notes, strict=True))
-    assert [f"sgdtheory: note: {note}" for note in strict_json(out)["notes"]] == lines
+def test_notes(notes, flags, expected):
+    out, lines = notes("cbs", "--capacity", 2, "--source", 3, "--num-samples", 20, "--json", *flags)
+    assert all(line.startswith(note) for line, note in zip(lines, expected, strict=True))
+    assert strict_json(out)["notes"] == lines
 
 
 def test_a_preconditioner(run, fails):
     flags = ["cbs", "--capacity", 3, "--source", 2, "--num-samples", "1e4"]
-    found, out = strict_json(run(*flags, "--precondition", 0.5, "--json")), run(*flags, "--precondition", 0.5)
+    found, out = run.json(*flags, "--precondition", 0.5), run(*flags, "--precondition", 0.5)
     assert found["precondition"] == 0.5
     assert [row["critical_batch_size"] for row in found["rows"]] == [21]
     assert found["predicted_exponents"] == {"real_batch_size": 0.25, "optimal_risk": -0.5}  # of a (1 − θ) = 1.5
     assert "preconditioned with θ = 0.5" in out
-    assert "precondition" not in strict_json(run(*flags, "--json"))
+    assert "precondition" not in run.json(*flags)
     assert "precondition must be below 1 − 1/a = 0.666667" in fails(*flags, "--precondition", 0.8)
 
 
@@ -97,7 +92,7 @@ def test_a_method_with_a_smallest_batch_size(run, fails):
     flags = [*PROBLEM, "--num-samples", 200, "--method", "sign", "--schedule", "linear", "--average", "last"]
     algorithm = st.Algorithm(st.SignSGD(), st.Linear(), average=st.LastIterate())
     expected = st.critical_batch_size(st.PowerLaw(2, 3, 20), num_samples=200, algorithm=algorithm, curve=False)
-    found = strict_json(run(*flags, "--json"))
+    found = run.json(*flags)
     (row,) = found["rows"]
     assert expected.smallest_batch_size > 1
     for name in ("smallest_batch_size", "optimal_risk"):

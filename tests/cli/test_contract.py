@@ -5,7 +5,7 @@ import shlex
 import pytest
 
 from sgdtheory.cli.commands import COMMANDS, MOVED
-from tests.cli.text import RISK, strict_json
+from tests.cli.text import RISK
 
 RISK_TEXT = " ".join(RISK)
 POWER = "--capacity 2 --source 3 --dim 20"
@@ -223,13 +223,16 @@ def test_a_name_of_thousands_of_letters(command, fails):
     assert len(fails(command, *["x" * 5000] * (1 + (command == "features")))) < 500
 
 
-@pytest.mark.parametrize("command", ["fit-curves", "forecast", "plan", "fit", "fit-grid"])
+PLANS = "plan --throughput 2", "plan --throughput 2 --target-loss 3"
+
+
+@pytest.mark.parametrize("command", ["fit-curves", "forecast", *PLANS, "fit", "fit-grid"])
 def test_previews(run, command):
     """The same of every command that reads logs, and nothing that its other flags ask for is missed."""
-    machine = ["--throughput", 2] if command == "plan" else []
-    assert run(command, "log.csv", "--preview", *machine).startswith("log: CSV, 20 rows")
+    name, *flags = command.split()
+    assert run(name, "log.csv", "--preview", *flags).startswith("log: CSV, 20 rows")
 
 
 @pytest.mark.parametrize("command", KEYS)
 def test_keys(run, command):
-    assert {*KEYS[command].split(), "notes"} == set(strict_json(run(*shlex.split(command), "--json")))
+    assert {*KEYS[command].split(), "notes"} == set(run.json(*shlex.split(command)))

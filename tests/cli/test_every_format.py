@@ -11,7 +11,6 @@ from sgdtheory import curves
 from sgdtheory._common.interval import Interval
 from sgdtheory.curves import CurvesCriticalBatchSize
 from tests.cli.made import BATCHES, run_of
-from tests.cli.text import strict_json
 from tests.logs.text_writers import PRINTINGS
 from tests.logs.writers import FILES, write_tensorboard_csvs, write_wandb_charts
 from tests.marks import slow
@@ -118,7 +117,7 @@ def test_from_a_log_to_every_answer(run, tmp_path, fitted, name):
     flags, unknown, _ = missing(log)
     flags += ["--batch-size", 128] if unknown else []
     flags += ["--optimizer", "adam"]  # Charts do not say it.
-    found = strict_json(run("fit-curves", log, *flags, "--json"))["groups"][0]
+    found = run.json("fit-curves", log, *flags)["groups"][0]
     assert found["critical_batch_size"] == [100]
     (curve,) = fitted[-1]
     np.testing.assert_array_equal(curve.step, run_of(128, LENGTH).steps)
@@ -127,9 +126,9 @@ def test_from_a_log_to_every_answer(run, tmp_path, fitted, name):
     warmup = 1.0 if read.has("learning_rate") else read.settings.get("warmup", 1.0)  # applied to a number that is given
     np.testing.assert_allclose(curve.learning_rate, 1e-3 * np.minimum(curve.step / warmup, 1), rtol=1e-3)
     assert set(curve.batch_size) == {128}
-    planned = strict_json(run("plan", log, *flags, "--throughput", 10, "--json"))
+    planned = run.json("plan", log, *flags, "--throughput", 10)
     assert planned["critical_batch_size_interval"] == [50, 200]
-    advised = strict_json(run("advise", log, *flags, "--new-batch-size", 256, "--json"))
+    advised = run.json("advise", log, *flags, "--new-batch-size", 256)
     assert (advised["batch_size"], advised["rows"][0]["old"]) == (128, pytest.approx(1e-3))
 
     for batch in BATCHES[::2]:
@@ -142,17 +141,17 @@ def test_from_a_log_to_every_answer(run, tmp_path, fitted, name):
 def _walk(run, tmp_path, flags, rate):
     """From logs at three batch sizes to B*, to the settings at another one, and to a ramp: a command each."""
     runs, steps = tmp_path / "runs", tmp_path / "steps.csv"
-    (found,) = strict_json(run("fit", runs, "--target-loss", 3, *flags, "--steps-csv", steps, "--json"))["groups"]
+    (found,) = run.json("fit", runs, "--target-loss", 3, *flags, "--steps-csv", steps)["groups"]
     assert found["b"] / found["a"] == pytest.approx(100, rel=0.1)
     asked = "--target-loss", 3, "--new-batch-size", 256, "--optimizer", "adam"
-    advised = strict_json(run("advise", runs, *asked, *flags, *rate, "--json"))
+    advised = run.json("advise", runs, *asked, *flags, *rate)
     assert advised["critical_batch_size"] == found["critical_batch_size"]
     assert advised["batch_size"] in (128, 512)  # next to 256
     more = (256 + 100) / (advised["batch_size"] + 100) - 1
     assert advised["rows"][-1]["new"] == pytest.approx(more, abs=0.05)
-    planned = strict_json(run("plan", steps, "--throughput", 10, "--json"))
+    planned = run.json("plan", steps, "--throughput", 10)
     assert planned["critical_batch_size"] == pytest.approx(found["critical_batch_size"])
-    ramp = strict_json(run("plan", runs, "--target-loss", 3.2, 3.1, 3, *flags, "--json"))
+    ramp = run.json("plan", runs, "--target-loss", 3.2, 3.1, 3, *flags)
     assert [group["group"] for group in ramp["groups"]] == ["loss 3.2", "loss 3.1", "loss 3"]
     assert ramp["groups"][-1]["critical_batch_size"] == pytest.approx(found["critical_batch_size"])
     assert ramp["schedule"]["verdict"].startswith("No ramp is worth it")  # the noise scale is 100 all along

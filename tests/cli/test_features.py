@@ -16,7 +16,7 @@ def files(tmp_path):
 
 @pytest.mark.slow
 def test_features_json(run, files):
-    found = strict_json(run("features", *files, "--num-samples", 1000, 100, "--overhead", "40%", "--json"))
+    found = run.json("features", *files, "--num-samples", 1000, 100, "--overhead", "40%")
     expected = st.problem_from_data(*map(np.load, files))
     critical = expected.critical_batch_size([100, 1000], overhead=0.4)
     assert found["num_samples"] == [100, 1000]  # sorted
@@ -59,7 +59,7 @@ def test_what_a_spectrum_file_gives(run, tmp_path):
         found, expected = (strict_json(run(name, *problem, *words)) for problem in (by_file, by_law))
         key = "risk" if name == "risk" else "mean"
         assert found[key] == pytest.approx(expected[key], rel=1e-6)
-    found = strict_json(run("cbs", *by_file, "--num-samples", 300, "--json"))
+    found = run.json("cbs", *by_file, "--num-samples", 300)
     assert found["spectrum"].endswith("spectrum.csv")
     assert (found["dim"], found["noise_variance"]) == (6, 0.5)
     assert found["predicted_exponents"] == {"real_batch_size": None, "optimal_risk": None}

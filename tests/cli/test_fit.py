@@ -1,10 +1,7 @@
-import json
-
 import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory import cli
 from tests.cli.text import BATCHES, COLUMNS, cells, strict_json
 from tests.marks import slow
 
@@ -47,7 +44,7 @@ def test_fit_json(run, table_file, fitted):
 
 
 def test_fit_of_the_example(run):
-    found = strict_json(run("fit", "--json"))
+    found = run.json("fit")
     laws = [st.fit_steps_law(group.batch_sizes, group.steps) for group in st.example_measurements()]
     assert [row["a"] for row in found["groups"]] == [law.a for law in laws]
     assert found["convention"] == {"reference": 256, "overhead": 0.2}
@@ -78,7 +75,7 @@ def test_fit_without_groups_and_sizes(run, tmp_path):
     path.write_text("batch_size,steps\n64,48000\n512,7800\n4096,2200\n")
     assert len(cells(run("fit", path), "all")) == 7
     assert "steps = a + b/B; " in run("fit", path)
-    found = strict_json(run("fit", path, "--plot", tmp_path / "figure.png", "--json"))
+    found = run.json("fit", path, "--plot", tmp_path / "figure.png")
     assert (tmp_path / "figure.png").stat().st_size > 1000
     assert sorted(found) == ["convention", "groups", "level", "notes"]
     (row,) = found["groups"]
@@ -88,7 +85,7 @@ def test_fit_without_groups_and_sizes(run, tmp_path):
 def test_an_infinite_critical_batch_size_is_inf_in_json(run, tmp_path):
     path = tmp_path / "linear.csv"
     path.write_text("batch_size,steps\n" + "".join(f"{batch},{3e6 / batch!r}\n" for batch in BATCHES))
-    (row,) = strict_json(run("fit", path, "--json"))["groups"]
+    (row,) = run.json("fit", path)["groups"]
     assert row["a"] == 0
     assert row["critical_batch_size"] == "inf"
     assert row["critical_batch_size_interval"][1] == "inf"
@@ -108,7 +105,7 @@ ONE_LEFT = "3 batch sizes for 2 parameters leave one degree of freedom (t = 12.7
 
 
 @pytest.mark.parametrize(
-    ("rows", "notes"),
+    ("rows", "expected"),
     [
         ("8,1000\n16,520\n32,300\n64,200", ["the law's shape is in doubt: α = 1.13"]),  # the reference is the smallest
         ("64,1000\n256,800\n512,1100\n1024,1400", ["steps do not fall with the batch size"]),
@@ -116,33 +113,30 @@ ONE_LEFT = "3 batch sizes for 2 parameters leave one degree of freedom (t = 12.7
         ("64,8000\n256,2200\n1024,700\n4096,350", []),
     ],
 )
-def test_notes_on_a_doubtful_critical_batch_size(rows, notes, tmp_path, capsys):
+def test_notes_on_a_doubtful_critical_batch_size(notes, rows, expected, tmp_path):
     path = tmp_path / "steps.csv"
     path.write_text(f"batch_size,steps\n{rows}\n")
-    cli.main(["fit", str(path), "--json"])
-    out, err = capsys.readouterr()
-    assert len(err.splitlines()) == len(notes)
-    assert all(note in line for note, line in zip(notes, err.splitlines(), strict=True))
-    assert len(json.loads(out)["notes"]) == len(notes)
+    out, lines = notes("fit", path, "--json")
+    assert all(note in line for note, line in zip(expected, lines, strict=True))
+    assert len(strict_json(out)["notes"]) == len(expected)
 
 
 @pytest.mark.parametrize(
-    ("number", "level", "notes"),
+    ("number", "level", "expected"),
     [
         (2, 0.95, ["two sizes show no scatter: the exponent's interval is unlimited"]),
         (3, 0.8, ["three sizes for the exponent and its coefficient leave one degree of freedom (t = 3.1 at 80%)"]),
         (4, 0.95, []),
     ],
 )
-def test_notes_on_few_sizes(number, level, notes, tmp_path, capsys):
+def test_notes_on_few_sizes(notes, number, level, expected, tmp_path):
     path = tmp_path / "steps.csv"
     sizes = [10 * 4**power for power in range(number)]
     rows = [(size, batch, 1000 + 500 * size**0.5 * 256 / batch) for size in sizes for batch in BATCHES]
     path.write_text("N,batch_size,steps\n" + "".join(f"{size},{batch},{steps!r}\n" for size, batch, steps in rows))
-    cli.main(["fit", str(path), "--group", "N", "--size", "N", "--reference", "64", "--level", str(level)])
-    err = [line for line in capsys.readouterr().err.splitlines() if "lies outside" not in line]
-    assert len(err) == len(notes)
-    assert all(note in line for note, line in zip(notes, err, strict=True))
+    _, lines = notes("fit", path, "--group", "N", "--size", "N", "--reference", 64, "--level", level)
+    lines = [line for line in lines if "lies outside" not in line]
+    assert all(note in line for note, line in zip(expected, lines, strict=True))
 
 
 def test_the_example_is_a_file_to_fit(run, tmp_path):
@@ -150,12 +144,12 @@ def test_the_example_is_a_file_to_fit(run, tmp_path):
     (tmp_path / "steps.csv").write_text(run("fit", "--example"))
     columns = ["--batch-size", "bs", "--steps", "steps", "--group", "model", "--size", "params"]
     found = run("fit", tmp_path / "steps.csv", *columns, "--forecast", "7000", "--reference", 256, "--json")
-    assert strict_json(found) == strict_json(run("fit", "--forecast", "7000", "--json"))
+    assert strict_json(found) == run.json("fit", "--forecast", "7000")
 
 
 def test_the_benchmarks(run):
     """Each by its own smallest batch size, with the test of the law."""
-    found = strict_json(run("fit", "--data", "mlperf", "--json"))
+    found = run.json("fit", "--data", "mlperf")
     assert found["convention"] == {"reference": None, "overhead": 0.2}
     rows = {row["group"]: row for row in found["groups"]}
     bert = next(each for each in st.example_measurements("mlperf") if each.group == "bert")
@@ -186,7 +180,7 @@ def curved_laws(measured):
 
 
 def test_the_optimal_batch_size(run, table_file):
-    found = strict_json(run("fit", table_file, *COLUMNS, "--optimal-batch-size", "--json"))
+    found = run.json("fit", table_file, *COLUMNS, "--optimal-batch-size")
     measured = st.read_measurements(table_file, batch_size="B", steps="Y", group="model", size="N")
     for row, law in zip(found["groups"], curved_laws(measured), strict=True):
         assert (row["a"], row["b"], row["c"]) == (law.a, law.b, law.c)
@@ -202,7 +196,7 @@ def test_the_optimal_batch_size(run, table_file):
 def test_a_scatter_of_all_groups(run):
     laws = curved_laws(st.example_measurements())
     scatter = st.fits.pooled_scatter(laws)
-    found = strict_json(run("fit", "--optimal-batch-size", "--pool-scatter", "--json"))
+    found = run.json("fit", "--optimal-batch-size", "--pool-scatter")
     assert found["scatter"] == scatter._asdict()
     for row, law in zip(found["groups"], laws, strict=True):
         assert row["curvature_test"]["p_value"] == law.curvature_test(scatter).p_value
@@ -228,10 +222,10 @@ def test_one_reference_for_groups_with_other_batch_sizes(run, tmp_path):
     path.write_text("g,batch_size,steps\n" + "".join(f"{g},{b},{y}\n" for g, b, y in rows))
     with path.open("a") as file:
         file.writelines(f"l,{batch},{200 + 9000 / batch}\n" for batch in (32, 64, 128, 256))
-    found = strict_json(run("fit", path, "--group", "g", "--json"))
+    found = run.json("fit", path, "--group", "g")
     assert found["convention"] == {"reference": 32, "overhead": 0.2}
     assert [row["critical_batch_size"] for row in found["groups"]] == pytest.approx([0.2 * 50 + 38.4, 0.2 * 45 + 38.4])
     apart = tmp_path / "apart.csv"
     apart.write_text(path.read_text().replace("l,32", "l,33").replace("l,64", "l,65").replace("l,128", "l,129"))
-    assert strict_json(run("fit", apart, "--group", "g", "--json"))["convention"]["reference"] is None
+    assert run.json("fit", apart, "--group", "g")["convention"]["reference"] is None
     assert "20% more data than at each group's smallest B" in run("fit", apart, "--group", "g")

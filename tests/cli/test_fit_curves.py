@@ -11,7 +11,6 @@ import pytest
 import sgdtheory as st
 from sgdtheory._common.interval import Interval
 from sgdtheory.cli.fit_curves import FittedCurveFlags, Model, beside_fit, fitted
-from sgdtheory.cli.log_optimizer import TakenOptimizer
 from sgdtheory.curves import CurvesCriticalBatchSize
 from sgdtheory.curves.equal_loss import compare_at_equal_loss
 from tests.curves.theory_curves import SHAPES, curve
@@ -123,7 +122,7 @@ def test_the_answer_of_fit_stands_beside_that_of_whole_curves(agrees):
     if not agrees:
         compared = replace(compared, from_smallest=1000.0, from_smallest_interval=(900.0, 1100.0))
     of_curves = CurvesCriticalBatchSize(*np.ones((4, 1)), 3e-4, "", compared=(compared,))
-    (said,) = beside_fit(Model(curves, [], TakenOptimizer("adam", "", ""), None, logs), of_curves, "train", None)
+    (said,) = beside_fit(Model(curves, [], "adam", None, logs), of_curves, "train", None)
     assert ("` agrees on these logs: B* from B = 64 is 136" in said) is agrees
     assert ("` disagrees on these logs: B* from B = 64 is 136" in said) is not agrees
     assert ("here it is 1,000 (900 … 1,100)" in said) is not agrees

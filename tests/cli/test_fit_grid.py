@@ -3,7 +3,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory._common.files import csv_columns
-from tests.cli.text import cells, strict_json
+from tests.cli.text import cells
 from tests.fits.test_loss_grid import joined, table
 
 NAMES = {"batch_size": "bs", "samples": "D", "learning_rate": "lr", "loss": "L"}
@@ -23,7 +23,7 @@ def grid_file(tmp_path):
 def test_json_and_steps_that_plan_reads(run, grid_file, tmp_path):
     steps = tmp_path / "steps.csv"
     flags = [*FLAGS, "--group", "group", "--size", "size", "--reference", 16, "--overhead", "50%", "--target", 2.1]
-    found = strict_json(run("fit-grid", grid_file, *flags, "--steps-csv", steps, "--json"))
+    found = run.json("fit-grid", grid_file, *flags, "--steps-csv", steps)
     columns = st.read_loss_grid(grid_file, **NAMES, group="group", size="size")
     grid = st.fit_loss_grid(columns, targets=2.1, convention=st.Convention(16, 0.5))
     assert found["convention"] == {"reference": 16, "overhead": 0.5}
@@ -45,7 +45,7 @@ def test_json_and_steps_that_plan_reads(run, grid_file, tmp_path):
     for each, target in zip(measured, grid.targets, strict=True):
         np.testing.assert_allclose(each.steps, target.steps, rtol=1e-12)
     asked = "--group", "group", "--target", "s loss 2.1", "--throughput", 100
-    planned = strict_json(run("plan", steps, *asked, "--json"))
+    planned = run.json("plan", steps, *asked)
     assert planned["critical_batch_size"] == pytest.approx(found["targets"][0]["critical_batch_size"], rel=1e-9)
     interval = found["targets"][0]["critical_batch_size_interval"]
     assert planned["critical_batch_size_interval"] == pytest.approx(interval, rel=1e-9)
@@ -63,7 +63,7 @@ def test_fit_grid_prints_tables_and_draws(run, grid_file, tmp_path):
 
 def test_the_optimal_batch_size_and_one_reference_for_all_targets(run, grid_file):
     flags = [*FLAGS, "--group", "group", "--optimal-batch-size"]
-    found = strict_json(run("fit-grid", grid_file, *flags, "--json"))
+    found = run.json("fit-grid", grid_file, *flags)
     columns = st.read_loss_grid(grid_file, **NAMES, group="group")
     grid = st.fit_loss_grid(columns, convention=st.Convention(None), optimal_batch_size=True)
     common = set.intersection(*(set(each.batch_sizes.tolist()) for each in grid.targets))

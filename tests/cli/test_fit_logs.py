@@ -5,14 +5,13 @@ import gzip
 import pytest
 
 from tests.cli.made import BATCHES, folder_of_logs, run_of
-from tests.cli.text import strict_json
 from tests.logs.text_writers import PRINTINGS
 
 
 def test_from_a_folder_of_logs_to_the_critical_batch_size(run, tmp_path):
     folder = folder_of_logs(tmp_path / "runs", "key values")
     sizes = ["--batch-size", ",".join(f"bs{batch}/train={batch}" for batch in BATCHES)]
-    found = strict_json(run("fit", folder, "--target-loss", 3, *sizes, "--reference", 32, "--json"))
+    found = run.json("fit", folder, "--target-loss", 3, *sizes, "--reference", 32)
     (group,) = found["groups"]
     assert group["b"] / group["a"] == pytest.approx(100, rel=0.02)
     assert group["critical_batch_size"] == pytest.approx(0.2 * 100 + 1.2 * 32, rel=0.02)
@@ -26,14 +25,14 @@ def test_the_table_of_runs(run, tmp_path):
     out = run("fit", folder, "--target-loss", 3, "--reference", 32, "--steps-csv", steps)
     assert "steps to loss 3, interpolated between training losses" in out
     assert "bs128/train 128 0.001 71" in " ".join(out.replace("│", " ").split())
-    again = strict_json(run("fit", steps, "--reference", 32, "--json"))
+    again = run.json("fit", steps, "--reference", 32)
     assert again["groups"][0]["b"] / again["groups"][0]["a"] == pytest.approx(100, rel=0.02)
     assert "Batch size" in run("plan", steps, "--throughput", 12)
 
 
 def test_lines_of_tokens_and_their_length(run, tmp_path):
     folder = folder_of_logs(tmp_path / "runs", "olmo-core")
-    found = strict_json(run("fit", folder, "--target-loss", 3, "--sequence-length", 2048, "--json"))
+    found = run.json("fit", folder, "--target-loss", 3, "--sequence-length", 2048)
     assert sorted(each["batch_size"] for each in found["runs"]) == [*BATCHES]
 
 
@@ -66,7 +65,7 @@ def test_a_grid_from_logs(run, tmp_path):
             worse = run_of(batch, rate=rate)
             text = PRINTINGS["megatron"].text(worse._replace(loss=worse.loss * 1.02))
             (folder / f"bs{batch}" / f"{rate}.log").write_text(text)
-    found = strict_json(run("fit-grid", folder, "--target", 3, "--reference", 32, "--json"))
+    found = run.json("fit-grid", folder, "--target", 3, "--reference", 32)
     (target,) = found["targets"]
     assert target["b"] / target["a"] == pytest.approx(100, rel=0.05)
 
@@ -80,5 +79,5 @@ def test_a_grid_from_a_compressed_log_of_several_runs(run, tmp_path):
     ]
     path = tmp_path / "runs.csv.gz"
     path.write_bytes(gzip.compress(("run,batch_size,step,lr,loss\n" + "".join(rows)).encode()))
-    (target,) = strict_json(run("fit-grid", path, "--target", 3, "--reference", 32, "--json"))["targets"]
+    (target,) = run.json("fit-grid", path, "--target", 3, "--reference", 32)["targets"]
     assert target["b"] / target["a"] == pytest.approx(100, rel=0.05)

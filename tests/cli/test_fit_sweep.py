@@ -3,14 +3,14 @@
 import contextlib
 import csv
 import io
-import json
 import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sgdtheory import cli, plotting
+from sgdtheory import cli
+from sgdtheory.plotting import sizes
 from sgdtheory.training import TrainConfig, TrainResult
 from sgdtheory.training.checkpoint import write_config, write_result
 
@@ -48,13 +48,13 @@ def store(tmp_path_factory):
 
 @pytest.fixture
 def figures(monkeypatch):
-    found, make = [], plotting.new_figure
+    found, make = [], sizes.new_figure
 
     def noted(*arguments, **options):
         found.append(make(*arguments, **options))
         return found[-1]
 
-    monkeypatch.setattr(plotting, "new_figure", noted)
+    monkeypatch.setattr(sizes, "new_figure", noted)
     return found
 
 
@@ -69,7 +69,7 @@ def ends(rows):
 
 def test_table_json_and_figure_show_the_same_intervals(run, figures, store, tmp_path):
     arguments = ["fit-sweep", store, "--target-loss", "1.0", "0.7"]
-    found = json.loads(run(*arguments, "--plot", tmp_path / "fit.png", "--json"))
+    found = run.json(*arguments, "--plot", tmp_path / "fit.png")
     ((_, axes),) = figures
     assert axes.shape == (1, 3)
     rows = found["groups"]
@@ -85,11 +85,8 @@ def test_table_json_and_figure_show_the_same_intervals(run, figures, store, tmp_
 
 def test_groups_share_their_scatter(run, store):
     """Together they have intervals of about one width; alone, each has that of its own scatter."""
-    pooled = ends(json.loads(run("fit-sweep", store, "--json"))["groups"])
-    alone = [
-        ends(json.loads(run("fit-sweep", store, "--json", "--where", f"width={width}"))["groups"])[0]
-        for width in (32, 64, 128)
-    ]
+    pooled = ends(run.json("fit-sweep", store)["groups"])
+    alone = [ends(run.json("fit-sweep", store, "--where", f"width={width}")["groups"])[0] for width in (32, 64, 128)]
     widths = np.log([high / low for low, high in pooled])
     assert np.ptp(widths) < 0.2 * widths.mean()
     assert np.ptp([np.log(high / low) for low, high in alone]) > widths.mean() / 10
@@ -151,7 +148,7 @@ def test_filters_that_are_none(fails, store, where, message):
 
 
 def test_a_filtered_store(run, store, tmp_path):
-    found = json.loads(run("fit-sweep", store, "--json", "--where", "width=32,128", "batch-size=16,40,100,250"))
+    found = run.json("fit-sweep", store, "--where", "width=32,128", "batch-size=16,40,100,250")
     assert [row["group"] for row in found["groups"]] == ["width 32", "width 128"]
     assert found["groups"][0]["batch_sizes"] == [16, 40, 100, 250]
     rows = run("show-sweep", store, "--where", "width=32", "learning_rate=0.1", "--csv", tmp_path / "t.csv")
@@ -165,7 +162,7 @@ def test_loss_curves_of_a_store_are_a_grid_of_losses(run, store, tmp_path):
     rows = list(csv.DictReader(io.StringIO((tmp_path / "grid.csv").read_text())))
     assert {row["group"] for row in rows} == {"width 32", "width 64", "width 128"}
     names = ["--group", "group", "--size", "size", "--seed", "seed"]
-    found = json.loads(run("fit-grid", tmp_path / "grid.csv", *names, "--json"))
+    found = run.json("fit-grid", tmp_path / "grid.csv", *names)
     assert [group["size"] for group in found["groups"]] == [32, 64, 128]
 
 
@@ -217,6 +214,6 @@ def test_a_lower_target_goes_on(run, fails, tmp_path):
     store = tmp_path / "store"
     run("sweep", tmp_path / "grid.toml", "--store", store)
     assert "--target-loss must be at least 1.6" in fails("fit-sweep", store, "--target-loss", "1.2")
-    stopped = json.loads(run("show-sweep", store, "--json"))["outcomes"]["target"]
+    stopped = run.json("show-sweep", store)["outcomes"]["target"]
     assert f"{stopped} runs in" in run("extend-sweep", store, "--target-loss", "1.2")
     assert "--target-loss must be" not in fails("fit-sweep", store, "--target-loss", "1.2")

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory import cli
 from sgdtheory.cli.growing_files import versions, whole_lines
 
 HEADER = "step,learning_rate,loss\n"
@@ -74,14 +73,13 @@ def test_the_number_comes_first(run, log, tmp_path):
     out = run("forecast", log, *PLAN, "--level", "0.8", "--plot", plot)
     assert out.splitlines()[:2] == [expected.line, f"now {expected.now:.4g} at step {expected.step:,}, 51% of the run"]
     assert plot.stat().st_size > 10_000
-    found = json.loads(run("forecast", log, *PLAN, "--json", "--level", "0.8"))
+    found = run.json("forecast", log, *PLAN, "--level", "0.8")
     assert (found["loss"], found["band"], found["level"]) == (expected.loss, [*expected.band], 0.8)
     assert found["path"]["step"][-1] == 23_920
 
 
-def test_a_batch_size_that_is_not_needed_is_not_asked_for(asked, log, capsys):
-    cli.main(["forecast", str(log), *map(str, PLAN)])
-    assert "batch size" not in capsys.readouterr().err
+def test_a_batch_size_that_is_not_needed_is_not_asked_for(notes, asked, log):
+    assert not any("batch size" in line for line in notes("forecast", log, *PLAN)[1])
 
 
 def test_columns_of_other_names(run, asked, tmp_path):
@@ -109,10 +107,10 @@ def test_a_warm_up_in_the_log_is_one_of_the_schedule(run, asked, tmp_path):
     assert asked[-1][0][-1].step[-1] == head_of().step[-1]
 
 
-def test_remarks_on_the_log_are_said(asked, tmp_path, capsys):
+def test_remarks_on_the_log_are_said(notes, asked, tmp_path):
     rows = [line.replace("\n", ",1\n") for line in lines()[:14]]
-    cli.main(["forecast", str(write(tmp_path / "a.csv", "step,learning_rate,loss,loss\n", rows)), *PLAN])
-    assert "2 columns are called 'loss'" in capsys.readouterr().err
+    _, said = notes("forecast", write(tmp_path / "a.csv", "step,learning_rate,loss,loss\n", rows), *PLAN)
+    assert any("2 columns are called 'loss'" in line for line in said)
 
 
 def test_too_early_is_said(run, asked, tmp_path):
@@ -156,34 +154,30 @@ def growing(monkeypatch):
     return start
 
 
-def test_following_prints_a_line_for_each_version_up_to_the_end(asked, log, growing, capsys):
+def test_following_prints_a_line_for_each_version_up_to_the_end(notes, asked, log, growing):
     rest = lines()[14:]
     half, other = rest[0][:-4], rest[0][-4:]  # its last line is half written at first
     growing(log, [half, other + "".join(rest[1:6]), "".join(rest[6:])])
-    cli.main(["forecast", str(log), *PLAN, "--follow"])
-    out, err = capsys.readouterr()
+    out, said = notes("forecast", log, *PLAN, "--follow")
     for line, head, early in zip(out.splitlines(), map(head_of, (14, 20)), ("; too early: few rows", ""), strict=True):
         answer = f"final loss {head.loss[-1]:.4g} (1 … 9) at step 23,920, 95%"
         assert line == f"step {head.step[-1]:,.0f}: {answer}{early}"
     assert_asked(asked, 20)
     last = lines()[-1].split(",")
-    assert err.strip().endswith(f"the run has ended at step {int(last[0]):,}, loss {float(last[2]):.4g}")
+    assert said[-1].endswith(f"the run has ended at step {int(last[0]):,}, loss {float(last[2]):.4g}")
 
 
-def test_following_waits_for_a_log(asked, tmp_path, growing, capsys):
+def test_following_waits_for_a_log(notes, asked, tmp_path, growing):
     """The log does not exist yet, and then has too few rows: one message for each."""
     path = tmp_path / "soon.csv"
     growing(path, [HEADER, lines()[0], "", "".join(lines()[1:14]), "".join(lines()[14:])])
-    cli.main(["forecast", str(path), *PLAN[:2], "--warmup", "2160", "--optimizer", "sgd", "--follow", "--json"])
-    out, err = capsys.readouterr()
+    out, said = notes("forecast", path, *PLAN[:2], "--warmup", 2160, "--optimizer", "sgd", "--follow", "--json")
     (line,) = out.splitlines()
     assert json.loads(line)["step"] == head_of().step[-1]
-    notes = err.splitlines()
-    assert all(note.startswith("sgdtheory: note: ") for note in notes)
-    assert len(notes) == len(set(notes))
-    assert "soon.csv, which does not exist yet" in notes[0]
-    assert "waiting: " in notes[1]
-    assert "the run has ended" in notes[-1]
+    assert len(said) == len(set(said))
+    assert "soon.csv, which does not exist yet" in said[0]
+    assert "waiting: " in said[1]
+    assert "the run has ended" in said[-1]
 
 
 def test_a_line_that_is_being_written_is_left_out(tmp_path):

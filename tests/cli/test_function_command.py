@@ -14,7 +14,6 @@ from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli import commands
 from sgdtheory.cli.flags import flags_of
 from sgdtheory.cli.function_command import Drawn, command_of
-from tests.cli.text import strict_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +49,7 @@ def scaled(
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch):
-    entry = commands.Entry("scaled.scaled", "multiply", "scaled x", main="num_steps json")
+    entry = commands.Entry("multiply", "scaled x", main="num_steps json")
     monkeypatch.setitem(commands.COMMANDS, "scaled", entry)
     monkeypatch.setitem(sys.modules, "sgdtheory.cli.scaled", sys.modules[__name__])
 
@@ -65,7 +64,7 @@ def test_flags_are_the_parameters_and_those_of_shared_dataclasses():
 
 
 def test_it_is_called_and_what_it_returns_is_printed(run, fails, tmp_path, capsys):
-    assert strict_json(run("scaled", "file", "--unit", 2.5, "--num-steps", "1e1", "--json")) == {
+    assert run.json("scaled", "file", "--unit", 2.5, "--num-steps", "1e1") == {
         "steps": 25,
         "drawn": False,
         "notes": ["a remark"],

@@ -41,13 +41,6 @@ def test_preview(run, log):
     assert "batch size" not in out
 
 
-def test_previews_stand_below_each_other(run, log, tmp_path):
-    other = tmp_path / "run8.csv"
-    other.write_text(log.read_text())
-    out = run("fit-curves", log, other, "--preview")
-    assert "\n\nrun8: CSV, 20 rows" in out
-
-
 def test_curves_of_logs(log):
     ((_, curve),) = CurveFlags(batch_size="64", sequence_length=8.0, warmup=5.0).read_runs([log])
     assert curve.step.tolist() == [*range(20, 210, 20)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sgdtheory import cli, curves
+from sgdtheory import curves
 from sgdtheory.cli.log_optimizer import (
     LANGUAGE_MODELS,
     USUAL,
@@ -64,13 +64,13 @@ COMMANDS = {"fit-curves": (), "plan": ("--throughput", "10"), "forecast": ("--nu
         ("maxtext", None, None, "adam", BY_FORMAT),
     ],
 )
-def test_a_flag_then_the_log_then_its_marks(asked, capsys, tmp_path, command, log, name, flag, taken, said):
+def test_a_flag_then_the_log_then_its_marks(asked, notes, tmp_path, command, log, name, flag, taken, said):
     path = log_of(tmp_path, log, name)
     flags = ["--optimizer", flag] if flag else []
     flags += ["--learning-rate", "0.001"] if log == "maxtext" else []
-    cli.main([command, str(path), *flags, "--batch-size", "128", *COMMANDS[command]])
+    _, lines = notes(command, path, *flags, "--batch-size", 128, *COMMANDS[command])
     assert asked[-1]["optimizer"] == taken
-    (note,) = [line for line in capsys.readouterr().err.splitlines() if "optimizer" in line]
+    (note,) = [line for line in lines if "optimizer" in line]
     assert said in note
 
 
@@ -141,11 +141,10 @@ def test_the_formats_of_language_models_are_formats():
     assert set(USUAL) <= LANGUAGE_MODELS
 
 
-def test_examples_are_what_they_are(asked, capsys):
+def test_examples_are_what_they_are(asked, notes):
     """No log is there to say anything."""
-    cli.main(["fit-curves"])
+    assert not any("optimizer" in line for line in notes("fit-curves")[1])
     assert asked[-1]["optimizer"] == "adam"
-    assert "optimizer" not in capsys.readouterr().err
 
 
 def test_several_logs():

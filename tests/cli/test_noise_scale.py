@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from tests.cli.text import cells, strict_json
+from tests.cli.text import cells
 
 SIZES = ["--small-batch", 4, "--large-batch", 32]
 
@@ -33,7 +33,7 @@ def fitted(norms):
 
 
 def test_json(run, log, norms):
-    found, expected = strict_json(run("noise-scale", log, *SIZES, "--level", 0.9, "--json")), fitted(norms)
+    found, expected = run.json("noise-scale", log, *SIZES, "--level", 0.9), fitted(norms)
     assert (found["noise_scale"], *found["interval"]) == (expected.noise_scale, *expected.interval(0.9))
     assert (found["rows"], found["left_out"], found["drift"]) == (97, 3, expected.drift)
     assert found["path"]["steps"] == expected.path(3).steps.tolist()
@@ -55,7 +55,7 @@ def test_norms_that_are_not_squared(run, tmp_path, norms):
     rows = [f"{row},{a!r},{b!r}" for row, (a, b) in enumerate(np.sqrt(np.transpose(norms)).tolist())]
     path.write_text("\n".join(["step,micro,grad_norm", *rows]) + "\n")
     columns = ["--small-norms", "micro", "--large-norms", "grad_norm", "--unsquared"]
-    found = strict_json(run("noise-scale", path, *SIZES, *columns, "--json"))
+    found = run.json("noise-scale", path, *SIZES, *columns)
     assert found["noise_scale"] == pytest.approx(
         st.fit_noise_scale(*norms, small_batch=4, large_batch=32).noise_scale, rel=1e-9
     )

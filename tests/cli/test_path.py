@@ -1,9 +1,8 @@
 import numpy as np
 
 import sgdtheory as st
-from sgdtheory import cli
 from sgdtheory.algorithms import algorithm_settings, make_algorithm
-from tests.cli.text import cells, strict_json
+from tests.cli.text import cells
 
 PATH = ["path", "--capacity", 2, "--source", 3, "--batch-size", 16, "--learning-rate", 0.3, "--num-samples", 16000]
 TEXTS = "cosine", "heavy-ball momentum=0.8 wsd last", "tail  tail-fraction=0.25"
@@ -21,7 +20,7 @@ def flags(*texts):
 
 def test_json_has_every_path_and_a_figure_shows_them(run, tmp_path):
     plot = tmp_path / "path.png"
-    found = strict_json(run(*PATH, *flags(*TEXTS), "--points", 20, "--json", "--plot", plot))
+    found = run.json(*PATH, *flags(*TEXTS), "--points", 20, "--plot", plot)
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert (found["capacity"], found["source"], found["dim"], found["noise_variance"]) == (2, 3, None, 1)
     assert [path["name"] for path in found["paths"]] == [*TEXTS[:2], "tail tail-fraction=0.25"]
@@ -68,7 +67,7 @@ def test_algorithms_with_other_steps_have_tables_of_their_own(run):
     assert texts[1] in blocks[1]
     expected = path_of("last", batch_size=64, learning_rate=0.5).average.total[-1]
     assert cells(blocks[2], "250") == ["250", "16,000", f"{expected:.5g}"]
-    entries = strict_json(run(*PATH, *flags(*texts), "--json"))["paths"]
+    entries = run.json(*PATH, *flags(*texts))["paths"]
     assert [(entry["batch_size"], entry["learning_rate"]) for entry in entries] == [(16, 0.3)] * 2 + [
         (64, 0.5),
         (16, 0.3),
@@ -76,12 +75,11 @@ def test_algorithms_with_other_steps_have_tables_of_their_own(run):
     assert entries[2]["algorithm"] == "last"
 
 
-def test_a_method_that_is_not_linear_stands_beside_one_that_is(capsys):
+def test_a_method_that_is_not_linear_stands_beside_one_that_is(notes):
     small = ["--dim", 8, "--num-samples", 320]
-    cli.main([str(word) for word in [*PATH, *small, *flags("last", "sign last learning-rate=0.05")]])
-    out, err = capsys.readouterr()
+    out, lines = notes(*PATH, *small, *flags("last", "sign last learning-rate=0.05"))
     setting = {"batch_size": 16, "learning_rate": 0.05, "num_samples": 320}
     algorithm = st.Algorithm(st.SignSGD(), average=st.LastIterate())
     path = st.risk_path(st.PowerLaw(2, 3, 8), **setting, algorithm=algorithm)
     assert cells(out, "20")[-1] == f"{path.average.total[-1]:.5g}"
-    assert err.endswith("a deterministic equivalent for many directions, not exact\n")
+    assert lines[-1].endswith("a deterministic equivalent for many directions, not exact")

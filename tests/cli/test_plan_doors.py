@@ -7,7 +7,6 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory import curves
-from tests.cli.text import strict_json
 from tests.curves.theory_curves import coarse_tables, linear_intervals
 
 SAMPLES = 256 * 10_000.0
@@ -67,15 +66,15 @@ def test_one_number_and_one_interval_through_every_door(run, log, once, tmp_path
     flags = [*reading, "--num-samples", SAMPLES, "--level", 0.9, "--overhead", 0.25]
     steps = tmp_path / "steps.csv"
     table = run("fit-curves", log, *flags, "--steps-csv", steps)
-    printed = strict_json(run("fit-curves", log, *flags, "--json"))["groups"][0]
+    printed = run.json("fit-curves", log, *flags)["groups"][0]
     number, ends = printed["critical_batch_size"][0], printed["interval"][0]
     assert ends == [0, "inf"]  # one batch size does not determine B*
     assert table.startswith("B* is not determined at D = ")
     assert f"{number:.4g}" in table
     assert "0 … ∞" in table
 
-    from_file = strict_json(run("plan", steps, *MACHINE, "--json"))  # it says which level and overhead
-    from_log = strict_json(run("plan", log, *flags, *MACHINE, "--json"))
+    from_file = run.json("plan", steps, *MACHINE)  # it says which level and overhead
+    from_log = run.json("plan", log, *flags, *MACHINE)
     for found in (from_file, from_log):
         assert found["critical_batch_size"] == pytest.approx(number, rel=1e-9)
         assert found["critical_batch_size_interval"] == ends

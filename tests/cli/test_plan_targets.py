@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory import cli
 from tests.cli.made import RAMP, progress_to, ramped_law, write_runs
 from tests.cli.text import strict_json
 
@@ -22,7 +21,7 @@ def expected(multiple):
 
 
 def test_the_ramp_of_logs_is_that_of_their_laws(run, runs):
-    found = strict_json(run("plan", runs, "--target-loss", *LOSSES, "--micro-batch", 32, "--json"))
+    found = run.json("plan", runs, "--target-loss", *LOSSES, "--micro-batch", 32)
     ramp = expected(32)
     assert found["schedule"]["pairs"].split()[0] == ramp.pairs().split()[0]
     assert found["schedule"]["batch_sizes"] == pytest.approx(ramp.batch_sizes, abs=32)
@@ -36,7 +35,7 @@ def test_the_ramp_of_logs_is_that_of_their_laws(run, runs):
 
 def test_the_file_of_fit_leads_to_the_same_ramp(run, runs, tmp_path):
     steps = tmp_path / "steps.csv"
-    fitted = strict_json(run("fit", runs, "--target-loss", *LOSSES, "--steps-csv", steps, "--json"))
+    fitted = run.json("fit", runs, "--target-loss", *LOSSES, "--steps-csv", steps)
     assert [group["group"] for group in fitted["groups"]] == ["loss 3", "loss 2.6", "loss 2.3"]
     assert [row["target_loss"] for row in fitted["runs"][::4]] == [*LOSSES]
     machine = "--throughput", 10, "--micro-batch", 32, "--json"
@@ -57,7 +56,7 @@ def test_stages_that_are_noise_are_called_so(run, tmp_path):
     folder = write_runs(
         tmp_path / "runs", lambda loss: (progress_to(loss) * np.exp(0.002 * rng.standard_normal()),) * 2
     )
-    found = strict_json(run("plan", folder, "--target-loss", *LOSSES, "--json"))
+    found = run.json("plan", folder, "--target-loss", *LOSSES)
     assert found["schedule"]["verdict"].startswith("No ramp is worth it")
 
 
@@ -75,7 +74,7 @@ def test_a_trainer_s_learning_rate_is_that_of_the_logs(run, runs, trainer):
 def test_advice_of_logs(run, runs):
     """The run next to the new batch size is the one that is changed; its range is that of B*."""
     flags = "--target-loss", 2.3, "--new-batch-size", 512, "--optimizer", "adam"
-    found = strict_json(run("advise", runs, *flags, "--json"))
+    found = run.json("advise", runs, *flags)
     a, b = ramped_law(2.3)
     assert found["critical_batch_size"] == pytest.approx(0.2 * b / a + 1.2 * 64, rel=0.02)
     assert found["batch_size"] == 256
@@ -83,18 +82,17 @@ def test_advice_of_logs(run, runs):
     assert data["new"] == pytest.approx((512 + b / a) / (256 + b / a) - 1, rel=0.02)
     assert data["low"] <= data["new"] <= data["high"]
     assert found["rows"][0]["old"] == pytest.approx(4e-4)
-    other = strict_json(run("advise", runs, *flags, "--batch-size", 1024, "--json"))
+    other = run.json("advise", runs, *flags, "--batch-size", 1024)
     assert (other["batch_size"], other["rows"][0]["old"]) == (1024, pytest.approx(8e-4))
     assert run("advise", runs, *flags).startswith("B* = ")
 
 
-def test_advice_of_a_few_runs_asks_for_their_target(tmp_path, capsys):
+def test_advice_of_a_few_runs_asks_for_their_target(notes, tmp_path):
     """The ends of three runs with decays are no grid: the settings of the nearest are there, and the way to B*."""
     for batch in (64, 256, 1024):
         rows = "".join(f"{step},{3 - step / 90},{1e-3 / step},{batch}\n" for step in range(1, 30))
         (tmp_path / f"bs{batch}.csv").write_text("step,loss,lr,batch_size\n" + rows)
-    cli.main(["advise", str(tmp_path), "--new-batch-size", "512", "--optimizer", "adam"])
-    out, err = capsys.readouterr()
+    out, lines = notes("advise", tmp_path, "--new-batch-size", 512, "--optimizer", "adam")
     assert out.startswith("B* is not known")
     assert "adam: batch size 256 → 512" in out
-    assert "the logs are at 3 batch sizes: if they reach a common loss, --target-loss LOSS fits B* to them" in err
+    assert "the logs are at 3 batch sizes: if they reach a common loss, --target-loss LOSS fits B* to them" in lines

@@ -7,8 +7,6 @@ import re
 import numpy as np
 import pytest
 
-from tests.cli.text import strict_json
-
 SEQUENCE = 512
 TRAINERS = ["hf", "megatron", "megatron-rampup", "megatron-bridge", "torchtitan", "olmo", "maxtext"]
 EXACT = {"hf", "megatron", "torchtitan"}  # take any stages
@@ -70,7 +68,7 @@ def test_settings_multiply_out_to_the_planned_batch_sizes(run, steps_file, kind,
     flags += [] if devices is None else ["--devices", *devices]
     flags += [] if most is None else ["--max-micro-batch", most]
     for trainer in TRAINERS:
-        found = strict_json(run("plan", steps_file, *flags, "--trainer", trainer, "--json"))
+        found = run.json("plan", steps_file, *flags, "--trainer", trainer)
         schedule = found["schedule"]
         choice = found["choice"]
         assert choice["devices"] * choice["micro_batch"] * choice["accumulation"] == choice["batch_size"]
@@ -107,7 +105,7 @@ def test_the_headline_and_the_settings_name_the_same_devices(run, steps_file):
 def test_the_steps_that_are_printed_are_the_trainer_s(run, steps_file, trainer):
     flags = ["--group", "target", "--target", "2.9", "--throughput", 4, "--micro-batch", 8, "--learning-rate", 3e-4]
     flags += ["--sequence-length", SEQUENCE, "--trainer", trainer]
-    steps = strict_json(run("plan", steps_file, *flags, "--json"))["schedule"]["trainer_steps"]
+    steps = run.json("plan", steps_file, *flags)["schedule"]["trainer_steps"]
     out = run("plan", steps_file, *flags)
     assert f"{steps:,} steps, " in out
     if trainer in ("megatron-bridge", "maxtext"):

@@ -24,7 +24,7 @@ def test_json_and_table(run):
     """The library's numbers; the table shows those of the JSON."""
     samples = np.array([1e3, 1e4, 1e6])
     arguments = [*RISK, "--num-samples", *samples, "--noise-variance", 2.5, "--dim", 50]
-    found, out = strict_json(run(*arguments, "--json")), run(*arguments)
+    found, out = run.json(*arguments), run(*arguments)
     problem = st.PowerLaw(2, 3, 50, 2.5)
     settings = {"batch_size": 16, "learning_rate": 0.3, "num_samples": samples}
     risk, bound = st.excess_risk(problem, **settings), st.theorem7(problem, **settings)
@@ -51,7 +51,7 @@ def test_json_of_one_setting_is_scalar(run):
 
 def test_an_infinite_risk_is_inf_in_json_and_has_its_sign_in_the_table(run):
     flags = [*RISK[:-1], 0.1, 50, "--num-samples", 1e6]
-    found, out = strict_json(run(*flags, "--json")), run(*flags)
+    found, out = run.json(*flags), run(*flags)
     assert [records(out)[name][1] for name in ("excess risk", "bias", "variance")] == ["∞"] * 3
     assert found["risk"][0] > 0
     assert [found[name][1] for name in ("risk", "bias", "variance", "ratio")] == ["inf"] * 4
@@ -76,7 +76,7 @@ def test_an_infinite_risk_is_inf_in_json_and_has_its_sign_in_the_table(run):
 )
 def test_why_the_theorem_does_not_apply_the_most_important_reason_first(run, rates, noise, applies, end, broken):
     flags = [*RISK[:-1], *rates, "--num-samples", 1e4, "--noise-variance", noise]
-    out, found = run(*flags), strict_json(run(*flags, "--json"))["broken"]
+    out, found = run(*flags), run.json(*flags)["broken"]
     assert records(out)["theorem applies"] == applies
     if end is None:
         assert "does not apply" not in out
@@ -89,7 +89,7 @@ def test_why_the_theorem_does_not_apply_the_most_important_reason_first(run, rat
 
 def test_passes_over_a_data_set(run):
     flags = "risk --capacity 1.5 --source 2 --dim 20 --batch-size 2 --learning-rate 0.1 --num-samples 400"
-    found = strict_json(run(*flags.split(), "--samples", "50", "--sample-seed", "1", "--json"))
+    found = run.json(*flags.split(), "--samples", "50", "--sample-seed", "1")
     finite = st.PowerLaw(1.5, 2.0, dim=20).with_samples(50, seed=1)
     expected = st.excess_risk(finite, batch_size=2, learning_rate=0.1, num_samples=400)
     assert found["risk"] == pytest.approx(float(expected.total))

@@ -2,7 +2,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.optimal import named
-from tests.cli.text import cells, strict_json
+from tests.cli.text import cells
 
 SCHEDULE = ["schedule", "--capacity", 2, "--source", 3, "--num-samples", 320]
 
@@ -13,7 +13,7 @@ def best():
 
 
 def test_json_has_the_optimum_and_the_losses(run, best):
-    found = strict_json(run(*SCHEDULE, "--batch-size", 16, "--json"))
+    found = run.json(*SCHEDULE, "--batch-size", 16)
     assert found["risk"] == pytest.approx(best.risk, rel=1e-9)
     assert found["learning_rates"] == pytest.approx(best.learning_rate(found["fractions"]).tolist())
     assert set(found["batch_sizes"]) == {16}
@@ -30,7 +30,7 @@ def test_tables_and_figure(run, best, tmp_path):
 
 
 def test_batch_sizes_are_found_too(run):
-    found = strict_json(run(*SCHEDULE, "--num-steps", 20, "--json"))
+    found = run.json(*SCHEDULE, "--num-steps", 20)
     assert found["num_steps"] == 20
     assert found["batch_sizes"][-1] > 2 * found["batch_sizes"][3]
 
@@ -40,7 +40,7 @@ def test_of_a_method_that_is_not_linear(run, tmp_path, monkeypatch):
     monkeypatch.setattr(named, "NAMED", {"linear": named.NAMED["linear"]})
     flags = ["--batch-size", 100, "--method", "adam", "--beta2", 0.95]
     best = st.optimal_schedule(st.PowerLaw(2, 3), num_samples=320, batch_size=100, method=st.Adam(beta2=0.95))
-    found = strict_json(run(*SCHEDULE, *flags, "--json"))
+    found = run.json(*SCHEDULE, *flags)
     assert (found["method"], found["remark"]) == ("adam beta2=0.95", best.remark)
     assert found["risk"] == pytest.approx(best.risk, rel=1e-9)
     assert 0 < found["named"]["linear"]["loss"] < 1

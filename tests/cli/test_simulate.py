@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory import cli
 from sgdtheory._common.sheets import number
 from sgdtheory.algorithms import make_algorithm
 from tests.cli.text import strict_json
@@ -38,7 +37,7 @@ ALGORITHM += ["--batch-schedule", "linear", "--batch-final", 3, "--average", "la
 
 def test_an_algorithm_is_simulated_beside_its_exact_risk(run):
     algorithm = st.Algorithm(st.HeavyBall(0.5), st.WSD(0.3), st.Linear(3), st.LastIterate())
-    found = strict_json(run(*SHORT, *ALGORITHM, "--json"))
+    found = run.json(*SHORT, *ALGORITHM)
     expected, exact = library(algorithm=algorithm), st.excess_risk(PROBLEM, **SETTINGS, algorithm=algorithm)
     assert found["algorithm"] == "heavy-ball momentum=0.5 wsd decay=0.3 batch-schedule=linear batch-final=3 last"
     np.testing.assert_allclose(found["mean"], expected.mean, rtol=1e-6)
@@ -63,7 +62,7 @@ def test_an_algorithm_is_simulated_beside_its_exact_risk(run):
 )
 def test_methods_that_are_not_linear(run, flags, algorithm, beside):
     """Beside their simulation stands what theory knows of them: nothing, or an equivalent."""
-    found = strict_json(run(*SHORT, *flags, "--json"))
+    found = run.json(*SHORT, *flags)
     quantity = "bias" if "bias" in flags else "total"
     np.testing.assert_allclose(found["mean"], library(algorithm=algorithm, quantity=quantity).mean, rtol=1e-6)
     own = [name for name in ("exact", "equivalent", "z", "bound") if name in found]
@@ -78,7 +77,7 @@ def test_methods_that_are_not_linear(run, flags, algorithm, beside):
 def test_several_outputs(run, method, beside):
     """An equivalent is of one output; the exact risk of linear methods is that of any number."""
     algorithm = make_algorithm({"method": method})
-    found = strict_json(run(*SHORT, "--method", method, "--outputs", 3, "--json"))
+    found = run.json(*SHORT, "--method", method, "--outputs", 3)
     np.testing.assert_allclose(found["mean"], library(algorithm=algorithm, outputs=3).mean, rtol=1e-6)
     assert found["outputs"] == 3
     assert [name for name in ("exact", "equivalent", "z", "bound") if name in found] == beside
@@ -92,7 +91,7 @@ FLAGS += ["--simulated-dim", 19, "--num-replicas", 5, "--noise-variance", 0.25]
 
 def test_json_is_what_the_library_returns(run):
     """Every flag is one of its options."""
-    found = strict_json(run(*SHORT, *FLAGS, "--json"))
+    found = run.json(*SHORT, *FLAGS)
     problem = st.PowerLaw(2, 3, 20, 0.25)
     options = {"sampler": "explicit", "law": "rademacher", "dtype": "float64", "dim": 19, "num_replicas": 5}
     expected = library(problem, 3, quantity="bias", **options)
@@ -128,18 +127,6 @@ def test_table(notes):
     assert len(shown) == 2
 
 
-@pytest.fixture
-def notes(capsys):
-    """Standard output and the notes of a command."""
-
-    def run_command(*arguments):
-        cli.main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return out, err.splitlines()
-
-    return run_command
-
-
 def test_notes_on_truncation(notes):
     """And one setting has scalars in JSON."""
     out, lines = notes(*SIMULATE, "--num-samples", 400, "--num-replicas", 16, "--json")
@@ -147,7 +134,7 @@ def test_notes_on_truncation(notes):
     kept = expected.truncation
     shift = np.abs(kept.shift / expected.standard_error).max()
     assert lines == [
-        f"sgdtheory: note: {kept.dim} directions simulated, the others frozen with risk {kept.tail_risk:.3g}; "
+        f"{kept.dim} directions simulated, the others frozen with risk {kept.tail_risk:.3g}; "
         f"this shifts means by {shift:.2g} standard errors at most"
     ]
     found = strict_json(out)
@@ -164,7 +151,7 @@ def test_divergence_and_a_single_step_with_a_frozen_tail(notes):
     found = strict_json(out)
     assert len(lines) == 2
     assert "nan" not in lines[0]
-    assert lines[1] == "sgdtheory: note: 3 replicas diverged (beyond the range of float32)"
+    assert lines[1] == "3 replicas diverged (beyond the range of float32)"
     assert found["num_diverged"] == [0, 3]
     assert found["mean"][0] > 0
     assert found["mean"][1] == found["standard_error"][1] == "inf"
@@ -210,7 +197,7 @@ def test_two_processes_print_once_what_one_prints(run):
         for process in processes:
             process.kill()
     assert [process.returncode for process in processes] == [0, 0], outputs
-    found, expected = strict_json(outputs[0][0]), strict_json(run(*SHORT, "--json"))
+    found, expected = strict_json(outputs[0][0]), run.json(*SHORT)
     assert outputs[1][0] == ""
     assert list(found) == list(expected)
     for name in ("mean", "standard_error", "exact"):

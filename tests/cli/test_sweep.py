@@ -42,7 +42,7 @@ def test_a_sweep_and_the_same_again(run, grid, tmp_path, monkeypatch):
     assert [(row["learning_rate"], row["seed"], row["outcome"], row["num_steps"]) for row in rows] == [
         (rate, seed, "steps", "40") for rate in ("0.01", "0.03") for seed in ("0", "1")
     ]
-    found = json.loads(run("sweep", grid, "--store", store, "--json"))
+    found = run.json("sweep", grid, "--store", store)
     assert found["outcomes"] == {"steps": 4}
     assert found["notes"] == []
     assert found["runs"]["run"] == [row["run"] for row in rows]
@@ -52,7 +52,7 @@ def test_a_sweep_and_the_same_again(run, grid, tmp_path, monkeypatch):
 
 def test_status_reports_strangers_and_moves_nothing(run, tmp_path, capsys):
     (tmp_path / "store" / "holiday").mkdir(parents=True)
-    assert json.loads(run("show-sweep", tmp_path / "store", "--json")) == {
+    assert run.json("show-sweep", tmp_path / "store") == {
         "runs": {"run": [], "width": [], "learning_rate": [], "batch_size": [], "seed": []}
         | {"outcome": [], "num_steps": []},
         "outcomes": {},
@@ -82,9 +82,9 @@ def test_control_c_and_on(run, grid, tmp_path):
     assert stopped["outcomes"]["unfinished"] > 0
     finished = len(list(store.glob("*/result.json")))
     assert stopped["outcomes"].get("steps", 0) == finished
-    on = json.loads(run("sweep", grid, "--store", store, "--lanes", "2", "--json"))
+    on = run.json("sweep", grid, "--store", store, "--lanes", "2")
     assert on["outcomes"] == {"steps": 4}
-    assert on == json.loads(run("sweep", grid, "--store", alone, "--lanes", "2", "--json"))
+    assert on == run.json("sweep", grid, "--store", alone, "--lanes", "2")
 
 
 def test_a_plan(run, grid, tmp_path):
@@ -92,10 +92,10 @@ def test_a_plan(run, grid, tmp_path):
     grid.write_text(words.replace("width = 8\nbase", "base"))
     out = run("plan-sweep", grid, "--store", tmp_path / "none")
     assert (cells(out, "runs")[1], cells(out, "steps left, at most")[1]) == ("24", "960")
-    (note,) = json.loads(run("plan-sweep", grid, "--store", tmp_path / "none", "--json"))["notes"]
+    (note,) = run.json("plan-sweep", grid, "--store", tmp_path / "none")["notes"]
     assert f"there are no pilot runs in {tmp_path / 'none'}; train some, or give --scatter 0.05" in note
     assert not (tmp_path / "none").exists()
-    found = json.loads(run("plan-sweep", grid, "--store", tmp_path / "none", "--scatter", "0.01", "--json"))
+    found = run.json("plan-sweep", grid, "--store", tmp_path / "none", "--scatter", "0.01")
     assert (found["runs"], found["finished"], found["steps"]) == (24, 0, 960)
     assert found["seconds"] > 0
     assert sum(found["verdicts"].values()) == pytest.approx(1)
@@ -106,6 +106,6 @@ def test_a_store_is_extended(run, fails, grid, tmp_path):
     store = tmp_path / "store"
     run("sweep", grid, "--store", store)
     assert "--target-loss must be given" in fails("extend-sweep", store)
-    found = json.loads(run("extend-sweep", store, "--target-loss", "1e-9", "--json"))
+    found = run.json("extend-sweep", store, "--target-loss", "1e-9")
     assert found["outcomes"] == {"steps": 4}
     assert found["runs"]["num_steps"] == [80] * 4

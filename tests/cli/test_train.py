@@ -81,7 +81,7 @@ def test_presets_are_defaults_and_kinds_have_fields_of_their_own(monkeypatch, fl
 
 
 def test_the_table_of_exponents(run):
-    table = json.loads(run("parametrizations", "--json"))
+    table = run.json("parametrizations")
     assert table["mup"]["hidden"] == {
         "multiplier": 0,
         "init": -0.5,

@@ -7,7 +7,6 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.cli import tutorials as command
-from tests.cli.text import strict_json
 from tests.docs.blocks import ROOT, TUTORIALS
 
 
@@ -33,7 +32,7 @@ def test_files_that_pages_show_are_written(folder):
 
 def test_files_that_exist_are_kept(folder, run):
     (folder / "grid.csv").write_text("mine")
-    shown = strict_json(run("tutorials", "--write", folder, "--json"))
+    shown = run.json("tutorials", "--write", folder)
     assert (folder / "grid.csv").read_text() == "mine"
     assert {"file": "run.log"}.items() <= next(row for row in shown["files"] if row["file"] == "run.log").items()
     (folder / "grid.csv").unlink()
@@ -42,7 +41,7 @@ def test_files_that_exist_are_kept(folder, run):
 
 def test_the_made_logs_have_the_critical_batch_size_of_their_law(folder, run):
     """20% more data than at B = 64: (1 + B/300) = 1.2 (1 + 64/300), B = 136.8."""
-    (group,) = strict_json(run("fit", folder / "runs", "--target-loss", 3.0, "--json"))["groups"]
+    (group,) = run.json("fit", folder / "runs", "--target-loss", 3.0)["groups"]
     low, high = group["critical_batch_size_interval"]
     assert low < 136.8 < high
 

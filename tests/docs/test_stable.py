@@ -30,7 +30,9 @@ BY_NAME |= {
 }  # of a computation
 BY_NAME |= {"axes", "title", "size_label", "width", "height", "formats", "progress"}  # of what is shown
 NO_FIGURE = {"new_figure", "save"}
-PANELS = {"coordinates", "critical_batch_size", "loss_grid", "optimal_schedule", "run_plan", "scaled_steps"}  # several
+# Figures of several panels.
+PANELS = {"coordinates", "critical_batch_size", "laws_of_groups", "loss_grid", "optimal_schedule", "run_plan"}
+PANELS |= {"scaled_steps", "sweep_fits"}
 REMEDY = "deprecate it first (docs/stability.md), or record an addition with `python -m tests.docs.test_stable`"
 
 
