@@ -377,3 +377,11 @@ def test_a_fitted_theory_gives_its_steps():
 def test_bad_plans(settings, message):
     with pytest.raises(ValueError, match=message):
         st.plan(**({"law": law(), "throughput": 20} | settings))
+
+
+def test_the_first_line_says_that_b_star_is_not_determined():
+    """Steps that fall like 1/B everywhere bound B* from below only; the control has a plateau."""
+    open_end = st.plan(st.fit_steps_law(BATCHES, 1e6 / BATCHES), 20, batch_sizes=(64, 4096), deadline=1e6)
+    assert open_end.critical_interval[1] == np.inf
+    assert open_end.sheet().answer.startswith("B* is not determined: its 95% interval is ")
+    assert st.plan(law(), 20, deadline=1e6).sheet().answer.startswith("Batch size ")
