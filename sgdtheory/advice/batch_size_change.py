@@ -38,7 +38,7 @@ class BatchSizeChange(Shown):
         optimizer: name.
         rows: an `AdviceRow` for each setting that is known, and the extra data.
         unknown: what neither theory nor the fit tells, a sentence each.
-        headline: that B* is not known, where it is not: what that leaves open, and how to measure it; else "".
+        headline: B* and the reference from which it counts; where it is not known, what that leaves open.
     """
 
     current: TrainingSetup
@@ -161,9 +161,11 @@ def change_batch_size(
 
 
 def _headline(current: TrainingSetup, new: float, known: Evidence) -> str:
-    """Return the sentence that precedes all numbers where B* is not known."""
-    if known.critical is not None:
-        return ""
+    """Return the sentence that precedes all numbers: B* with its reference, or that it is not known."""
+    if known.stated is not None:
+        if current.critical_batch_size is None or current.reference is not None:
+            return known.stated.text
+        return f"{known.stated.text}; if `fit` printed this B*, give its reference too (--reference)"
     if new > current.batch_size:
         limit = f"beyond it the extra data grow up to {new / current.batch_size - 1:+.0%}"
     else:

@@ -31,6 +31,8 @@ def extra_data_row(current: TrainingSetup, new: float, optimizer: str, known: Ev
     if known.critical is not None and known.stated is not None:
         size = known.critical
         ends = sorted(_of_batch(old, new, each) for each in (size.low, size.high))
+        if known.extra_data is not None:
+            ends = known.extra_data(old, new)
         found = Estimate(_of_batch(old, new, size.value), *ends)
         reason = f"steps a + b/B with {known.stated.text}"
         source = f"{known.source}; T13"

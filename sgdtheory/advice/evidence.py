@@ -1,13 +1,16 @@
 """Evidence for the change from measurements: B*, and the exponent of the best learning rate."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from sgdtheory._common.sheets import between, number
 from sgdtheory.advice.row import Estimate
 from sgdtheory.advice.setup import TrainingSetup
 from sgdtheory.curves import CurvesFit
-from sgdtheory.fits import SMALLEST, LossGrid, LossTarget, StepsLaw
+from sgdtheory.fits import SMALLEST, AbstractStepsLaw, Convention, LossGrid, StepsLaw
 
 Fit = LossGrid | StepsLaw | CurvesFit
 OVERHEAD = 0.2  # of data, by which B* is defined here
@@ -19,7 +22,7 @@ class StatedSize(NamedTuple):
 
     Attributes:
         size: B*.
-        reference: B_ref, over whose data its own are counted; None: over those of batches that waste nothing.
+        reference: B_ref, over whose data its own are counted; None: over those of vanishing batch sizes.
         overhead: ω, how much more.
     """
 
@@ -31,9 +34,9 @@ class StatedSize(NamedTuple):
     def text(self) -> str:
         """B* with its interval and its reference, for a sentence."""
         value, low, high = self.size
-        ends = "" if np.isnan(low) else f" ({low:.4g} … {high:.4g})"
-        counted = "the smallest batches" if self.reference is None else f"batch size {self.reference:g}"
-        return f"B* = {value:.4g}{ends}, {self.overhead:.0%} more data than {counted}"
+        ends = "" if np.isnan(low) else f" ({between(low, high)})"
+        counted = "vanishing batch sizes need" if self.reference is None else f"at batch size {self.reference:g}"
+        return f"B* = {number(value)}{ends}, {self.overhead:.0%} more data than {counted}"
 
 
 class Evidence(NamedTuple):
@@ -46,6 +49,7 @@ class Evidence(NamedTuple):
         exponent: of γ* in B at a fixed number of samples; None: not measured.
         source: of both.
         remark: what the fit does not tell; "" if nothing.
+        extra_data: interval of the extra data from one batch size to another; None: it follows from `critical`.
     """
 
     critical: Estimate | None = None
@@ -53,6 +57,7 @@ class Evidence(NamedTuple):
     exponent: Estimate | None = None
     source: str = ""
     remark: str = ""
+    extra_data: Callable[[float, float], tuple[float, float]] | None = None
 
 
 def evidence(current: TrainingSetup, fit: Fit | None, level: float) -> Evidence:
@@ -92,16 +97,13 @@ def _of_law(law: StepsLaw, level: float) -> Evidence:
     """ω b/a, and B* over the smallest batch size measured."""
     if law.alpha != 1 or not law.b:
         raise ValueError("fit must be a law a + b/B with b above 0: fit_steps_law without fit_alpha")
-    value = law.b / law.a if law.a else np.inf
-    size = law.critical_batch_size(convention=SMALLEST)
-    try:
-        ratio = Estimate(value, *law.interval("b/a", level))
-        over = Estimate(size, *law.interval("critical_batch_size", level, convention=SMALLEST))
-    except ValueError:  # as many numbers as points
-        ratio = Estimate(value, 0.0, np.inf)
-        over = Estimate(size, 0.0, np.inf)
-    stated = StatedSize(over, SMALLEST.reference_among(law.batch_sizes), SMALLEST.overhead)
-    return Evidence(ratio.times(OVERHEAD), stated, source="your steps to a target, a + b/B (T13)")
+    known = law.freedom > 0
+    ends = law.interval(level=level) if known else (0.0, np.inf)
+    size = Estimate(law.critical_batch_size(), *ends)
+    stated = StatedSize(size, SMALLEST.reference_among(law.batch_sizes), SMALLEST.overhead)
+    interval = partial(law.extra_data_interval, level=level) if known else None
+    source = "your steps to a target, a + b/B (T13)"
+    return Evidence(_over_vanishing(law, ends, SMALLEST), stated, source=source, extra_data=interval)
 
 
 def _of_grid(grid: LossGrid, level: float) -> Evidence:
@@ -113,22 +115,22 @@ def _of_grid(grid: LossGrid, level: float) -> Evidence:
         exponent = Estimate(most.exponents["batch_size"], *most.interval("batch_size", level))
     targets = [each for each in grid.targets if each.law.a and each.law.b]
     lowest = min(targets, key=lambda each: each.target) if targets else None
-    critical = None if lowest is None else _of_target(lowest)
-    stated = None
+    critical = stated = None
     if lowest is not None:
+        critical = _over_vanishing(lowest.law, lowest.interval, lowest.convention)
         size = Estimate(lowest.critical_batch_size, *lowest.interval)
         stated = StatedSize(size, lowest.reference, lowest.convention.overhead)
     remark = "" if exponent else "the grid has too few tuned (B, D) for a law of the best learning rate"
     return Evidence(critical, stated, exponent, "your grid of losses", remark)
 
 
-def _of_target(target: LossTarget) -> Estimate:
-    """B* over small batches, from that over the grid's reference: B* = ω b/a + (1 + ω) B_ref."""
-    overhead = target.convention.overhead
-    reference = (1 + overhead) * target.convention.reference_among(target.batch_sizes)
-    ends = [max(0.0, end - reference) for end in target.interval]
-    value = target.law.b / target.law.a * overhead
-    return Estimate(value, min(value, ends[0]), max(value, ends[1])).times(OVERHEAD / overhead)
+def _over_vanishing(law: AbstractStepsLaw, interval: tuple[float, float], convention: Convention) -> Estimate:
+    """B* over vanishing batch sizes, with the interval of B* over a reference: B* = ω b/a + (1 + ω) B_ref."""
+    overhead = convention.overhead
+    reference = (1 + overhead) * convention.reference_among(law.batch_sizes)
+    low, high = (max(0.0, end - reference) for end in interval)
+    value = overhead * law.b / law.a if law.a else np.inf
+    return Estimate(value, min(value, low), max(value, high)).times(OVERHEAD / overhead)
 
 
 def _of_curves(current: TrainingSetup, fit: CurvesFit) -> Evidence:

@@ -28,8 +28,7 @@ class TrainingSetup:
         decay_steps: from the peak to the end.
         num_steps: of the run.
         critical_batch_size: B*, with which a run needs 20% more data than with `reference`.
-        reference: batch size from which B* counts, as the fit says that gave it; None: batches so small that they waste
-            nothing.
+        reference: batch size from which B* counts, as the fit says that gave it; None: vanishing batch sizes.
     """
 
     batch_size: float

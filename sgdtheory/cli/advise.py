@@ -11,7 +11,7 @@ import tyro
 
 from sgdtheory import fits
 from sgdtheory._common.csv_rows import csv_header
-from sgdtheory._common.sheets import Sheet, between, number
+from sgdtheory._common.sheets import Sheet, number
 from sgdtheory.advice import BatchSizeChange, change_batch_size
 from sgdtheory.cli.function_command import Output
 from sgdtheory.cli.log_flags import NUMBERS, LogFlags, number_or_text, remarks_of_logs
@@ -72,7 +72,7 @@ def advise(
         decay: Steps of decay.
         num_steps: Steps of the run.
         critical_batch_size: B*, with which a run needs 20% more data than with --reference, if you know it.
-        reference: Batch size from which B* counts, as fit prints both; None: batches so small that they waste nothing.
+        reference: Batch size from which B* counts, as fit prints both; None: vanishing batch sizes.
         level: Level of the intervals from logs or a grid.
     """
     if logs.preview:
@@ -117,9 +117,8 @@ def _with_answer(
     """Return the sheet with B* of the logs, and what the change costs, in the first line."""
     data, reference = change["extra_data"], found.convention.reference
     answer = (
-        f"B* = {number(found.batch_size)} ({between(*found.interval)}), {found.convention.overhead:.0%} more data than "
-        f"at B = {reference:g}\nLoss {target_loss:g} takes {data.new:+.1%} ({data.low:+.1%} … {data.high:+.1%}) data "
-        f"at batch size {number(change.new_batch_size)}, compared with {number(change.current.batch_size)}"
+        f"{sheet.answer}\nLoss {target_loss:g} takes {data.new:+.1%} ({data.low:+.1%} … {data.high:+.1%}) data at "
+        f"batch size {number(change.new_batch_size)}, compared with {number(change.current.batch_size)}"
     )
     settings = {
         "target_loss": target_loss,

@@ -32,6 +32,7 @@ def fit(
     data: fits.ExampleName = "c4",
     example: bool = False,
     fit_alpha: bool = False,
+    alpha_range: tuple[float, float] | None = None,
     optimal_batch_size: bool = False,
     pool_scatter: bool = False,
     forecast: tuple[float, ...] = (),
@@ -63,6 +64,8 @@ def fit(
         example: Print these data as a file to try the command with, and fit nothing: `sgdtheory fit --example >
             steps.csv`.
         fit_alpha: Fit α in steps = a + b/B^α; otherwise α = 1.
+        alpha_range: Least and largest α that intervals admit beside the fitted law; 1 1 if α = 1 is known; None: 0.8
+            1.25.
         optimal_batch_size: Fit steps = a + b/B + c/B²: an optimal batch size, the useful range around it, and a test
             whether c is needed.
         pool_scatter: With the optimal batch size: one scatter of steps about the laws of all groups, for tests and
@@ -87,7 +90,10 @@ def fit(
         raise ValueError("pool_scatter needs the law with an optimal batch size: give --optimal-batch-size too")
     if optimal_batch_size and fit_alpha:
         raise ValueError("--fit-alpha and --optimal-batch-size are two laws: give one of them")
+    if alpha_range is not None and (fit_alpha or optimal_batch_size):
+        raise ValueError("--alpha-range is of the law a + b/B: leave out --fit-alpha and --optimal-batch-size")
     form: dict[str, Any] = {"alpha": None if fit_alpha else 1.0, "optimal_batch_size": optimal_batch_size}
+    form["alpha_range"] = alpha_range
     laws = [fits.fit_steps_law(m.batch_sizes, m.steps, standard_errors=m.standard_errors, **form) for m in measurements]
     if definition.reference is None and not files and data == "c4":  # the five models of the paper have its reference
         convention = fits.Convention(fits.PAPER.reference, definition.overhead)

@@ -29,9 +29,7 @@ class HasSteps(Protocol):
 def knee(law: HasSteps, around: tuple[float, float]) -> float:
     """The batch size with the least S E = B S(B)², looked for up to a factor of 10⁴ around; 0 or inf at the ends."""
     if isinstance(law, StepsLaw):
-        if law.alpha <= 0.5 or not law.b:
-            return 0.0
-        return float(((2 * law.alpha - 1) * law.b / law.a) ** (1 / law.alpha)) if law.a else float("inf")
+        return law.knee
     low = np.log(around[0] / FARTHEST)
     high = np.log(around[1] * FARTHEST)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory._common.sheets import Quantity, Sheet, Table, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
 from sgdtheory.fits.measured_throughput import MeasuredThroughput
 
 MEANINGS = {"knee": "beyond it 1% more batch saves less than ½% of the steps", "B_opt": "the least data"}
@@ -16,7 +16,7 @@ def plan_sheet(plan: Any, currency: str) -> Sheet:
     choice = plan.choice
     cost = f"{choice.device_hours:,.4g} device-hours" if plan.price is None else f"{choice.cost:,.0f} {currency}"
     answer = (
-        f"Batch size {choice.batch_size:g} = {_layout(choice)}: {choice.hours:.3g} h, {cost}, "
+        f"Batch size {choice.batch_size:g} = {_layout(choice)}: {_hours(plan)}, {cost}, "
         f"{choice.extra_data:.0%} more data than at batch size {plan.reference:.4g}"
     )
     settings = {
@@ -33,7 +33,7 @@ def plan_sheet(plan: Any, currency: str) -> Sheet:
         "overhead": plan.convention.overhead,
         "level": plan.level,
     }
-    lines = [answer, _marks(plan), *_machine(plan)]
+    lines = [_open_interval(plan), answer, _marks(plan), *_machine(plan)]
     return Sheet("", [_runs(plan, currency)], plan.notes, settings, answer="\n".join(filter(None, lines)))
 
 
@@ -42,9 +42,28 @@ def _layout(row: Any) -> str:
     return f"{devices} × micro batch {row.micro_batch:g} × accumulation {row.accumulation}"
 
 
+def _hours(plan: Any) -> str:
+    """Return the time of the choice with its interval, and whether the interval passes the deadline."""
+    low, high = plan.choice.hours_interval
+    if np.isnan(low):
+        return f"{plan.choice.hours:.3g} h"
+    late = plan.reachable and plan.deadline is not None and high > plan.deadline
+    return f"{plan.choice.hours:.3g} h ({between(low, high, 3)}{', may miss the deadline' if late else ''})"
+
+
+def _open_interval(plan: Any) -> str:
+    """Return a sentence if the measurements do not determine B*; empty if they do, or if nothing says it."""
+    low, high = plan.critical_interval
+    if np.isnan(low) or (low > 0 and high < np.inf):
+        return ""
+    ends = f"{_size(low)} … {_size(high)}"
+    return f"B* is not determined: its {plan.level:.0%} interval is {ends}. The plan assumes the fitted value."
+
+
 def _marks(plan: Any) -> str:
     """Batch sizes with a name; 0 means that a law has no B_opt or smallest useful one, of B* and the knee it is one."""
-    meanings = MEANINGS | {"B*": f"{plan.convention.overhead:.0%} more data"}
+    extra = f"{plan.convention.overhead:.0%} more data than at batch size {plan.reference:.4g}"
+    meanings = MEANINGS | {"B*": extra}
     found = []
     for name, end in plan.marks.items():
         if name in ("B*", "knee") or end > 0:

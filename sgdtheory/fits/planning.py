@@ -52,7 +52,7 @@ def plan(
     >>> choice.batch_size, choice.devices, round(choice.hours, 2), round(choice.cost), round(choice.extra_data, 3)
     (184.0, 23, 3.46, 199, 0.077)
     >>> round(plan.knee), plan.notes[0][:46]
-    (1497, 'the interval of the time reaches 3.51 h, past ')
+    (1497, 'the interval of the time reaches 3.59 h, past ')
 
     Args:
         law: of the steps to the target. A `StepsLaw` or `StepsTable`, or anything with `predict(batch_size)`, as it is;

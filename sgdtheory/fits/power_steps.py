@@ -39,21 +39,19 @@ def largest_root(log_ratio: float, alpha: float, reference: float, overhead: flo
     if alpha == 1.0:
         return overhead * float(np.exp(log_ratio)) + (1 + overhead) * reference
     log_reference = np.log(reference)
-    target = np.log1p(overhead) + _log_data(log_reference, log_ratio, alpha)
+    target = np.log1p(overhead) + log_data(log_reference, log_ratio, alpha)
     # the data needed have one minimum at most, so beyond the reference they cross the target once
-    return safe_exp(
-        root(lambda log_batch: _log_data(log_batch, log_ratio, alpha) - target, log_reference, target + 1.0)
-    )
+    return safe_exp(root(lambda log_batch: log_data(log_batch, log_ratio, alpha) - target, log_reference, target + 1.0))
 
 
 def smallest_root(log_ratio: float, alpha: float, reference: float, overhead: float) -> float:
     """Return the smallest root of the same equation, for α > 1."""
     log_reference = np.log(reference)
-    target = np.log1p(overhead) + _log_data(log_reference, log_ratio, alpha)
+    target = np.log1p(overhead) + log_data(log_reference, log_ratio, alpha)
     least = (log_ratio - target) / (alpha - 1) - 1.0  # below the root of `ρ B^{1−α}` alone there is too much of it
-    return safe_exp(root(lambda log_batch: _log_data(log_batch, log_ratio, alpha) - target, least, log_reference))
+    return safe_exp(root(lambda log_batch: log_data(log_batch, log_ratio, alpha) - target, least, log_reference))
 
 
-def _log_data(log_batch: float, log_ratio: float, alpha: float) -> float:
+def log_data(log_batch: float, log_ratio: float, alpha: float) -> float:
     """Return log(B + ρ B^{1−α})."""
     return float(log_batch + np.logaddexp(0.0, log_ratio - alpha * log_batch))

@@ -125,6 +125,11 @@ class Profile:
         """Log(b/a) of the least RSS, and this RSS, at every α so far: both sides of an interval need the same ones."""
         return {}
 
+    @cached_property
+    def _ratios(self) -> dict[float, tuple[float, float, float] | None]:
+        """Limit of RSS and the set's ends in log(b/a) at every α so far, None outside: of all quantities the same."""
+        return {}
+
     def _lowest_at(self, alpha: float) -> tuple[float, float]:
         if alpha not in self._lowest:
             log_ratio = best_ratio(self.log_batch, self.log_steps, self.weights, alpha)
@@ -137,22 +142,19 @@ class Profile:
 
     def _over_ratio(self, quantity: Quantity, side: int, alpha: float, rises: bool) -> float:
         """Largest side·quantity at fixed α. Given b/a, log a ranges over `mean residual ± √(room/Σ w)`."""
-        centre, least = self._lowest_at(alpha)
-        limit = min(self._limit, least * (1 + self.own_widening) + self.slack)
-        if least > limit:
+        if alpha not in self._ratios:
+            self._ratios[alpha] = self._ratios_at(alpha)
+        found = self._ratios[alpha]
+        if found is None:
             return -np.inf
-
-        def room(log_ratio: float) -> float:
-            return limit - self._residuals(log_ratio, alpha)[1]
+        limit, *ends = found
 
         def value(log_ratio: float) -> float:
-            half = 0.0 if rises else np.sqrt(max(room(log_ratio), 0.0) / self.weights.sum())
-            log_a = 0.0 if rises else self._residuals(log_ratio, alpha)[0] + side * half
-            return side * quantity(log_a, log_ratio, alpha)
+            mean, squares = self._residuals(log_ratio, alpha)
+            half = 0.0 if rises else np.sqrt(max(limit - squares, 0.0) / self.weights.sum())
+            return side * quantity(0.0 if rises else mean + side * half, log_ratio, alpha)
 
         bounds = ratio_range(self.log_batch, alpha)
-        # Where the set reaches the bound, the measurements no longer determine b/a.
-        ends = [bound if room(bound) >= 0 else root(room, centre, bound) for bound in bounds]
         for end, bound, inward in zip(ends, bounds, (1, -1), strict=True):
             if end == bound and value(end) - value(end + inward) > 0.5:
                 return np.inf  # still growing there
@@ -160,6 +162,21 @@ class Profile:
             return value(ends[side > 0])
         inner: Any = optimize.minimize_scalar(lambda ratio: -value(ratio), bounds=ends, options={"xatol": 1e-10})
         return max(-inner.fun, *map(value, ends))
+
+    def _ratios_at(self, alpha: float) -> tuple[float, float, float] | None:
+        """Return the limit of RSS and the ends of the set in log(b/a) at one α; None if this α is not in the set."""
+        centre, least = self._lowest_at(alpha)
+        limit = min(self._limit, least * (1 + self.own_widening) + self.slack)
+        if least > limit:
+            return None
+
+        def room(log_ratio: float) -> float:
+            return limit - self._residuals(log_ratio, alpha)[1]
+
+        # Where the set reaches the bound, the measurements no longer determine b/a.
+        bounds = ratio_range(self.log_batch, alpha)
+        low, high = (bound if room(bound) >= 0 else root(room, centre, bound) for bound in bounds)
+        return limit, low, high
 
     def _grows_without_end(self, values: list[float], k: int) -> bool:
         """Return whether the largest value lies, still rising, at an end of the α range that the data do not set."""

@@ -186,7 +186,10 @@ def batch_ramp(laws: Sequence[StepsLaw], *, num_samples: float | None = None, mu
     sizes = np.maximum(multiple, multiple * np.round(np.sqrt(rate * scales) / multiple))
     samples = (sizes + scales) * lengths
     total = float(samples.sum())
-    remark = f"{joined} of {len(laws)} targets have an a or b no smaller than a later one's: joined with the next"
+    remarks = [_extrapolation(sizes, laws)]
+    if joined:
+        text = f"{joined} of {len(laws)} targets have an a or b no smaller than a later one's: joined with the next"
+        remarks.insert(0, text)
     return BatchRamp(
         np.concatenate([[0.0], np.cumsum(samples)[:-1]]),
         sizes,
@@ -195,8 +198,21 @@ def batch_ramp(laws: Sequence[StepsLaw], *, num_samples: float | None = None, mu
         total,
         float(a[-1] + b[-1] / ((total - b[-1]) / a[-1])),
         mean_root**2 / float(a[-1] * b[-1]),
-        remark if joined else "",
+        "; ".join(filter(None, remarks)),
         multiple,
+    )
+
+
+def _extrapolation(sizes: np.ndarray, laws: Sequence[StepsLaw]) -> str:
+    """Return the remark that batch sizes lie outside of those at which all targets were measured; empty if none do."""
+    low = max(law.batch_sizes.min() for law in laws)
+    high = min(law.batch_sizes.max() for law in laws)
+    outside = np.unique(sizes[(sizes < low) | (sizes > high)])
+    if not outside.size:
+        return ""
+    return (
+        f"batch sizes {', '.join(map(number, outside))} lie outside of those measured, {number(low)} … {number(high)}: "
+        "there the ramp relies on the law a + b/B alone"
     )
 
 

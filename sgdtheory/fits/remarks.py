@@ -52,8 +52,13 @@ def _on_shape(law: StepsLaw, convention: Convention) -> Iterator[str]:
     other = test.law.critical_batch_size(convention=convention)
     begin = f"the law's shape is in doubt: α = {test.law.alpha:.3g} fits better (p = {test.p_value:.2g}), with B* = "
     remedy = "fit α too" if test.law.alpha < 1 else "fit α too, or an optimal batch size"
-    low, high = law.exponents
-    allowed = "the interval allows for it" if test.allowed else f"the interval allows α from {low:.3g} to {high:.3g}"
+    low, high = law.admitted_exponents
+    if low <= test.law.alpha <= high:
+        allowed = "the interval allows for it"
+    elif low == high:
+        allowed = f"the interval assumes α = {low:.3g}"
+    else:
+        allowed = f"the interval allows α from {low:.3g} to {high:.3g}"
     yield f"{begin}{other:.4g}; {allowed}: {remedy}"
 
 

@@ -234,11 +234,8 @@ class RunPlan(Shown):
 
     @cached_property
     def knee_interval(self) -> tuple[float, float]:
-        """Confidence interval of the knee; nan for laws other than a `StepsLaw` with a fixed α."""
-        if not isinstance(self.law, StepsLaw) or self.law.alpha_fitted or self.law.alpha <= 0.5:
-            return UNKNOWN
-        ends = (np.array(self.law.interval("b/a", self.level)) * (2 * self.law.alpha - 1)) ** (1 / self.law.alpha)
-        return float(ends[0]), float(ends[1])
+        """Confidence interval of the knee; nan for laws other than a `StepsLaw`."""
+        return self.law.interval("knee", self.level) if isinstance(self.law, StepsLaw) else UNKNOWN
 
     @cached_property
     def critical_batch_size(self) -> float:
@@ -321,9 +318,11 @@ def _on_time(plan: RunPlan) -> Iterator[str]:
             f"the fastest takes {choice.hours:.3g} h; it takes more devices, a later deadline, or other batch sizes"
         )
     elif plan.deadline is not None and choice.hours_interval[1] > plan.deadline:
+        high = choice.hours_interval[1]
+        remedy = f"; plan for {plan.deadline * choice.hours / high:.3g} h" if high < np.inf else ""
         yield (
-            f"the interval of the time reaches {choice.hours_interval[1]:.3g} h, past the deadline of "
-            f"{plan.deadline:g} h: the law does not make sure of it"
+            f"the interval of the time reaches {high:.3g} h, past the deadline of {plan.deadline:g} h: a run whose "
+            f"estimate just meets the deadline misses it about every second time{remedy}"
         )
 
 

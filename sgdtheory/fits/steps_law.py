@@ -14,7 +14,7 @@ from scipy import special
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
 from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter
 from sgdtheory.fits.conventions import Convention, one_convention
-from sgdtheory.fits.power_steps import fit_numbers, largest_root, smallest_root
+from sgdtheory.fits.power_steps import fit_numbers, largest_root, log_data, smallest_root
 from sgdtheory.fits.profile_likelihood import EXACT_FIT, Profile, Quantity, safe_exp
 
 MIN_POINTS = 3
@@ -23,8 +23,8 @@ MIN_POINTS = 3
 EXPONENT_FACTOR = 1.25
 # Intervals admit exponents outside of this range from this p-value of the range on: benchmarks.measured_intervals.
 REJECTED = 0.05
-SAME_UNIT = "critical_batch_size", "a"  # Quantities that mean the same whatever the exponent is.
-RISING = "critical_batch_size", "b/a"  # Quantities that rise with b/a and do not depend on a.
+SAME_UNIT = "critical_batch_size", "knee", "a"  # Quantities that mean the same whatever the exponent is.
+RISING = "critical_batch_size", "knee", "b/a"  # Quantities that rise with b/a and do not depend on a.
 
 
 class ShapeTest(NamedTuple):
@@ -40,11 +40,6 @@ class ShapeTest(NamedTuple):
     law: "StepsLaw"
     p_value_of_range: float
 
-    @property
-    def allowed(self) -> bool:
-        """Return whether intervals of B* allow for the fitted exponent."""
-        return self.p_value_of_range == 1 or self.p_value_of_range < REJECTED
-
 
 @dataclass(frozen=True, eq=False)
 class StepsLaw(AbstractStepsLaw):
@@ -59,7 +54,7 @@ class StepsLaw(AbstractStepsLaw):
         alpha: exponent α, 1 unless it was fitted.
         alpha_fitted: whether α was fitted.
         batch_sizes, steps, standard_errors, misfit, chi_square: as of an `AbstractStepsLaw`.
-        alpha_range: least and largest exponent that intervals of B* and a admit; None: see `exponents`.
+        alpha_range: least and largest exponent that intervals admit; None: see `exponents`.
     """
 
     a: float
@@ -75,10 +70,11 @@ class StepsLaw(AbstractStepsLaw):
 
     @property
     def exponents(self) -> tuple[float, float]:
-        """Least and largest exponent that intervals of B* and a admit.
+        """Least and largest exponent that intervals of B*, the knee, a and the steps admit.
 
         They are `alpha_range` if it was given, and all if α was fitted. Otherwise α is known within a factor of 1.25.
         With a single measurement more than a and b nothing says how well another exponent fits, and α counts as known.
+        Where residuals reject these exponents, intervals also include those of a `wider_law`.
         """
         if self.alpha_fitted:
             return 0.0, float("inf")
@@ -86,6 +82,24 @@ class StepsLaw(AbstractStepsLaw):
             return self.alpha_range
         factor = EXPONENT_FACTOR if self.freedom > 1 else 1.0
         return self.alpha / factor, self.alpha * factor
+
+    @cached_property
+    def wider_law(self) -> "StepsLaw | None":
+        """The law with more exponents that intervals include too; None unless residuals reject `exponents` at 5%.
+
+        A given `alpha_range` is extended to the range that applies without one, and this range to all exponents.
+        """
+        test = self.shape_test
+        if test is None or test.p_value_of_range >= REJECTED:
+            return None
+        (low, high), default = self.exponents, replace(self, alpha_range=None)
+        least, largest = default.exponents
+        return default if least <= low and high <= largest and (low, high) != (least, largest) else test.law
+
+    @property
+    def admitted_exponents(self) -> tuple[float, float]:
+        """Least and largest exponent that intervals admit, those of a `wider_law` included."""
+        return self.exponents if self.wider_law is None else self.wider_law.admitted_exponents
 
     def predict(self, batch_size: ArrayLike) -> np.ndarray:
         """Steps at `batch_size`: a + b/B^α."""
@@ -115,6 +129,13 @@ class StepsLaw(AbstractStepsLaw):
         if self.alpha <= 1 or not self.b:
             return 0.0
         return ((self.alpha - 1) * self.b / self.a) ** (1 / self.alpha) if self.a else float("inf")
+
+    @property
+    def knee(self) -> float:
+        """Batch size of the least `E S = B Y²`, `((2α − 1) b/a)^{1/α}`: 0 for α ≤ ½ or b = 0, inf for a = 0."""
+        if self.alpha <= 0.5 or not self.b:
+            return 0.0
+        return float(((2 * self.alpha - 1) * self.b / self.a) ** (1 / self.alpha)) if self.a else float("inf")
 
     def critical_batch_size(
         self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
@@ -170,12 +191,13 @@ class StepsLaw(AbstractStepsLaw):
 
         With one batch size more than parameters its width is mostly chance, as that of a power law through three
         points (`PowerFit.interval`). Standard errors and the misfit beyond them, where they are known, take the place
-        of the residuals. Intervals of B* and a admit all `exponents`, and where residuals reject these at 5%
-        (`shape_test`), they include those of the law with a fitted exponent. The units of b and b/a depend on the
-        exponent, so that these have intervals at the law's own α.
+        of the residuals. Intervals of B*, the knee and a admit all `exponents`, and those of a `wider_law`. They
+        include the interval at the law's own α. The units of b and b/a depend on the exponent, so that these have
+        intervals at the law's own α alone.
 
         Args:
-            quantity: "critical_batch_size", "a", "b", "alpha" or "b/a".
+            quantity: "critical_batch_size", "knee" (the batch size of the least `E S = B Y²`), "a", "b", "alpha" or
+                "b/a".
             level: confidence level in (0, 1).
             reference, overhead, convention: of B*, as in `critical_batch_size`.
 
@@ -190,6 +212,7 @@ class StepsLaw(AbstractStepsLaw):
         overhead = convention.overhead
         quantities: dict[str, Quantity] = {
             "critical_batch_size": lambda _, ratio, alpha: np.log(largest_root(ratio, alpha, reference, overhead)),
+            "knee": lambda _, ratio, alpha: _log_knee(ratio, alpha),
             "a": lambda log_a, ratio, alpha: log_a,
             "b": lambda log_a, ratio, alpha: log_a + ratio,
             "alpha": lambda log_a, ratio, alpha: np.log(alpha),
@@ -199,12 +222,8 @@ class StepsLaw(AbstractStepsLaw):
             raise ValueError(f"quantity must be one of {', '.join(map(repr, quantities))}, got {quantity!r}")
         if quantity == "alpha" and not self.alpha_fitted:
             return self.alpha, self.alpha
-        admits = quantity in SAME_UNIT
-        low, high = self._range(quantities[quantity], level, admits, rises=quantity in RISING)
-        shape = self.shape_test if admits else None
-        if shape is not None and shape.p_value_of_range < REJECTED:
-            other = shape.law.interval(quantity, level, convention=convention)
-            low, high = min(low, other[0]), max(high, other[1])
+        profiles = self._profiles(level, quantity in SAME_UNIT)
+        low, high = _range(quantities[quantity], profiles, rises=quantity in RISING)
         if quantity == "critical_batch_size":
             estimate = self.critical_batch_size(convention=convention)
         elif quantity == "b/a":
@@ -216,12 +235,12 @@ class StepsLaw(AbstractStepsLaw):
     def steps_interval(self, batch_size: ArrayLike, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Confidence interval of the law's steps a + b/B^α at `batch_size`: the range over the laws that fit as well.
 
-        An exponent that was not fitted counts as known here.
+        It admits the same exponents as the interval of B*.
 
         >>> import sgdtheory as st
         >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
         >>> [round(float(end)) for end in law.steps_interval(512)]
-        [7923, 8119]
+        [7631, 8357]
 
         Args:
             batch_size: B > 0, of any shape.
@@ -235,10 +254,40 @@ class StepsLaw(AbstractStepsLaw):
         """
         batch = positive_array("batch_size", batch_size)
         ends = np.empty((2, batch.size))
+        profiles = self._profiles(level, admits=True)
         for k, log_batch in enumerate(np.log(batch).ravel()):
-            ends[:, k] = self._range(_log_steps_at(log_batch), level)
+            ends[:, k] = _range(_log_steps_at(log_batch), profiles)
         steps = self.predict(batch)
         return np.minimum(ends[0].reshape(batch.shape), steps), np.maximum(ends[1].reshape(batch.shape), steps)
+
+    def extra_data_interval(self, batch_size: float, new_batch_size: float, level: float = 0.95) -> tuple[float, float]:
+        """Confidence interval of the extra data at another batch size B': `B' Y(B')/(B Y(B)) − 1`.
+
+        It admits the same exponents as the interval of B*.
+
+        >>> import sgdtheory as st
+        >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
+        >>> [round(end, 2) for end in law.extra_data_interval(64, 256)]
+        [0.05, 0.18]
+
+        Args:
+            batch_size, new_batch_size: B and B' > 0.
+            level: confidence level in (0, 1).
+
+        Returns:
+            (low, high), shares of the data at B.
+
+        Raises:
+            ValueError: as of `steps_interval`.
+        """
+        old, new = np.log(positive_array("batch_size", [batch_size, new_batch_size])).tolist()
+
+        def log_share(_: float, ratio: float, alpha: float) -> float:
+            return log_data(new, ratio, alpha) - log_data(old, ratio, alpha)
+
+        low, high = _range(log_share, self._profiles(level, admits=True))
+        share = new_batch_size * float(self.predict(new_batch_size)) / (batch_size * float(self.predict(batch_size)))
+        return min(low, share) - 1, max(high, share) - 1
 
     @cached_property
     def shape_test(self) -> ShapeTest | None:
@@ -272,13 +321,21 @@ class StepsLaw(AbstractStepsLaw):
         law = replace(self, a=float(a), b=float(b), alpha=alpha, alpha_fitted=True)
         return ShapeTest(p_value(float((self.weights * self.residuals**2).sum())), law, of_range)
 
-    def _range(
-        self, quantity: Quantity, level: float, admits: bool = False, rises: bool = False
-    ) -> tuple[float, float]:
-        """exp of the least and the largest `quantity` over the confidence set, at α or with all `exponents`."""
+    def _profiles(self, level: float, admits: bool) -> list[Profile]:
+        """Return the confidence sets whose union an interval is: at α and, where it admits others, of all of these."""
+        own = self.alpha, self.alpha
+        profiles = [] if self.alpha_fitted else [self._profile(level, own)]
+        law: StepsLaw | None = self if admits or self.alpha_fitted else None
+        while law is not None:
+            if law.exponents != own:
+                profiles.append(law._profile(level, law.exponents))
+            law = law.wider_law
+        return profiles
+
+    def _profile(self, level: float, exponents: tuple[float, float]) -> Profile:
+        """Return the confidence set of the laws with these exponents; a range of them counts as a parameter."""
         scatter = self.scatter  # refuses as many parameters as measurements
         quantile = scatter.quantile(share_between_0_and_1("level", level))
-        exponents = self.exponents if admits or self.alpha_fitted else (self.alpha, self.alpha)
         limits = {"widening": 0.0, "slack": quantile + EXACT_FIT}
         if self.standard_errors is None:
             limits = {"widening": quantile / scatter.freedom, "slack": EXACT_FIT}
@@ -288,8 +345,7 @@ class StepsLaw(AbstractStepsLaw):
                     limits["own_widening"] = limits["widening"]
                 limits["widening"] = Scatter(1.0, left).quantile(level) / left if left else np.inf
         measured = np.log(self.batch_sizes), np.log(self.steps), self.weights
-        profile = Profile(*measured, self.alpha, exponents, **limits)
-        return profile.extreme(quantity, -1, rises=rises), profile.extreme(quantity, 1, rises=rises)
+        return Profile(*measured, self.alpha, exponents, **limits)
 
     @property
     def num_parameters(self) -> int:
@@ -297,6 +353,17 @@ class StepsLaw(AbstractStepsLaw):
         return 3 if self.alpha_fitted else 2
 
 
+def _range(quantity: Quantity, profiles: list[Profile], *, rises: bool = False) -> tuple[float, float]:
+    """exp of the least and the largest `quantity` over the union of confidence sets."""
+    lows, highs = ([each.extreme(quantity, side, rises=rises) for each in profiles] for side in (-1, 1))
+    return min(lows), max(highs)
+
+
 def _log_steps_at(log_batch: float) -> Quantity:
     """log(a + b/B^α) at one B."""
     return lambda log_a, ratio, alpha: log_a + np.logaddexp(0.0, ratio - alpha * log_batch)
+
+
+def _log_knee(log_ratio: float, alpha: float) -> float:
+    """Return the logarithm of the knee, from log(b/a)."""
+    return (log_ratio + float(np.log(2 * alpha - 1))) / alpha if alpha > 0.5 else -np.inf

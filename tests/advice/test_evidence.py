@@ -54,6 +54,19 @@ def test_is_64_worse_than_32():
     assert change["num_steps"].new == pytest.approx(50_000 * law.predict(64) / law.predict(32), abs=0.5)
 
 
+def test_the_extra_data_of_a_law_admit_other_exponents():
+    """The interval holds what steps with α = 0.8 take; that of α = 1, with b/a at its ends, is shorter."""
+    batches = 2.0 ** np.arange(5, 10)
+    steps = (1000 + 1000 * (128 / batches) ** 0.8) * np.exp(0.002 * np.random.default_rng(1).standard_normal(5))
+    law = st.fit_steps_law(batches, steps)
+    low, _, high = extra_data(law)
+    assert (low, high) == law.extra_data_interval(64, 256)
+    assert low < 256 * (1000 + 1000 * 0.5**0.8) / (64 * (1000 + 1000 * 2**0.8)) - 1 < high
+    ends = [data_above(0.2 * end) for end in law.interval("b/a")]
+    assert low < ends[1] < ends[0]
+    assert high >= ends[0] - 1e-9
+
+
 def test_a_grid_tells_the_exponent():
     B, D, rate = np.meshgrid(2.0 ** np.arange(4, 11), 2.0 ** np.arange(16, 23), 2.0 ** np.arange(-6, 3))
     best = 2 + 30 * (D / (1 + B / 200)) ** -0.5
@@ -100,6 +113,9 @@ def test_a_b_star_over_a_reference_counts_from_vanishing_batches():
     assert extra_data(critical_batch_size=300.0, reference=64.0)[1] == pytest.approx(data_above(300 - 1.2 * 64))
     with pytest.raises(ValueError, match="critical_batch_size must exceed 1.2 × reference"):
         extra_data(critical_batch_size=1.2 * 64, reference=64.0)
+    given = NOW | {"critical_batch_size": 300.0, "reference": 64.0}
+    headline = st.change_batch_size(given, new_batch_size=256, optimizer="sgd").headline
+    assert headline == "B* = 300, 20% more data than at batch size 64"
 
 
 def test_a_law_needs_a_b_and_the_exponent_1():
@@ -115,7 +131,7 @@ def test_a_law_through_as_many_points_as_numbers_leaves_b_star_open():
     low, new, high = extra_data(law)
     assert (low, new, high) == pytest.approx((0, data_above(80), 3))
     reason = st.change_batch_size(NOW, new_batch_size=256, optimizer="sgd", fit=law)["extra_data"].reason
-    assert "B* = 156.8 (0 … inf), 20% more data than batch size 64" in reason
+    assert "B* = 156.8 (0 … ∞), 20% more data than at batch size 64" in reason
 
 
 def test_the_exponent_is_that_of_the_most_tuned_points():

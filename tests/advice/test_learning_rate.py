@@ -87,7 +87,7 @@ def law_with_an_interval():
 
 def test_an_interval_of_b_star_widens_the_range():
     law = law_with_an_interval()
-    low, high = (0.2 * end for end in law.interval("b/a"))
+    low, high = (max(0.0, end - 1.2 * 32) for end in law.interval())  # B* − (1 + ω) B_ref = ω b/a
     for optimizer in ("sgd", "adam"):
         row = st.change_batch_size(NOW, new_batch_size=512, optimizer=optimizer, fit=law)["learning_rate"]
         ends = [*factor_range(optimizer, 64, 512, low, high)]

@@ -15,7 +15,8 @@ def test_numbers_come_first_and_are_those_of_the_library(run):
     )
     assert "adam: batch size 64 → 256" in [line.strip() for line in lines]
     known = run(*FLAGS, "--critical-batch-size", 98, "--reference", 32).splitlines()
-    assert known[0].strip() == "adam: batch size 64 → 256"
+    assert known[0] == "B* = 98, 20% more data than at batch size 32"
+    assert known[1].strip() == "adam: batch size 64 → 256"
     assert cells("\n".join(known), "extra data")[-1] == "—"
     found = run.json(*FLAGS, "--warmup", 2000, "--weight-decay", 0.1)
     setup = {"batch_size": 64, "learning_rate": 3e-4, "beta2": 0.95, "warmup_steps": 2000, "weight_decay": 0.1}
@@ -80,7 +81,7 @@ def test_b_star_is_the_one_that_fit_prints(run, tmp_path):
         "extra_data"
     ]
     assert f"B* = {size:.4g} (" in of_fit.reason
-    assert "20% more data than batch size 32" in of_fit.reason
+    assert "20% more data than at batch size 32" in of_fit.reason
     flags = ["advise", "--batch-size", 32, "--new-batch-size", 64, "--learning-rate", 3e-4, "--optimizer", "adam"]
     found = run.json(*flags, "--critical-batch-size", size, "--reference", 32)
     assert found["rows"][-1]["new"] == pytest.approx(of_fit.new)

@@ -123,6 +123,7 @@ REFUSALS = {  # command → part of the one line on standard error, with exit st
     "fit --standard-error se": "give the file too",
     "fit steps.csv --data mlperf": "data names measurements of the package",
     "fit nothing.csv": "nothing.csv: No such file or directory",
+    "fit --alpha-range 1 1 --fit-alpha": "--alpha-range is of the law a + b/B: leave out --fit-alpha",
     "fit --optimal-batch-size --fit-alpha": "--fit-alpha and --optimal-batch-size are two laws",
     "fit --pool-scatter": "give --optimal-batch-size too",
     "fit --example --json": "leave everything else out",

@@ -6,15 +6,19 @@ from tests.cli.text import BATCHES, COLUMNS, cells, strict_json
 from tests.marks import slow
 
 
-@pytest.mark.parametrize("fitted", [False, slow(True)])
-def test_fit_json(run, table_file, fitted):
+@pytest.mark.parametrize(
+    ("form", "more"),
+    [({}, []), ({"alpha_range": (0.9, 1.1)}, ["--alpha-range", 0.9, 1.1]), slow({"alpha": None}, ["--fit-alpha"])],
+)
+def test_fit_json(run, table_file, form, more):
+    fitted = "alpha" in form
     flags = ["--reference", 128, "--overhead", 0.5, "--level", 0.9, "--forecast", 1000, 5000, "--json"]
-    found = strict_json(run("fit", table_file, *COLUMNS, *flags, *(["--fit-alpha"] if fitted else [])))
+    found = strict_json(run("fit", table_file, *COLUMNS, *flags, *more))
     convention = {"reference": 128, "overhead": 0.5}
     assert found["convention"] == convention
     assert found["level"] == 0.9
     groups = st.read_measurements(table_file, batch_size="B", steps="Y", group="model", size="N")
-    laws = [st.fit_steps_law(group.batch_sizes, group.steps, alpha=None if fitted else 1.0) for group in groups]
+    laws = [st.fit_steps_law(group.batch_sizes, group.steps, **form) for group in groups]
     assert [row["group"] for row in found["groups"]] == ["small", "medium", "large"]
     assert [row["size"] for row in found["groups"]] == [10, 40, 160]
     for row, law in zip(found["groups"], laws, strict=True):

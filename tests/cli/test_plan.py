@@ -30,9 +30,11 @@ def laws(steps_file):
 def test_the_first_line_is_the_answer(run, steps_file, laws):
     out = run("plan", steps_file, "--group", "target", "--target", "2.9", *MACHINE, "--deadline", "24h")
     choice = st.plan(laws[2], 2, micro_batch=8, price=2.5, deadline=24).choice
+    low, high = choice.hours_interval
+    assert low < 24 < high
     assert out.splitlines()[0] == (
         f"Batch size {choice.batch_size:g} = {choice.devices} devices × micro batch 8 × accumulation 1: "
-        f"{choice.hours:.3g} h, {choice.cost:,.0f} USD, "
+        f"{choice.hours:.3g} h ({low:.3g} … {high:.3g}, may miss the deadline), {choice.cost:,.0f} USD, "
         f"{choice.extra_data:.0%} more data than at batch size 64"
     )
     assert cells(out, number(choice.batch_size))[-1] == "choice"

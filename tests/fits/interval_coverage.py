@@ -5,7 +5,7 @@ warned of if a remark says that the interval may not hold.
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -42,6 +42,25 @@ class Coverage(NamedTuple):
 # ------------------------------------------------------------------ steps to a target
 
 
+class Quantity(NamedTuple):
+    """A quantity of a law: its value, and its 95% interval."""
+
+    value: Callable[[st.fits.StepsLaw], float]
+    interval: Callable[[st.fits.StepsLaw], Iterable[float]]
+
+
+CRITICAL = Quantity(lambda law: law.critical_batch_size(), lambda law: law.interval())
+KNEE = Quantity(lambda law: law.knee, lambda law: law.interval("knee"))
+STEPS_BEYOND = Quantity(  # at four times the largest batch size
+    lambda law: float(law.predict(4 * law.batch_sizes[-1])),
+    lambda law: np.ravel(law.steps_interval(4 * law.batch_sizes[-1])),
+)
+EXTRA_DATA = Quantity(  # at the largest batch size, compared with half of it; from 1 on, so that ends have a ratio
+    lambda law: float(2 * law.predict(law.batch_sizes[-1]) / law.predict(law.batch_sizes[-2])),
+    lambda law: (1 + end for end in law.extra_data_interval(law.batch_sizes[-2], law.batch_sizes[-1])),
+)
+
+
 def steps_situation(
     name: str,
     batch_sizes: np.ndarray,
@@ -52,8 +71,9 @@ def steps_situation(
     errors: float | None = None,
     outlier: float = 1.0,
     misfit: bool = True,
+    quantity: Quantity = CRITICAL,
 ) -> Situation:
-    """Steps 300 + b/B^α whose terms are equal at the middle of the batch sizes; B* is the quantity.
+    """Steps 300 + b/B^α whose terms are equal at the middle of the batch sizes.
 
     The exponents of `alpha_range` are those that the interval admits. Without `misfit` the errors that are given count
     as all of the scatter, a negative control.
@@ -68,9 +88,10 @@ def steps_situation(
         found = st.fit_steps_law(batch_sizes, steps, alpha_range=alpha_range, standard_errors=errors)
         if not misfit:
             found = replace(found, misfit=0.0)
-        return found.interval(), warned("; ".join(law_remarks(found, SMALLEST)))
+        low, high = quantity.interval(found)
+        return (float(low), float(high)), warned("; ".join(law_remarks(found, SMALLEST)))
 
-    return Situation(name, law.critical_batch_size(), draw)
+    return Situation(name, quantity.value(law), draw)
 
 
 def warned(remarks: str) -> bool:
@@ -90,6 +111,9 @@ def steps_situations() -> Iterator[Situation]:
     yield steps_situation("6, scatter ∝ B^½, 5% at 512", six, scatter=lambda size: 0.05 * np.sqrt(size / 512))
     yield steps_situation("6, scatter 3%, one of them twice the steps", six, scatter=0.03, outlier=2.0)
     yield steps_situation("5, α = 0.8, scatter 2%", five, alpha=0.8)
+    yield steps_situation("5, α = 0.8, scatter 2%, knee", five, alpha=0.8, quantity=KNEE)
+    yield steps_situation("5, α = 0.8, scatter 2%, steps at 2048", five, alpha=0.8, quantity=STEPS_BEYOND)
+    yield steps_situation("5, α = 0.8, scatter 2%, extra data", five, alpha=0.8, quantity=EXTRA_DATA)
     yield steps_situation("5, α = 1.3, scatter 2%", five, alpha=1.3)
     yield steps_situation("9, α = 0.8, scatter 2%", doubling(9, 16.0), alpha=0.8)
     yield steps_situation("9, α = 0.6, scatter 2%", doubling(9, 16.0), alpha=0.6)

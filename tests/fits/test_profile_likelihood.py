@@ -265,7 +265,12 @@ def test_beyond_the_range_of_ratios_a_term_is_nowhere_seen():
 @pytest.mark.parametrize(
     ("options", "number", "fitted", "message"),
     [
-        ({"quantity": "B*"}, 9, False, "quantity must be one of 'critical_batch_size', 'a', 'b', 'alpha', 'b/a', got"),
+        (
+            {"quantity": "B*"},
+            9,
+            False,
+            "quantity must be one of 'critical_batch_size', 'knee', 'a', 'b', 'alpha', 'b/a', got",
+        ),
         ({"level": 0}, 9, False, "level must lie between 0 and 1, got"),
         ({"level": 1}, 9, False, "level must lie between 0 and 1, got"),
         ({"level": "x"}, 9, False, "level must be a number"),

@@ -171,3 +171,15 @@ def test_stages_of_one_batch_size_are_one_stage():
 def test_bad_ramps(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_remark_names_stages_beyond_the_measured_batch_sizes():
+    def law(a, b, most):
+        batches = np.array([64.0, 256.0, 1024.0, 4096.0])
+        return st.fit_steps_law(batches[batches <= most], (a + b / batches)[batches <= most])
+
+    targets = (500, 1e5), (1500, 9e5), (4000, 6e6)
+    assert st.batch_ramp([law(*each, 4096) for each in targets], multiple=64).remark == ""
+    ramp = st.batch_ramp([law(*each, 1024) for each in targets], multiple=64)
+    assert ramp.stages[-2:] == ((388000, 1088), (2276000, 1728))
+    assert ramp.remark.startswith("batch sizes 1,088, 1,728 lie outside of those measured, 64 … 1,024: ")

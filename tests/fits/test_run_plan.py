@@ -83,18 +83,28 @@ def test_the_knee_has_the_least_steps_times_samples(alpha):
     assert st.plan(Curve(fitted.predict), 1, batch_sizes=(64, 4096)).knee == pytest.approx(knee, rel=1e-6)
 
 
-@pytest.mark.parametrize(("alpha", "fitted"), [(0.4, False), (0.5, False), (1.3, True)])
-def test_laws_whose_knee_has_no_interval(alpha, fitted):
-    """Up to α = ½, S E grows with the batch size everywhere; where α is fitted the interval would be of two numbers."""
-    measured = st.fit_steps_law(BATCHES, A + B / BATCHES**alpha, alpha=None if fitted else alpha)
-    plan = st.plan(measured, 1)
-    assert np.isnan(plan.knee_interval).all()
-    assert (plan.knee > 0) == fitted
+@pytest.mark.parametrize("alpha", [0.4, 0.5])
+def test_exponents_up_to_a_half_have_no_knee(alpha):
+    """S E grows with the batch size everywhere: the knee and the lower end of its interval are 0."""
+    plan = st.plan(st.fit_steps_law(BATCHES, A + B / BATCHES**alpha, alpha=alpha), 1)
+    assert plan.knee == plan.knee_interval[0] == 0
+
+
+@pytest.mark.parametrize("alpha", [0.8, 0.55, 1.3])
+def test_the_interval_of_the_knee_admits_other_exponents(alpha):
+    """The steps reject α = 1, so that a caller who claims to know it gets the same interval."""
+    steps = A + B / BATCHES**alpha * np.exp(0.01 * np.random.default_rng(1).standard_normal(BATCHES.size))
+    for assumed in (1.0, None):
+        low, high = st.fit_steps_law(BATCHES, steps, alpha=assumed).interval("knee")
+        assert low < st.fits.StepsLaw(A, B, alpha, True, BATCHES, steps).knee < high
+    known = st.fit_steps_law(BATCHES, steps, alpha_range=(1, 1))
+    assert known.wider_law is not None
+    assert known.interval("knee") == st.fit_steps_law(BATCHES, steps).interval("knee")
 
 
 def test_the_interval_of_the_knee_has_the_knees_of_the_laws_at_the_ends_of_the_ratio():
     steps = (A + B / BATCHES**1.3) * np.exp(0.02 * np.random.default_rng(0).standard_normal(BATCHES.size))
-    fitted = st.fit_steps_law(BATCHES, steps, alpha=1.3)
+    fitted = st.fit_steps_law(BATCHES, steps, alpha=1.3, alpha_range=(1.3, 1.3))
     found = st.plan(fitted, 1, level=0.8).knee_interval
     for end, ratio in zip(found, fitted.interval("b/a", 0.8), strict=True):
         grid = end * np.geomspace(0.5, 2, 20_001)
@@ -367,3 +377,11 @@ def test_a_fitted_theory_gives_its_steps():
 def test_bad_plans(settings, message):
     with pytest.raises(ValueError, match=message):
         st.plan(**({"law": law(), "throughput": 20} | settings))
+
+
+def test_the_first_line_says_that_b_star_is_not_determined():
+    """Steps that fall like 1/B everywhere bound B* from below only; the control has a plateau."""
+    open_end = st.plan(st.fit_steps_law(BATCHES, 1e6 / BATCHES), 20, batch_sizes=(64, 4096), deadline=1e6)
+    assert open_end.critical_interval[1] == np.inf
+    assert open_end.sheet().answer.startswith("B* is not determined: its 95% interval is ")
+    assert st.plan(law(), 20, deadline=1e6).sheet().answer.startswith("Batch size ")
