@@ -241,7 +241,7 @@ def _verdicts(config: Config, losses: dict, resampled: list[Tuned], seconds: flo
             seconds,
         ),
         Verdict(
-            "EWA beats the last iterate of its own run",
+            "EWA beats the last iterate of a constant schedule, each at its best γ",
             f"Excess risk of EWA divided by that of the constant schedule's last iterate at its own best γ: geometric "
             f"mean over {durations}",
             "below 1",

@@ -222,7 +222,7 @@ class Summary(NamedTuple):
         ratio: (N,), sorted, at random settings.
         lowest: the row where it is smallest, climbs included; where nothing climbed down, of the sample.
         highest: where it is largest.
-        single: where it is nearest to being wrong with B = 1.
+        single: the setting with the extreme ratio among those with B = 1.
     """
 
     bound: st.bounds.PublishedBound

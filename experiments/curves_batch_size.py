@@ -289,7 +289,7 @@ def _slope_verdict(config: Config, rows: list[Row], case: str) -> Verdict:
     }
     text, middle, ends = _summary(each, lambda value: f"{value:+.2f}")
     return Verdict(
-        f"an update at another batch size: {case}",
+        f"at one γ predicted/measured steps do not depend on B: {case}",
         f"Power p in predicted/measured steps ∝ B^p at γ = {rate:g}, the smallest one of the grid, by target loss: "
         f"{text}. The 95% interval comes from the scatter of trials. Holds if p is 0 within ±{config.exponent:g}. "
         f"Adam divides by the root of a mean square, which is tr Σ/B while noise dominates. The effect of γ then "

@@ -23,7 +23,7 @@ SLOPE = r"-?[\d.]+ ± [\d.]+"
 
 
 def bounds() -> str:
-    """Exact risk over every published bound, where it is nearest to being wrong, and whether the source was read."""
+    """Exact risk over every published bound, the setting with the extreme ratio, and whether the source was read."""
     pattern = r"exact risk . (?P<source>.+?): (?P<of>.+?); (?:tightest|attained) at (?P<at>.+)"
     rows = []
     for each in verdicts("bounds"):
@@ -33,7 +33,8 @@ def bounds() -> str:
             state = "not verified against the paper" if "not verified against the paper" in each["claim"] else ""
             cells = (source, found["of"], each["measured"], found["at"], state)
             rows.append((*map(tidy, cells), bold(each["verdict"])))
-    return table(("bound", "of", "exact/bound", "nearest to being wrong at", "source", "verdict"), rows)
+    header = ("bound", "bounded quantity", "exact/bound", "setting with the extreme ratio", "verification", "verdict")
+    return table(header, rows)
 
 
 def schedules_risk() -> str:

@@ -318,7 +318,7 @@ def forecasts_unseen() -> str:
         "bands that contain the loss",
         "with the theory's error from 27 other runs",
         "half width, median",
-        "the same",
+        "half width with the error from 27 other runs, median",
     )
     simple = ("error, median", "a power of Σγ: half width", "last loss: half width")
     return table(("known of the run", *own, *simple), lines)

@@ -72,12 +72,12 @@ def made(error):
 @pytest.mark.parametrize(
     ("error", "verdicts"),
     [
-        (lambda batch: 1.0, {"steps": "holds", "B*": "holds", "an update": "holds"}),
+        (lambda batch: 1.0, {"steps": "holds", "B*": "holds", "at one γ": "holds"}),
         (
             lambda batch: (batch / 32) ** 0.5,
-            {"steps": "fails", "B*": "fails", "an update": "fails"},
+            {"steps": "fails", "B*": "fails", "at one γ": "fails"},
         ),
-        (lambda batch: 2.0, {"steps": "fails", "B*": "holds", "an update": "holds"}),
+        (lambda batch: 2.0, {"steps": "fails", "B*": "holds", "at one γ": "holds"}),
     ],
 )
 def test_verdicts(error, verdicts):
