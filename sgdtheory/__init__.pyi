@@ -66,6 +66,7 @@ from .fits import example_measurements as example_measurements
 from .fits import fit_loss_grid as fit_loss_grid
 from .fits import fit_noise_scale as fit_noise_scale
 from .fits import fit_power_law as fit_power_law
+from .fits import fit_rates as fit_rates
 from .fits import fit_steps_law as fit_steps_law
 from .fits import plan as plan
 from .fits import read_loss_grid as read_loss_grid

@@ -25,7 +25,7 @@ class Entry(NamedTuple):
     module: str = ""
 
 
-BRIEF = "runs and stores"  # of these the overview has names alone
+BRIEF = "more"  # of these the overview has names alone
 POWER_LAW = "--capacity 2 --source 3"
 GROUPS: dict[str, dict[str, Entry]] = {
     "theory of a power law": {
@@ -62,10 +62,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "all of this on a page with sliders",
             "explore --port 5006",
         ),
-        "tutorials": Entry(
-            "write the notebooks and the files that the guides use",
-            "tutorials --write tutorials",
-        ),
     },
     "your data and measurements": {
         "features": Entry(
@@ -82,6 +78,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "critical batch size from a grid of losses, or logs",
             "fit-grid grid.csv --batch-size bs --samples tokens --plot grid.png",
             main="files batch_size samples learning_rate loss group target reference overhead plot json",
+        ),
+        "fit-rates": Entry(
+            "best learning rate by batch size and duration, and B*",
+            "fit-rates grid.csv --batch-size bs --samples tokens --learning-rate lr --plot rates.png",
+            main="files batch_size samples learning_rate loss group rates_alone level plot json",
         ),
         "plan": Entry(
             "batch size, time and cost of a run, and a batch ramp",
@@ -120,6 +121,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
     },
     BRIEF: {
+        "tutorials": Entry(
+            "write the notebooks and the files that the guides use",
+            "tutorials --write tutorials",
+        ),
         "resume": Entry(
             "go on with a run, to more steps or a lower target",
             "resume runs/bytes --target-loss 1.8",

@@ -61,7 +61,7 @@ def fit_grid(
         return Output(logs.preview_of(files, "grid"))
     if not files:
         raise ValueError("fit-grid needs a CSV file of losses, or logs: name files or folders")
-    losses, remarks = _losses(logs, files, {"samples": samples, "size": size, "seed": seed})
+    losses, remarks = losses_of(logs, files, {"samples": samples, "size": size, "seed": seed})
     progress("fitting the grid, and its intervals from resampled ones")
     grid = fits.fit_loss_grid(
         losses,
@@ -78,7 +78,9 @@ def fit_grid(
     return Drawn(replace(sheet, remarks=[*sheet.remarks, *remarks]), draw=lambda: _figures(grid))
 
 
-def _losses(logs: LogFlags, files: tuple[Path, ...], columns: dict[str, Any]) -> tuple[dict[str, list[Any]], list[str]]:
+def losses_of(
+    logs: LogFlags, files: tuple[Path, ...], columns: dict[str, Any]
+) -> tuple[dict[str, list[Any]], list[str]]:
     """Return the columns of the file, or of the logs, and the remarks of the logs."""
     if is_table(files, columns["samples"]):
         named = {name: getattr(logs, name) or name for name in ("batch_size", "learning_rate", "loss")}

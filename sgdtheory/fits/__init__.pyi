@@ -53,6 +53,9 @@ from .power_product import PowerProduct as PowerProduct
 from .power_product import fit_power_product as fit_power_product
 from .ramps import BatchRamp as BatchRamp
 from .ramps import batch_ramp as batch_ramp
+from .rates_fit import LearningRateLaw as LearningRateLaw
+from .rates_fit import LossComparison as LossComparison
+from .rates_fit import fit_rates as fit_rates
 from .remarks import law_remarks as law_remarks
 from .run_plan import PlanRow as PlanRow
 from .run_plan import RunPlan as RunPlan

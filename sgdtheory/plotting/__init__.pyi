@@ -12,6 +12,7 @@ from .grids import loss_grid as loss_grid
 from .grids import loss_map as loss_map
 from .paths import risk_paths as risk_paths
 from .plans import run_plan as run_plan
+from .rates import best_rates as best_rates
 from .risks import risk_against_batch_size as risk_against_batch_size
 from .risks import risk_against_learning_rate as risk_against_learning_rate
 from .schedules import optimal_schedule as optimal_schedule

@@ -143,6 +143,8 @@ REFUSALS = {  # command → part of the one line on standard error, with exit st
     "fit-grid steps.csv": "has no column 'samples'; its columns are: 'g', 'size'",
     "fit-grid grid.csv --size size": "has no column 'size'; its columns are: 'batch_size', 'samples'",
     "fit-grid --json": "fit-grid needs a CSV file of losses, or logs",
+    "fit-rates": "fit-rates needs a CSV file of losses, or logs",
+    "fit-rates steps.csv": "has no column 'samples'",
     PLAN: "target must name the group to plan for, one of s, l",
     f"{PLAN} --target m": "target must be one of s, l, got m",
     f"{PLAN} --target s --throughput-table x.csv": "throughput-table, one of the two",
@@ -187,6 +189,7 @@ KEYS = {  # command → keys of its JSON beside "notes"
     "squared_gradient trace drift path",
     "fit steps.csv --group g --size size": "convention level groups power_law forecasts sensitivity",
     "fit-grid grid.csv": "groups convention level targets degradation laws",
+    "fit-rates grid.csv": "no_kink deviation sharpness settings bounds level exponents kinks",
     "plan steps.csv --group g --target s --throughput 2": "choice reachable knee knee_interval critical_batch_size "
     "critical_batch_size_interval smallest_batch_size smallest_batch_size_interval optimal_batch_size "
     "optimal_batch_size_interval max_micro_batch reference overhead level rows",

@@ -1,0 +1,375 @@
+"""The law of the best learning rate in batch size and duration, with a kink at the critical batch size (THEORY.md T47).
+
+    ln γ*(B, D) = A − c ln D + p ln (B^{−k} + B_k^{−k})^{−1/k},    B_k = B_0 D^κ,
+
+with A for each group, usually each model size. Below the kink B_k the best rate rises like B^p and falls with the
+duration like D^{−c}. Beyond it the rate no longer depends on B. The sharpness k of the kink is one of `SHARPNESS`.
+
+Residuals of ln γ* are taken for normal, and their standard deviation is fitted. Where the best of the measured rates is
+the lowest or the highest one, γ* is known to lie beyond the middle of the last two in log γ, and the probability of
+that enters the likelihood.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg, optimize, special
+
+from sgdtheory.fits.loss_noise import loss_noise
+from sgdtheory.fits.tuned_loss import ABOVE, BELOW, CLIFF, TUNED, Cell, TunedLosses
+
+# Sharpnesses that are tried. On the 155 best rates of step-law's runs the residuals are 0.180, 0.167, 0.164 and 0.165;
+# 1 would let the kink lie below all batch sizes that were measured, with p = 1.8.
+SHARPNESS = 2.0, 4.0, 8.0, 16.0
+# Kinks of a first search, as shares of the range of log B, and the powers κ of D that they are tried with.
+PLACES = np.linspace(0.0, 1.0, 13)
+POWERS = np.linspace(-0.25, 1.5, 15)
+# The best places of the first search from which the likelihood is climbed. With 1 a fit of 200 made ones ended at a
+# likelihood lower by more than 0.1.
+STARTS = 3
+# The standard deviation of ln γ* is no smaller: rates that follow a law exactly have no likelihood otherwise.
+LEAST_DEVIATION = 1e-3
+# An end of an interval that is farther from the estimate than this, in logs or powers, is infinite.
+FARTHEST = 30.0
+# With fewer pairs of group and duration the correlation of the residuals within each is not estimated.
+FEWEST_CLUSTERS = 8
+# Resampled sets of residuals in the test against no kink: p is known to a third at 0.01.
+RESAMPLED = 999
+
+
+# Places of the parameters c, p, ln B_k and κ, which follow the groups' levels, before the log standard deviation.
+FALL, RISE, KINK, KINK_POWER = -5, -4, -3, -2
+
+
+class BestRates(NamedTuple):
+    """The best learning rates of n settings.
+
+    Attributes:
+        group: (n,) index of the group.
+        log_batch, log_samples: (n,) ln B and ln D.
+        log_rate: (n,) ln γ*, or the bound that is known of it.
+        side: (n,) 0 where γ* is known, −1 where it is below the bound and 1 where it is above.
+        error: (n,) standard deviation of ln γ* that the scatter of losses between runs makes.
+    """
+
+    group: np.ndarray
+    log_batch: np.ndarray
+    log_samples: np.ndarray
+    log_rate: np.ndarray
+    side: np.ndarray
+    error: np.ndarray
+
+
+def best_rates(groups: Sequence[TunedLosses]) -> BestRates:
+    """Return the best learning rates of all settings with several rates.
+
+    Beside a rate that diverged the best one is half-way to it.
+    """
+    found: list[tuple[float, ...]] = []
+    for index, group in enumerate(groups):
+        variances = loss_noise(group).variances
+        for cell in group.cells:
+            state = group.state[cell.batch, cell.data]
+            where = index, np.log(group.batch_sizes[cell.batch]), np.log(group.samples[cell.data])
+            if state in (TUNED, CLIFF):
+                error = _error(cell, float(variances[cell.batch]))
+                found.append((*where, np.log(group.learning_rate[cell.batch, cell.data]), 0, error))
+            elif state == BELOW:
+                found.append((*where, cell.log_rates[:2].mean(), -1, 0.0))
+            elif state == ABOVE:
+                found.append((*where, cell.log_rates[-2:].mean(), 1, 0.0))
+    group, batch, samples, rate, side, error = np.array(found).reshape(-1, 6).T
+    return BestRates(group.astype(int), batch, samples, rate, side.astype(int), error)
+
+
+def _error(cell: Cell, variance: float) -> float:
+    """Return the standard deviation of the lowest point of the parabola, to first order in errors of log losses.
+
+    At most it is the range of the learning rates. Beside a rate that diverged it is taken as 0.
+    """
+    best = int(cell.log_losses.argmin())
+    three = slice(best - 1, best + 2)
+    x, y = cell.log_rates[three], cell.log_losses[three]
+    if variance == 0 or x.size < 3 or not np.isfinite(y).all():
+        return 0.0
+    by_loss = np.linalg.inv(np.vander(x - x[1], 3))  # of curvature, slope and value
+    curvature, slope, _ = by_loss @ y
+    by_loss = (slope * by_loss[0] / curvature - by_loss[1]) / (2 * curvature)
+    return float(min(np.sqrt(variance / cell.counts[three] @ by_loss**2), np.ptp(cell.log_rates)))
+
+
+@dataclass(frozen=True, eq=False)
+class RateLaw:
+    """The law at its parameters.
+
+    Attributes:
+        levels: (groups,) A at ln D = `centre`.
+        fall, rise: c and p.
+        kink, kink_power: ln B_k at ln D = `centre`, and κ.
+        sharpness: k.
+        log_deviation: log of the standard deviation of ln γ*.
+        centre: the ln D from which durations are counted.
+    """
+
+    levels: np.ndarray
+    fall: float
+    rise: float
+    kink: float
+    kink_power: float
+    log_deviation: float
+    sharpness: float
+    centre: float
+
+    def log_kink(self, log_samples: np.ndarray) -> np.ndarray:
+        """Return ln B_k at ln D."""
+        return self.kink + self.kink_power * (log_samples - self.centre)
+
+    def log_rate(self, group: np.ndarray, log_batch: np.ndarray, log_samples: np.ndarray) -> np.ndarray:
+        """Return ln γ*."""
+        below = _below(log_batch, self.log_kink(log_samples), self.sharpness)
+        return self.levels[group] - self.fall * (log_samples - self.centre) + self.rise * below
+
+
+def _below(log_batch: np.ndarray, log_kink: np.ndarray, sharpness: float) -> np.ndarray:
+    """Return ln (B^{−k} + B_k^{−k})^{−1/k}, which is ln B below the kink and ln B_k beyond."""
+    return -np.logaddexp(-sharpness * log_batch, -sharpness * log_kink) / sharpness
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """The likelihood of the law given best learning rates.
+
+    Parameters are (A of each group, c, p, ln B_k at the centre, κ, log standard deviation).
+
+    Attributes:
+        rates: the best learning rates.
+        centre: the ln D from which durations are counted.
+    """
+
+    rates: BestRates
+    centre: float
+
+    @cached_property
+    def duration(self) -> np.ndarray:
+        """Return ln D from the centre on, (n,)."""
+        return self.rates.log_samples - self.centre
+
+    @cached_property
+    def in_group(self) -> np.ndarray:
+        """Return which rates are of which group, (n, groups), as numbers."""
+        return np.eye(self.rates.group.max() + 1)[self.rates.group]
+
+    @cached_property
+    def several_durations(self) -> bool:
+        """Tell whether D varies: without that neither c nor κ are fitted."""
+        return np.ptp(self.duration) > 0
+
+    def law(self, parameters: np.ndarray, sharpness: float) -> RateLaw:
+        """Return the law with these parameters."""
+        fall, rise, kink, kink_power, log_deviation = map(float, parameters[-5:])
+        return RateLaw(parameters[:-5], fall, rise, kink, kink_power, log_deviation, sharpness, self.centre)
+
+    def slopes(self, law: RateLaw) -> np.ndarray:
+        """Return the derivatives of the (n,) ln γ* by all parameters but the last, (n, groups + 4)."""
+        kink = law.log_kink(self.rates.log_samples)
+        below = _below(self.rates.log_batch, kink, law.sharpness)
+        by_kink = law.rise * special.expit(law.sharpness * (self.rates.log_batch - kink))
+        return np.column_stack([self.in_group, -self.duration, below, by_kink, by_kink * self.duration])
+
+    def deviations(self, law: RateLaw) -> np.ndarray:
+        """Return the (n,) standard deviations of ln γ*: about the law, and by the scatter of losses."""
+        return np.sqrt(np.exp(2 * law.log_deviation) + self.rates.error**2 + LEAST_DEVIATION**2)
+
+    def loss(self, parameters: np.ndarray, sharpness: float) -> tuple[float, np.ndarray]:
+        """Return minus the log likelihood, and its slopes."""
+        law = self.law(parameters, sharpness)
+        deviation = self.deviations(law)
+        slopes = self.slopes(law)
+        off = (self.rates.log_rate - slopes[:, :-2] @ parameters[:-3]) / deviation
+        side = self.rates.side
+        known = side == 0
+        beyond = -side * off  # by how much the law is on the side of the bound on which γ* is
+        mills = np.sqrt(2 / np.pi) / special.erfcx(-beyond / np.sqrt(2))  # density over distribution function
+        value = np.where(known, off**2 / 2 + np.log(deviation), -special.log_ndtr(beyond)).sum()
+        by_law = np.where(known, -off, -side * mills) / deviation
+        by_deviation = np.where(known, 1 - off**2, mills * beyond) @ (np.exp(law.log_deviation) / deviation) ** 2
+        return float(value), np.append(by_law @ slopes, by_deviation)
+
+    def climbed(self, start: np.ndarray, sharpness: float, kept: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the least loss near a start, and where, with the combinations `kept` (m, parameters) as they are."""
+        if not self.several_durations:
+            kept = np.vstack([kept, np.eye(start.size)[[FALL, KINK_POWER]]])
+        free = linalg.null_space(kept) if len(kept) else np.eye(start.size)
+
+        def loss(moved: np.ndarray) -> tuple[float, np.ndarray]:
+            with np.errstate(all="ignore"):  # the first step of a line search may be huge
+                value, slope = self.loss(start + free @ moved, sharpness)
+            return value, slope @ free
+
+        found = optimize.minimize(loss, np.zeros(free.shape[1]), jac=True, method="BFGS")
+        return float(found.fun), start + free @ found.x
+
+    def starts(self, sharpness: float) -> list[np.ndarray]:
+        """Return the parameters at the best places of a first search, by least squares of the known rates."""
+        known, rates = self.rates.side == 0, self.rates
+        low, high = rates.log_batch.min(), rates.log_batch.max()
+        found = []
+        for kink in low + PLACES * (high - low):
+            for power in POWERS if self.several_durations else [0.0]:
+                below = _below(rates.log_batch, kink + power * self.duration, sharpness)
+                design = np.column_stack([self.in_group, -self.duration, below])[known]
+                numbers = np.linalg.lstsq(design, rates.log_rate[known])[0]
+                deviation = np.sqrt(np.mean((rates.log_rate[known] - design @ numbers) ** 2))
+                found.append((deviation, np.array([*numbers, kink, power, np.log(max(deviation, 1e-6))])))
+        return [parameters for _, parameters in sorted(found, key=lambda each: each[0])[:STARTS]]
+
+    def best(self) -> tuple[float, np.ndarray, float]:
+        """Return the least loss, its parameters and the sharpness."""
+        nothing = np.empty((0, self.in_group.shape[1] + 5))
+        tried = [(*self.climbed(start, k, nothing), k) for k in SHARPNESS for start in self.starts(k)]
+        return min(tried, key=lambda each: each[0])
+
+    def without_kink(self, rising: bool) -> float:
+        """Return the least loss of a law without a kink: a power of B, or none."""
+        far = self.rates.log_batch.max() + 20.0
+        start = np.array([*np.full(self.in_group.shape[1], self.rates.log_rate.mean()), 0.0, 0.0, far, 0.0, 0.0])
+        kept = [KINK, KINK_POWER] + ([] if rising else [RISE])
+        return self.climbed(start, SHARPNESS[0], np.eye(start.size)[kept])[0]
+
+
+@dataclass(frozen=True, eq=False)
+class RateIntervals:
+    """Confidence intervals of combinations of the parameters, by profile likelihood.
+
+    With n rates, q parameters and F the quantile of F_{1,n−q}, the set is `2 Δloss ≤ n ln(1 + F/(n − q))`, which is
+    exact for least squares of a linear law. Residuals within a pair of group and duration may be alike, since all laws
+    are approximations: where there are enough pairs the limit is multiplied by the ratio of the sandwich variance over
+    such pairs to that of independent residuals, if that is above 1, and F has as many degrees of freedom as pairs.
+
+    Attributes:
+        likelihood: of the law.
+        least: the least loss.
+        parameters, sharpness: where it is attained.
+        level: of the intervals.
+        kink_is_sure: whether a power law without a kink is refuted.
+    """
+
+    likelihood: Likelihood
+    least: float
+    parameters: np.ndarray
+    sharpness: float
+    level: float
+    kink_is_sure: bool
+
+    @cached_property
+    def _clusters(self) -> np.ndarray:
+        """Return the index of the pair of group and duration of each known rate."""
+        rates = self.likelihood.rates
+        pairs = np.stack([rates.group, rates.log_samples])[:, rates.side == 0]
+        return np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
+
+    @cached_property
+    def _variances(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the covariances of all parameters but the last: of independent residuals, and of clusters."""
+        rates = self.likelihood.rates
+        known = rates.side == 0
+        law = self.likelihood.law(self.parameters, self.sharpness)
+        weights = 1 / self.likelihood.deviations(law)[known]
+        slopes = self.likelihood.slopes(law)[known] * weights[:, None]
+        off = (rates.log_rate - law.log_rate(rates.group, rates.log_batch, rates.log_samples))[known] * weights
+        inverse = np.linalg.pinv(slopes.T @ slopes)
+        count = self._clusters.max() + 1
+        scores = np.zeros((count, slopes.shape[1]))
+        np.add.at(scores, self._clusters, slopes * off[:, None])
+        freedom = max(off.size - slopes.shape[1], 1)
+        corrected = (off.size - 1) / freedom * count / max(count - 1, 1)
+        return off @ off / freedom * inverse, corrected * inverse @ scores.T @ scores @ inverse
+
+    def _limit(self, weights: np.ndarray) -> float:
+        """Return by how much the loss may exceed the least one."""
+        alone, clustered = (float(weights[:-1] @ each @ weights[:-1]) for each in self._variances)
+        number = int((self.likelihood.rates.side == 0).sum())
+        freedom = number - self.parameters.size + 1
+        if freedom < 1:
+            return np.inf
+        count = int(self._clusters.max()) + 1
+        inflated, pairs = 1.0, freedom
+        if count >= FEWEST_CLUSTERS:
+            inflated, pairs = max(1.0, clustered / alone), min(freedom, count - 1)
+        quantile = special.fdtri(1, pairs, self.level)
+        return inflated * number / 2 * np.log1p(quantile / freedom)
+
+    def of(self, weights: np.ndarray) -> tuple[float, float]:
+        """Return the interval of `weights · parameters`; that of a kink is open where there need not be one."""
+        limit = self._limit(weights)
+        if np.isinf(limit):
+            return -np.inf, np.inf
+        below = self.likelihood.without_kink(rising=False) - self.least <= limit
+        above = not self.kink_is_sure or self.likelihood.without_kink(rising=True) - self.least <= limit
+        if weights[KINK_POWER] and not weights[KINK] and (below or above):
+            return -np.inf, np.inf
+        low = -np.inf if weights[KINK] and below else self._end(weights, -1, limit)
+        high = np.inf if weights[KINK] and above else self._end(weights, 1, limit)
+        return low, high
+
+    def _end(self, weights: np.ndarray, side: int, limit: float) -> float:
+        """Return the end of the interval on a side, where the loss with the combination kept reaches the limit."""
+        begin = float(weights @ self.parameters)
+        scale = max(float(np.sqrt(weights[:-1] @ self._variances[0] @ weights[:-1])), 1e-6)
+        solved = {k: {begin: self.parameters} for k in SHARPNESS}  # by the value of the combination
+
+        def excess(value: float) -> float:
+            losses = []
+            for k, known in solved.items():
+                nearest = known[min(known, key=lambda each: abs(each - value))]
+                start = nearest + weights * (value - weights @ nearest) / (weights @ weights)
+                loss, known[value] = self.likelihood.climbed(start, k, weights[None])
+                losses.append(loss)
+            return min(losses) - self.least - limit
+
+        inner, outer = begin, begin + 2 * side * scale
+        while excess(outer) < 0:
+            if abs(outer - begin) > FARTHEST:
+                return side * np.inf
+            inner, outer = outer, begin + 2 * (outer - begin)
+        return float(optimize.brentq(excess, inner, outer, xtol=1e-3 * abs(outer - begin)))  # pyright: ignore[reportArgumentType]
+
+
+def chance_without_kink(likelihood: Likelihood, law: RateLaw, seed: int) -> float:
+    """Return the p-value of a power law without a kink, against the law with one.
+
+    The statistic is by what factor the sum of squared residuals of the known rates, over their standard deviations by
+    the fitted law, falls over the grid of a first search. Its law without a kink is found by resampling: residuals of
+    the law with a kink, enlarged to the variance that they are an estimate of, change their signs at random, those of a
+    pair of group and duration together where there are enough pairs.
+    """
+    rates, known = likelihood.rates, likelihood.rates.side == 0
+    weights = 1 / likelihood.deviations(law)[known][:, None]
+    log_rate = rates.log_rate[known][:, None] * weights
+    plain = np.column_stack([likelihood.in_group, -likelihood.duration, rates.log_batch])[known] * weights
+    low, high = rates.log_batch.min(), rates.log_batch.max()
+    designs = []
+    for kink in low + PLACES * (high - low):
+        for power in POWERS if likelihood.several_durations else [0.0]:
+            below = _below(rates.log_batch, kink + power * likelihood.duration, SHARPNESS[-1])[known]
+            designs.append(linalg.orth(np.column_stack([plain[:, :-1], below[:, None] * weights])))
+    rest = min((_rest(each, log_rate) for each in designs), key=lambda each: float((each**2).sum()))
+    keys = np.stack([rates.group, rates.log_samples])[:, known]
+    clusters = np.unique(keys, axis=1, return_inverse=True)[1].ravel()
+    if clusters.max() + 1 < FEWEST_CLUSTERS:
+        clusters = np.arange(known.sum())
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(clusters.max() + 1, RESAMPLED))[clusters]
+    enlarged = rest * np.sqrt(len(plain) / max(len(plain) - plain.shape[1] - 2, 1))
+    drawn = _rest(linalg.orth(plain), np.column_stack([log_rate, enlarged * signs]))
+    squares = (drawn**2).sum(0)
+    least = np.min([(_rest(each, drawn) ** 2).sum(0) for each in designs], axis=0)
+    gain = squares / np.maximum(least, 1e-300)
+    return float((gain[1:] >= gain[0]).sum() + 1) / (RESAMPLED + 1)
+
+
+def _rest(basis: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return what least squares leaves of columns, from an orthonormal basis of what is fitted."""
+    return columns - basis @ (basis.T @ columns)

@@ -1,0 +1,306 @@
+"""The best learning rate in batch size and duration from a grid of losses, and the critical batch size at its kink."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sgdtheory._common.arguments import positive_array, share_between_0_and_1, whole_number
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
+from sgdtheory.fits.conventions import Convention
+from sgdtheory.fits.loss_grid import LossGrid, fit_loss_grid
+from sgdtheory.fits.loss_noise import cliff_margins
+from sgdtheory.fits.loss_rows import loss_rows
+from sgdtheory.fits.rate_law import (
+    FALL,
+    KINK,
+    KINK_POWER,
+    RISE,
+    BestRates,
+    Likelihood,
+    RateIntervals,
+    RateLaw,
+    best_rates,
+    chance_without_kink,
+)
+from sgdtheory.fits.tuned_loss import TunedLosses, tuned_losses
+
+# Numbers of the law beside the groups' levels, and one to spare for their scatter.
+NEEDED = 6
+# Durations at which the kink has an interval, at most: each takes as long as the fit.
+SHOWN = 6
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class LossComparison:
+    """B* from losses at a target, and the kink of the best learning rate at the data that the target takes.
+
+    Attributes:
+        group, target: name of the group, and the loss.
+        samples: D to the target at the batch size from which overheads are counted.
+        counted_from: that batch size: the smallest measured one, or the best one.
+        critical_batch_size, interval: B* of the steps to the target.
+        kink: B_k(D).
+    """
+
+    group: str
+    target: float
+    samples: float
+    counted_from: float
+    critical_batch_size: float
+    interval: Interval
+    kink: float
+
+
+@dataclass(frozen=True, eq=False)
+class LearningRateLaw(Shown):
+    """The law of the best learning rate; made by `fit_rates`, drawn by `st.plot.best_rates` (THEORY.md T47).
+
+        γ*(B, D) = A D^{−c} (B^{−k} + B_k^{−k})^{−p/k},    B_k = B_0 D^κ
+
+    Attributes:
+        groups: L*(B, D) and the best γ of every group.
+        rates: the best γ of all settings in logs, those that are bounds too.
+        law: the law at its best parameters.
+        duration_exponent, duration_interval: c, by which γ* falls with D at fixed B below the kink.
+        batch_exponent, batch_interval: p, by which it rises with B there.
+        kink_exponent, kink_exponent_interval: κ, of the growth of the kink with D; nan of a single duration, as c is,
+            and where no kink is seen.
+        samples: (d,) durations D, at most six of those in the table, increasing.
+        kinks, kink_intervals: (d,) B_k(D) and (d, 2); inf where no kink is seen.
+        no_kink: p-value of a power law without a kink.
+        deviation: standard deviation of ln γ* about the law.
+        comparisons: B* from losses beside the kink, where both are seen.
+        level: of all intervals.
+    """
+
+    figure: ClassVar[str] = "best_rates"
+
+    groups: tuple[TunedLosses, ...]
+    rates: BestRates
+    law: RateLaw
+    duration_exponent: float
+    duration_interval: Interval
+    batch_exponent: float
+    batch_interval: Interval
+    kink_exponent: float
+    kink_exponent_interval: Interval
+    samples: np.ndarray
+    kinks: np.ndarray
+    kink_intervals: np.ndarray
+    no_kink: float
+    deviation: float
+    comparisons: tuple[LossComparison, ...]
+    level: float
+
+    @property
+    def has_kink(self) -> bool:
+        """Tell whether the rates refute a power law without a kink."""
+        return self.no_kink <= 1 - self.level
+
+    def critical_batch_size(self, samples: ArrayLike) -> np.ndarray:
+        """Return B_k(D), the kink; inf where none is seen."""
+        if not self.has_kink:
+            return np.full(np.shape(samples), np.inf)
+        return np.exp(self.law.log_kink(np.log(positive_array("samples", samples))))
+
+    def learning_rate(self, batch_size: ArrayLike, samples: ArrayLike, group: str | None = None) -> np.ndarray:
+        """Return γ*(B, D) of a group; None: the only one.
+
+        Raises:
+            ValueError: no such group, or several and none is named.
+        """
+        names = [each.group for each in self.groups]
+        if group is None and len(names) > 1 or group is not None and group not in names:
+            raise ValueError(f"group must be one of {', '.join(names)}, got {group}")
+        place = 0 if group is None else names.index(group)
+        batch, data = positive_array("batch_size", batch_size), positive_array("samples", samples)
+        return np.exp(self.law.log_rate(np.array(place), np.log(batch), np.log(data)))
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What a reader should know, a sentence each."""
+        return tuple(self._remarks())
+
+    def _remarks(self) -> Iterator[str]:
+        if self.samples.size == 1:
+            yield "all runs have one duration: how the best learning rate and the kink move with D is not known"
+        if self.rates.side.any():
+            yield (
+                f"in {np.count_nonzero(self.rates.side)} of {self.rates.side.size} settings the best learning rate is "
+                "the lowest or the highest one: they count as bounds; run further rates there"
+            )
+
+    def sheet(self) -> Sheet:
+        """Return the exponents, the kink at each duration, and B* from losses."""
+        exponents = [
+            ("fall with duration D, below the kink: c", self.duration_exponent, self.duration_interval),
+            ("rise with batch size B, below the kink: p", self.batch_exponent, self.batch_interval),
+            ("growth of the kink with D: κ", self.kink_exponent, self.kink_exponent_interval),
+        ]
+        level = f"{self.level:.0%}"
+        labels, values, intervals = zip(*exponents, strict=True)
+        first = Table(
+            [
+                Quantity("of", "exponent of", list(labels)),
+                Quantity("value", "value", list(values), list(intervals), digits=3),
+            ],
+            "exponents",
+            "γ* ∝ D^−c B^p up to the kink B_k ∝ D^κ, and independent of B beyond",
+            level,
+        )
+        second = Table(
+            [
+                Quantity("samples", "data D", self.samples),
+                Quantity("critical_batch_size", "B* (kink)", self.kinks, self.kink_intervals),
+            ],
+            "kinks",
+            "critical batch size from the kink: no target loss enters it",
+            level,
+        )
+        settings = {
+            "no_kink": self.no_kink,
+            "deviation": self.deviation,
+            "sharpness": self.law.sharpness,
+            "settings": self.rates.side.size,
+            "bounds": np.count_nonzero(self.rates.side),
+            "level": self.level,
+        }
+        tables = [first, second, *([self._compared(level)] if self.comparisons else [])]
+        seen = (
+            f"kink seen: a power of B alone is refuted (p = {self.no_kink:.2g})"
+            if self.has_kink
+            else f"no kink seen: a power of B does as well (p = {self.no_kink:.2g}), so that B* has no upper bound"
+        )
+        return Sheet(seen, tables, self.remarks, settings)
+
+    def _compared(self, level: str) -> Table:
+        found = self.comparisons
+        return Table(
+            [
+                Quantity("group", "group", [each.group or "all" for each in found]),
+                Quantity("target_loss", "target loss", [each.target for each in found]),
+                Quantity("samples", "data D", [each.samples for each in found]),
+                Quantity("counted_from", "counted from B", [each.counted_from for each in found]),
+                Quantity(
+                    "critical_batch_size",
+                    "B* (losses)",
+                    [each.critical_batch_size for each in found],
+                    [each.interval for each in found],
+                ),
+                Quantity("kink", "kink", [each.kink for each in found]),
+                Quantity("ratio", "kink/B*", [each.kink / each.critical_batch_size for each in found], digits=3),
+            ],
+            "from_losses",
+            "critical batch size from losses: 20% more data than at the batch size counted from",
+            level,
+        )
+
+
+def fit_rates(
+    table: Mapping[str, Any] | Sequence[Any], *, level: float = 0.95, compare: bool = True, seed: int = 0
+) -> LearningRateLaw:
+    """Fit the law of the best learning rate in batch size and duration to a grid of losses (THEORY.md T47).
+
+        γ*(B, D) = A D^{−c} (B^{−k} + B_k^{−k})^{−p/k},    B_k = B_0 D^κ
+
+    The best γ of each setting (group, B, D) is the lowest point of a parabola in log γ. Every group has an A of its
+    own; c, p, B_0, κ and the sharpness k (2, 4, 8 or 16) are common. Where the best rate is the lowest or highest one
+    that was run, it counts as a bound. The kink B_k measures the critical batch size without a target loss.
+
+    >>> import numpy as np
+    >>> import sgdtheory as st
+    >>> B, D, rate = np.meshgrid(2.0 ** np.arange(3, 12), 4.0 ** np.arange(10, 14), 2.0 ** np.arange(-12, 2))
+    >>> best = 0.05 * (D / 4**10) ** -0.3 * np.minimum(B, 64 * (D / 4**10) ** 0.6) ** 0.5
+    >>> loss = (2 + D**-0.3) * (1 + 0.02 * np.log(rate / best) ** 2)
+    >>> columns = {"batch_size": B, "samples": D, "learning_rate": rate, "loss": loss}
+    >>> found = st.fit_rates({name: column.ravel() for name, column in columns.items()}, compare=False)
+    >>> round(found.duration_exponent, 2), round(found.batch_exponent, 2), round(found.kink_exponent, 2)
+    (0.3, 0.5, 0.6)
+    >>> round(float(found.critical_batch_size(4**10)))
+    64
+
+    Args:
+        table: columns by name (a dict, a pandas DataFrame, what `read_loss_grid` returns) or rows: batch_size,
+            samples (D, in the unit of B), learning_rate, loss (positive; nan or inf of a run that diverged), perhaps
+            group (its name, of a model size as a rule), size, seed.
+        level: of all intervals.
+        compare: whether to compute B* from losses too (`fit_loss_grid`), counted from the smallest batch size and from
+            the best one.
+        seed: of the test against a power law without a kink.
+
+    Returns:
+        LearningRateLaw. Intervals of κ and of kinks are open where no kink is seen.
+
+    Raises:
+        ValueError: a table that is none, or fewer best rates than the law has numbers.
+    """
+    level, seed = share_between_0_and_1("level", level), whole_number("seed", seed, 0)
+    rows = loss_rows(table)
+    groups = tuple(tuned_losses(each, cliff_margins(tuned_losses(each))) for each in rows)
+    rates = best_rates(groups)
+    _check(rates, groups)
+    likelihood = Likelihood(rates, float(rates.log_samples[rates.side == 0].mean()))
+    least, parameters, sharpness = likelihood.best()
+    law = likelihood.law(parameters, sharpness)
+    no_kink = chance_without_kink(likelihood, law, seed)
+    intervals = RateIntervals(likelihood, least, parameters, sharpness, level, no_kink <= 1 - level)
+    unit = np.eye(parameters.size)
+    every = np.unique(np.concatenate([each.samples for each in groups]))
+    samples = every[np.unique(np.linspace(0, every.size - 1, SHOWN).round().astype(int))]
+    of_kinks = [intervals.of(unit[KINK] + (each - likelihood.centre) * unit[KINK_POWER]) for each in np.log(samples)]
+    several = likelihood.several_durations
+    unknown = np.nan, (-np.inf, np.inf)
+    fall = (law.fall, intervals.of(unit[FALL])) if several else unknown
+    seen = no_kink <= 1 - level
+    power = (law.kink_power, intervals.of(unit[KINK_POWER])) if several and seen else unknown
+    kinks = np.exp(law.log_kink(np.log(samples))) if seen else np.full(samples.size, np.inf)
+    comparisons = tuple(_comparisons(table, level, seed, law)) if compare and seen else ()
+    return LearningRateLaw(
+        groups,
+        rates,
+        law,
+        *fall,
+        law.rise,
+        intervals.of(unit[RISE]),
+        *power,
+        samples,
+        kinks,
+        np.exp(of_kinks),
+        no_kink,
+        float(np.exp(law.log_deviation)),
+        comparisons,
+        level,
+    )
+
+
+def _check(rates: BestRates, groups: Sequence[TunedLosses]) -> None:
+    known = rates.side == 0
+    batches = np.unique(rates.log_batch[known]).size
+    if batches < 4 or known.sum() < NEEDED + np.unique(rates.group).size:
+        settings = sum(len(each.cells) for each in groups)
+        raise ValueError(
+            f"table must have best learning rates between others at 4 batch sizes and in {NEEDED} settings more than "
+            f"groups, got {known.sum()} of {settings} settings, at {batches} batch sizes; run more learning rates"
+        )
+
+
+def _comparisons(
+    table: Mapping[str, Any] | Sequence[Any], level: float, seed: int, law: RateLaw
+) -> Iterator[LossComparison]:
+    """Yield B* from losses at every target that they determine, counted from the smallest and from the best B."""
+    for from_best in (False, True):
+        try:
+            grid: LossGrid = fit_loss_grid(
+                table, convention=Convention(), level=level, seed=seed, optimal_batch_size=from_best
+            )
+        except ValueError:  # too few batch sizes reach a loss: the rates do not need any
+            continue
+        for each in grid.targets:
+            kink = float(np.exp(law.log_kink(np.log(np.array(each.samples)))))
+            where = each.group, each.target, each.samples, each.reference
+            yield LossComparison(*where, each.critical_batch_size, each.interval, kink)

@@ -1,0 +1,195 @@
+"""The law of the best learning rate: made rates, exact risks, bounds, intervals, and no kink where there is none."""
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize, stats
+
+import sgdtheory as st
+from sgdtheory.fits.rate_law import KINK, KINK_POWER, LEAST_DEVIATION, SHARPNESS, BestRates, Likelihood, RateIntervals
+from tests.fits.test_loss_grid import SAMPLES, joined, table
+
+FALL_OF_D, RISE, GROWTH, KINK_AT = 0.3, 0.7, 0.6, 60.0  # c, p, κ and B_k of made rates
+
+
+def made_rates(seed, *, durations=4, batches=8, deviation=0.15, groups=1):
+    """Best learning rates of a law whose kink is sharp, with normal errors."""
+    axes = np.arange(groups), np.arange(durations) * np.log(2.5), np.log(4) + np.arange(batches) * np.log(2)
+    group, data, batch = (each.ravel() for each in np.meshgrid(*axes, indexing="ij"))
+    rate = -FALL_OF_D * data + RISE * np.minimum(batch, np.log(KINK_AT) + GROWTH * (data - data.mean())) + group
+    error = deviation * np.random.default_rng(seed).standard_normal(rate.size)
+    return BestRates(group, batch, data, rate + error, np.zeros(rate.size, dtype=int), np.zeros(rate.size))
+
+
+def likelihood_of(rates):
+    return Likelihood(rates, float(rates.log_samples.mean()))
+
+
+BATCHES, DURATIONS = 2.0 ** np.arange(11), 10 ** np.arange(4.0, 6.1, 0.5)
+
+
+def exact_table(capacity, source, *, batches=BATCHES, samples=DURATIONS):
+    """Exact risks of averaged SGD as losses."""
+    axes = batches, samples, 2.0 ** np.arange(-11, 3.0, 0.5)
+    batch, data, rate = (each.ravel() for each in np.meshgrid(*axes, indexing="ij"))
+    some = 8 * batch <= data
+    batch, data, rate = batch[some], data[some], rate[some]
+    risk = st.excess_risk(st.PowerLaw(capacity, source), batch_size=batch, learning_rate=rate, num_samples=data)
+    return {"batch_size": batch, "samples": data, "learning_rate": rate, "loss": risk.total}
+
+
+def test_exact_rates_are_found():
+    found = likelihood_of(made_rates(0, deviation=1e-3, groups=2))
+    _, parameters, _ = found.best()
+    np.testing.assert_allclose(parameters[-5:-1], [FALL_OF_D, RISE, np.log(KINK_AT), GROWTH], atol=0.03)
+    assert parameters[1] - parameters[0] == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize(("capacity", "source"), [(2.0, 3.0), (1.5, 2.5)])
+def test_kink_of_exact_risks_is_where_the_two_limits_of_the_best_rate_meet(capacity, source):
+    """γ* of B = 1 times B meets γ* of large B, both by the exact search; learning rates run are a factor √2 apart."""
+    found = st.fit_rates(exact_table(capacity, source), compare=False)
+    problem, samples = st.PowerLaw(capacity, source), np.array([1e4, 1e5, 1e6])
+    small, large = (
+        st.optimal_learning_rate(problem, batch_size=batch, num_samples=samples).learning_rate for batch in (1, 1024)
+    )
+    assert found.has_kink
+    np.testing.assert_allclose(found.critical_batch_size(samples), large / small, rtol=0.2)
+    assert found.batch_exponent == pytest.approx(1.0, abs=0.03)
+    assert found.duration_exponent == pytest.approx(1 - capacity / source, abs=0.04)
+    assert found.kink_exponent == pytest.approx(1 - capacity / source, abs=0.08)
+
+
+def test_likelihood_is_that_of_normal_errors_and_of_bounds():
+    """Each setting by itself: the density of ln γ*, or its integral up to the bound."""
+    rates = made_rates(1, durations=3, batches=5)
+    side = np.random.default_rng(2).integers(-1, 2, rates.side.size)
+    found = likelihood_of(rates._replace(side=side))
+    parameters = np.array([0.1, 0.25, 0.6, np.log(50.0), 0.5, np.log(0.2)])
+    law = found.law(parameters, 4.0)
+    expected = 0.0
+    for k, each in enumerate(side):
+        kink = 50.0 * np.exp(0.5 * (rates.log_samples[k] - found.centre))
+        batch = (np.exp(-4 * rates.log_batch[k]) + kink**-4.0) ** -0.25
+        middle = 0.1 - 0.25 * (rates.log_samples[k] - found.centre) + 0.6 * np.log(batch)
+        density = stats.norm(middle, np.hypot(0.2, LEAST_DEVIATION))
+        ends = {-1: (-np.inf, rates.log_rate[k]), 1: (rates.log_rate[k], np.inf)}.get(int(each))
+        chance = integrate.quad(density.pdf, *ends)[0] if ends else density.pdf(rates.log_rate[k]) * np.sqrt(2 * np.pi)
+        expected -= np.log(chance)
+    value, slope = found.loss(parameters, law.sharpness)
+    assert value == pytest.approx(expected, rel=1e-8)
+    np.testing.assert_allclose(
+        slope, optimize.approx_fprime(parameters, lambda each: found.loss(each, 4.0)[0], 1e-7), rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_law_on_a_grid_is_more_likely(seed):
+    """Brute force over kink, κ and sharpness, with least squares of the rest."""
+    rates = made_rates(seed, deviation=0.4)
+    found = likelihood_of(rates)
+    least, *_ = found.best()
+    data = rates.log_samples - found.centre
+    for kink in np.linspace(0, 8, 41):
+        for power in np.linspace(-1, 2, 31):
+            for sharpness in SHARPNESS:
+                over = rates.log_batch - kink - power * data
+                below = rates.log_batch - np.logaddexp(0, sharpness * over) / sharpness
+                design = np.column_stack([np.ones_like(data), data, below])
+                off = rates.log_rate - design @ np.linalg.lstsq(design, rates.log_rate)[0]
+                assert least <= off.size / 2 * (1 + np.log(off @ off / off.size)) + 1e-6
+
+
+def test_bounds_take_part():
+    """Rates beyond the range that was run: without their bounds p would come out too small."""
+    whole = table(samples=SAMPLES[::3], curvature=0.05, balance=1e9)
+    narrow = {name: each[whole["learning_rate"] >= 2**-3] for name, each in whole.items()}
+    found = st.fit_rates(narrow, compare=False)
+    assert (found.rates.side == -1).any()
+    assert found.batch_exponent == pytest.approx(0.5, abs=0.02)
+    assert "they count as bounds" in " ".join(found.remarks)
+
+
+def test_no_kink_where_there_is_none():
+    """A power law with errors: the first line says so, and intervals are open."""
+    rough = table(samples=SAMPLES[::3], curvature=0.05, balance=1e9)
+    rough["loss"] = rough["loss"] * np.exp(1e-3 * np.random.default_rng(3).standard_normal(rough["loss"].size))
+    found = st.fit_rates(rough)
+    assert not found.has_kink
+    assert "no kink seen" in str(found).splitlines()[0]
+    assert np.isinf(found.kink_intervals[:, 1]).all()
+    assert np.isinf(found.critical_batch_size(1e6))
+    assert np.isnan(found.kink_exponent)
+    assert found.kink_exponent_interval == (-np.inf, np.inf)
+    assert found.duration_interval[0] <= 0.25 <= found.duration_interval[1]
+
+
+def test_one_duration_has_a_kink_and_no_exponents_of_duration():
+    found = st.fit_rates(exact_table(2.0, 3.0, samples=[1e5]), compare=False)
+    assert np.isnan([found.duration_exponent, found.kink_exponent]).all()
+    assert found.kink_intervals[0, 0] < found.kinks[0] < found.kink_intervals[0, 1]
+    assert "all runs have one duration" in found.remarks[0]
+
+
+def test_groups_have_levels_of_their_own():
+    one = exact_table(2.0, 3.0, samples=[1e4, 1e5])
+    two = one | {"learning_rate": one["learning_rate"] / 4}
+    names = {"group": np.repeat(["a", "b"], one["loss"].size)}
+    found = st.fit_rates(joined(one, two) | names, compare=False)
+    assert found.learning_rate(16, 1e5, "a") / found.learning_rate(16, 1e5, "b") == pytest.approx(4.0)
+    with pytest.raises(ValueError, match="group must be one of a, b, got c"):
+        found.learning_rate(16, 1e5, "c")
+
+
+def test_comparison_has_the_kink_at_the_data_of_the_target():
+    found = st.fit_rates(exact_table(2.0, 3.0))
+    assert found.comparisons
+    for each in found.comparisons:
+        assert each.kink == pytest.approx(float(found.critical_batch_size(each.samples)))
+        assert each.interval[0] <= each.critical_batch_size <= each.interval[1]
+    assert "kink/B*" in str(found.sheet())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batch_size": [1, 2, 4]}, "at 4 batch sizes"),
+        ({"learning_rate": [0.25, 0.5]}, "got 0 of"),
+    ],
+)
+def test_too_few_rates_are_refused(change, message):
+    whole = exact_table(2.0, 3.0)
+    ((name, values),) = change.items()
+    some = np.isin(whole[name], values)
+    with pytest.raises(ValueError, match=message):
+        st.fit_rates({each: column[some] for each, column in whole.items()})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("deviation", "groups", "open_share"), [(0.15, 1, 0.05), (0.15, 3, 0.0), (0.5, 1, 1.0)])
+def test_intervals_hold(deviation, groups, open_share):
+    """Of 100 sets of rates with a sharp kink at least 85 of nominally 95 intervals hold: below with chance 1e-4."""
+    hold = {"kink": 0, "power": 0}
+    opened = 0
+    for seed in range(100):
+        found = likelihood_of(made_rates(seed, deviation=deviation, groups=groups))
+        intervals = RateIntervals(found, *found.best(), 0.95, True)
+        unit = np.eye(groups + 5)
+        for name, place, truth in (("kink", KINK, np.log(KINK_AT)), ("power", KINK_POWER, GROWTH)):
+            low, high = intervals.of(unit[place])
+            hold[name] += low <= truth <= high
+            opened += np.isinf(high)
+    assert min(hold.values()) >= stats.binom.ppf(1e-4, 100, 0.95)
+    assert opened <= 200 * open_share
+
+
+@pytest.mark.slow
+def test_intervals_of_a_wrong_law_do_not_hold():
+    """The control: with the levels of two groups taken for one, hardly any interval of κ has the truth."""
+    hold = 0
+    for seed in range(20):
+        rates = made_rates(seed, groups=2, durations=4, deviation=0.02)
+        shifted = rates._replace(group=0 * rates.group, log_samples=rates.log_samples + 2 * rates.group)
+        found = likelihood_of(shifted)
+        low, high = RateIntervals(found, *found.best(), 0.95, True).of(np.eye(6)[KINK_POWER])
+        hold += low <= GROWTH <= high
+    assert hold <= 10
