@@ -123,7 +123,7 @@ class LearningRateLaw(Shown):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader should know, a sentence each."""
+        """Return what a reader should know, a sentence each."""
         return tuple(self._remarks())
 
     def _remarks(self) -> Iterator[str]:
