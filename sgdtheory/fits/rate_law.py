@@ -75,8 +75,11 @@ def best_rates(groups: Sequence[TunedLosses]) -> BestRates:
             state = group.state[cell.batch, cell.data]
             where = index, np.log(group.batch_sizes[cell.batch]), np.log(group.samples[cell.data])
             if state in (TUNED, CLIFF):
-                error = _error(cell, float(variances[cell.batch]))
-                found.append((*where, np.log(group.learning_rate[cell.batch, cell.data]), 0, error))
+                log_rate = np.log(group.learning_rate[cell.batch, cell.data])
+                # Beside a cliff γ* is anywhere between the best of the rates and the next one: a half-width over √3.
+                half = abs(log_rate - cell.log_rates[cell.log_losses.argmin()])
+                error = half / np.sqrt(3) if state == CLIFF else _error(cell, float(variances[cell.batch]))
+                found.append((*where, log_rate, 0, error))
             elif state == BELOW:
                 found.append((*where, cell.log_rates[:2].mean(), -1, 0.0))
             elif state == ABOVE:
@@ -88,7 +91,7 @@ def best_rates(groups: Sequence[TunedLosses]) -> BestRates:
 def _error(cell: Cell, variance: float) -> float:
     """Return the standard deviation of the lowest point of the parabola, to first order in errors of log losses.
 
-    At most it is the range of the learning rates. Beside a rate that diverged it is taken as 0.
+    At most it is the range of the learning rates.
     """
     best = int(cell.log_losses.argmin())
     three = slice(best - 1, best + 2)
@@ -165,7 +168,18 @@ class Likelihood:
     @cached_property
     def several_durations(self) -> bool:
         """Tell whether D varies: without that neither c nor κ are fitted."""
-        return np.ptp(self.duration) > 0
+        return np.ptp(self.duration[self.rates.side == 0]) > 0
+
+    @cached_property
+    def number_fitted(self) -> int:
+        """Return the number of fitted parameters of ln γ*: levels, p and ln B_k, with several durations c and κ."""
+        return self.in_group.shape[1] + (4 if self.several_durations else 2)
+
+    @cached_property
+    def clusters(self) -> np.ndarray:
+        """Return the index of the pair of group and duration of each known rate."""
+        pairs = np.stack([self.rates.group, self.rates.log_samples])[:, self.rates.side == 0]
+        return np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
 
     def law(self, parameters: np.ndarray, sharpness: float) -> RateLaw:
         """Return the law with these parameters."""
@@ -232,28 +246,37 @@ class Likelihood:
         tried = [(*self.climbed(start, k, nothing), k) for k in SHARPNESS for start in self.starts(k)]
         return min(tried, key=lambda each: each[0])
 
-    def without_kink(self, rising: bool) -> float:
-        """Return the least loss of a law without a kink: a power of B, or none."""
+    @cached_property
+    def power_law(self) -> tuple[float, np.ndarray]:
+        """Return the least loss and the parameters of a power law in B, without a kink."""
+        return self._without_kink([KINK, KINK_POWER])
+
+    @cached_property
+    def plateau(self) -> tuple[float, np.ndarray]:
+        """Return the least loss and the parameters of a law that does not depend on B."""
+        return self._without_kink([KINK, KINK_POWER, RISE])
+
+    def _without_kink(self, kept: list[int]) -> tuple[float, np.ndarray]:
         far = self.rates.log_batch.max() + 20.0
         start = np.array([*np.full(self.in_group.shape[1], self.rates.log_rate.mean()), 0.0, 0.0, far, 0.0, 0.0])
-        kept = [KINK, KINK_POWER] + ([] if rising else [RISE])
-        return self.climbed(start, SHARPNESS[0], np.eye(start.size)[kept])[0]
+        return self.climbed(start, SHARPNESS[0], np.eye(start.size)[kept])
 
 
 @dataclass(frozen=True, eq=False)
 class RateIntervals:
     """Confidence intervals of combinations of the parameters, by profile likelihood.
 
-    With n rates, q parameters and F the quantile of F_{1,n−q}, the set is `2 Δloss ≤ n ln(1 + F/(n − q))`, which is
-    exact for least squares of a linear law. Residuals within a pair of group and duration may be alike, since all laws
-    are approximations: where there are enough pairs the limit is multiplied by the ratio of the sandwich variance over
-    such pairs to that of independent residuals, if that is above 1, and F has as many degrees of freedom as pairs.
+    With n known rates, q fitted parameters of ln γ* and F the quantile of F_{1,n−q}, the set is
+    `2 Δloss ≤ n ln(1 + F/(n − q))`, which is exact for least squares of a linear law. Residuals within a pair of group
+    and duration may be alike, since all laws are approximations. Where there are enough pairs the limit is multiplied
+    by the ratio of the sandwich variance over such pairs to that of independent residuals, if that is above 1, and F
+    has at most as many degrees of freedom as pairs are left after the levels and c.
 
     Attributes:
-        likelihood: of the law.
+        likelihood: the likelihood of the law.
         least: the least loss.
         parameters, sharpness: where it is attained.
-        level: of the intervals.
+        level: the level of the intervals.
         kink_is_sure: whether a power law without a kink is refuted.
     """
 
@@ -265,11 +288,10 @@ class RateIntervals:
     kink_is_sure: bool
 
     @cached_property
-    def _clusters(self) -> np.ndarray:
-        """Return the index of the pair of group and duration of each known rate."""
-        rates = self.likelihood.rates
-        pairs = np.stack([rates.group, rates.log_samples])[:, rates.side == 0]
-        return np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
+    def _between(self) -> int:
+        """Return how many differences between clusters are left after the levels and c."""
+        used = self.likelihood.in_group.shape[1] + 1 if self.likelihood.several_durations else 1
+        return max(int(self.likelihood.clusters.max()) + 1 - used, 1)
 
     @cached_property
     def _variances(self) -> tuple[np.ndarray, np.ndarray]:
@@ -281,24 +303,23 @@ class RateIntervals:
         slopes = self.likelihood.slopes(law)[known] * weights[:, None]
         off = (rates.log_rate - law.log_rate(rates.group, rates.log_batch, rates.log_samples))[known] * weights
         inverse = np.linalg.pinv(slopes.T @ slopes)
-        count = self._clusters.max() + 1
+        count = int(self.likelihood.clusters.max()) + 1
         scores = np.zeros((count, slopes.shape[1]))
-        np.add.at(scores, self._clusters, slopes * off[:, None])
-        freedom = max(off.size - slopes.shape[1], 1)
-        corrected = (off.size - 1) / freedom * count / max(count - 1, 1)
+        np.add.at(scores, self.likelihood.clusters, slopes * off[:, None])
+        freedom = max(off.size - self.likelihood.number_fitted, 1)
+        corrected = (off.size - 1) / freedom * count / self._between
         return off @ off / freedom * inverse, corrected * inverse @ scores.T @ scores @ inverse
 
     def _limit(self, weights: np.ndarray) -> float:
         """Return by how much the loss may exceed the least one."""
         alone, clustered = (float(weights[:-1] @ each @ weights[:-1]) for each in self._variances)
         number = int((self.likelihood.rates.side == 0).sum())
-        freedom = number - self.parameters.size + 1
+        freedom = number - self.likelihood.number_fitted
         if freedom < 1:
             return np.inf
-        count = int(self._clusters.max()) + 1
         inflated, pairs = 1.0, freedom
-        if count >= FEWEST_CLUSTERS:
-            inflated, pairs = max(1.0, clustered / alone), min(freedom, count - 1)
+        if self.likelihood.clusters.max() + 1 >= FEWEST_CLUSTERS:
+            inflated, pairs = max(1.0, clustered / alone), min(freedom, self._between)
         quantile = special.fdtri(1, pairs, self.level)
         return inflated * number / 2 * np.log1p(quantile / freedom)
 
@@ -307,8 +328,8 @@ class RateIntervals:
         limit = self._limit(weights)
         if np.isinf(limit):
             return -np.inf, np.inf
-        below = self.likelihood.without_kink(rising=False) - self.least <= limit
-        above = not self.kink_is_sure or self.likelihood.without_kink(rising=True) - self.least <= limit
+        below = self.likelihood.plateau[0] - self.least <= limit
+        above = not self.kink_is_sure or self.likelihood.power_law[0] - self.least <= limit
         if weights[KINK_POWER] and not weights[KINK] and (below or above):
             return -np.inf, np.inf
         low = -np.inf if weights[KINK] and below else self._end(weights, -1, limit)
@@ -357,12 +378,11 @@ def chance_without_kink(likelihood: Likelihood, law: RateLaw, seed: int) -> floa
             below = _below(rates.log_batch, kink + power * likelihood.duration, SHARPNESS[-1])[known]
             designs.append(linalg.orth(np.column_stack([plain[:, :-1], below[:, None] * weights])))
     rest = min((_rest(each, log_rate) for each in designs), key=lambda each: float((each**2).sum()))
-    keys = np.stack([rates.group, rates.log_samples])[:, known]
-    clusters = np.unique(keys, axis=1, return_inverse=True)[1].ravel()
+    clusters = likelihood.clusters
     if clusters.max() + 1 < FEWEST_CLUSTERS:
         clusters = np.arange(known.sum())
     signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(clusters.max() + 1, RESAMPLED))[clusters]
-    enlarged = rest * np.sqrt(len(plain) / max(len(plain) - plain.shape[1] - 2, 1))
+    enlarged = rest * np.sqrt(len(plain) / max(len(plain) - likelihood.number_fitted, 1))
     drawn = _rest(linalg.orth(plain), np.column_stack([log_rate, enlarged * signs]))
     squares = (drawn**2).sum(0)
     least = np.min([(_rest(each, drawn) ** 2).sum(0) for each in designs], axis=0)

@@ -26,10 +26,12 @@ from sgdtheory.fits.rate_law import (
     best_rates,
     chance_without_kink,
 )
-from sgdtheory.fits.tuned_loss import TunedLosses, tuned_losses
+from sgdtheory.fits.tuned_loss import CLIFF, TUNED, TunedLosses, tuned_losses
 
-# Numbers of the law beside the groups' levels, and one to spare for their scatter.
+# c, p, B_0, κ and the standard deviation, and one degree of freedom to spare.
 NEEDED = 6
+# A power law without a kink is refuted if its p-value is at most this, whatever the level of the intervals.
+REFUTED = 0.05
 # Durations at which the kink has an interval, at most: each takes as long as the fit.
 SHOWN = 6
 Interval = tuple[float, float]
@@ -75,7 +77,8 @@ class LearningRateLaw(Shown):
         no_kink: p-value of a power law without a kink.
         deviation: standard deviation of ln γ* about the law.
         comparisons: B* from losses beside the kink, where both are seen.
-        level: of all intervals.
+        left_out: names of groups without a known best learning rate.
+        level: the level of all intervals.
     """
 
     figure: ClassVar[str] = "best_rates"
@@ -95,28 +98,40 @@ class LearningRateLaw(Shown):
     no_kink: float
     deviation: float
     comparisons: tuple[LossComparison, ...]
+    left_out: tuple[str, ...]
     level: float
 
     @property
     def has_kink(self) -> bool:
         """Tell whether the rates refute a power law without a kink."""
-        return self.no_kink <= 1 - self.level
+        return self.no_kink <= REFUTED
 
     def critical_batch_size(self, samples: ArrayLike) -> np.ndarray:
-        """Return B_k(D), the kink; inf where none is seen."""
-        if not self.has_kink:
-            return np.full(np.shape(samples), np.inf)
-        return np.exp(self.law.log_kink(np.log(positive_array("samples", samples))))
+        """Return B_k(D), the kink; inf where none is seen.
 
-    def learning_rate(self, batch_size: ArrayLike, samples: ArrayLike, group: str | None = None) -> np.ndarray:
-        """Return γ*(B, D) of a group; None: the only one.
+        Args:
+            samples: D > 0, in the unit of the table.
 
         Raises:
-            ValueError: no such group, or several and none is named.
+            ValueError: a number that is not positive.
+        """
+        data = positive_array("samples", samples)
+        return np.exp(self.law.log_kink(np.log(data))) if self.has_kink else np.full(data.shape, np.inf)
+
+    def learning_rate(self, batch_size: ArrayLike, samples: ArrayLike, group: str | None = None) -> np.ndarray:
+        """Return γ*(B, D) of a group; B and D broadcast. Without a kink it is the power law.
+
+        Args:
+            batch_size, samples: B and D > 0, in the unit of the table.
+            group: its name; None: the only one.
+
+        Raises:
+            ValueError: numbers that are not positive, no such group, or several groups and none is named.
         """
         names = [each.group for each in self.groups]
-        if group is None and len(names) > 1 or group is not None and group not in names:
-            raise ValueError(f"group must be one of {', '.join(names)}, got {group}")
+        if (group is None and len(names) > 1) or (group is not None and group not in names):
+            known = f"one of {', '.join(names)}" if any(names) else "None, as the table has no groups"
+            raise ValueError(f"group must be {known}, got {group}")
         place = 0 if group is None else names.index(group)
         batch, data = positive_array("batch_size", batch_size), positive_array("samples", samples)
         return np.exp(self.law.log_rate(np.array(place), np.log(batch), np.log(data)))
@@ -127,6 +142,15 @@ class LearningRateLaw(Shown):
         return tuple(self._remarks())
 
     def _remarks(self) -> Iterator[str]:
+        for group in self.left_out:
+            yield (
+                f"{group or 'a group'} is left out: no batch size and duration has its best learning rate between "
+                "others; run more learning rates"
+            )
+        if np.isnan(self.batch_exponent):
+            yield "batch size and duration vary together, so c and p are unknown: run more batch sizes at a duration"
+        if self.has_kink and np.isinf(self.kink_intervals[:, 1]).any():
+            yield "the kink is seen, but its interval is open above: run larger batch sizes"
         if self.samples.size == 1:
             yield "all runs have one duration: how the best learning rate and the kink move with D is not known"
         if self.rates.side.any():
@@ -237,45 +261,65 @@ def fit_rates(
         LearningRateLaw. Intervals of κ and of kinks are open where no kink is seen.
 
     Raises:
-        ValueError: a table that is none, or fewer best rates than the law has numbers.
+        ValueError: the table is malformed, or its best learning rates lie between others at fewer than 4 batch sizes or
+            in fewer than 6 settings plus one per group.
     """
     level, seed = share_between_0_and_1("level", level), whole_number("seed", seed, 0)
     rows = loss_rows(table)
-    groups = tuple(tuned_losses(each, cliff_margins(tuned_losses(each))) for each in rows)
+    every = tuple(tuned_losses(each, cliff_margins(tuned_losses(each))) for each in rows)
+    # A group without a known γ* has no level: its bounds alone would push it to any value.
+    groups = tuple(each for each in every if np.isin(each.state, (TUNED, CLIFF)).any())
     rates = best_rates(groups)
-    _check(rates, groups)
+    _check(rates, every)
+    known = rates.side == 0
+    if np.ptp(rates.log_samples[known]) == 0:  # bounds at other durations mean nothing without c and κ
+        rates = BestRates(*(each[rates.log_samples == rates.log_samples[known][0]] for each in rates))
     likelihood = Likelihood(rates, float(rates.log_samples[rates.side == 0].mean()))
     least, parameters, sharpness = likelihood.best()
     law = likelihood.law(parameters, sharpness)
     no_kink = chance_without_kink(likelihood, law, seed)
-    intervals = RateIntervals(likelihood, least, parameters, sharpness, level, no_kink <= 1 - level)
+    seen = no_kink <= REFUTED
+    of_kink = intervals = RateIntervals(likelihood, least, parameters, sharpness, level, seen)
+    if not seen:
+        law = likelihood.law(likelihood.power_law[1], sharpness)
+        intervals = RateIntervals(likelihood, *likelihood.power_law, sharpness, level, seen)
     unit = np.eye(parameters.size)
-    every = np.unique(np.concatenate([each.samples for each in groups]))
-    samples = every[np.unique(np.linspace(0, every.size - 1, SHOWN).round().astype(int))]
-    of_kinks = [intervals.of(unit[KINK] + (each - likelihood.centre) * unit[KINK_POWER]) for each in np.log(samples)]
-    several = likelihood.several_durations
+    durations = np.unique(rates.log_samples)
+    durations = durations[np.unique(np.linspace(0, durations.size - 1, SHOWN).round().astype(int))]
+    of_kinks = [of_kink.of(unit[KINK] + (each - likelihood.centre) * unit[KINK_POWER]) for each in durations]
     unknown = np.nan, (-np.inf, np.inf)
-    fall = (law.fall, intervals.of(unit[FALL])) if several else unknown
-    seen = no_kink <= 1 - level
-    power = (law.kink_power, intervals.of(unit[KINK_POWER])) if several and seen else unknown
-    kinks = np.exp(law.log_kink(np.log(samples))) if seen else np.full(samples.size, np.inf)
+    several = likelihood.several_durations
+    fall = _known(law.fall, intervals.of(unit[FALL])) if several else unknown
+    power = _known(law.kink_power, of_kink.of(unit[KINK_POWER])) if several and seen else unknown
+    kinks = np.exp(law.log_kink(durations)) if seen else np.full(durations.size, np.inf)
     comparisons = tuple(_comparisons(table, level, seed, law)) if compare and seen else ()
     return LearningRateLaw(
         groups,
         rates,
         law,
         *fall,
-        law.rise,
-        intervals.of(unit[RISE]),
+        *_known(law.rise, intervals.of(unit[RISE])),
         *power,
-        samples,
+        _as_given(np.exp(durations), groups),
         kinks,
         np.exp(of_kinks),
         no_kink,
         float(np.exp(law.log_deviation)),
         comparisons,
+        tuple(each.group for each in every if each not in groups),
         level,
     )
+
+
+def _as_given(samples: np.ndarray, groups: Sequence[TunedLosses]) -> np.ndarray:
+    """Return the durations of the table next to those that rounding may have changed."""
+    every = np.unique(np.concatenate([each.samples for each in groups]))
+    return every[np.abs(every[:, None] - samples).argmin(0)]
+
+
+def _known(value: float, interval: Interval) -> tuple[float, Interval]:
+    """Return a value and its interval; nan for a value that may be anything."""
+    return (np.nan if np.isinf(interval).all() else value), interval
 
 
 def _check(rates: BestRates, groups: Sequence[TunedLosses]) -> None:
