@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sgdtheory import cli
-from sgdtheory.plotting import sizes
+from sgdtheory.plotting import style
 from sgdtheory.training import TrainConfig, TrainResult
 from sgdtheory.training.checkpoint import write_config, write_result
 
@@ -48,13 +48,13 @@ def store(tmp_path_factory):
 
 @pytest.fixture
 def figures(monkeypatch):
-    found, make = [], sizes.new_figure
+    found, make = [], style.new_figure
 
     def noted(*arguments, **options):
         found.append(make(*arguments, **options))
         return found[-1]
 
-    monkeypatch.setattr(sizes, "new_figure", noted)
+    monkeypatch.setattr(style, "new_figure", noted)
     return found
 
 
