@@ -10,18 +10,15 @@ import tyro
 from sgdtheory import fits
 from sgdtheory._common.files import write_atomically
 from sgdtheory.cli.function_command import Drawn, Output
-from sgdtheory.cli.log_flags import LogFlags, is_table, remarks_of_logs
+from sgdtheory.cli.log_flags import GridFlags
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import ConventionFlags, Overhead
 
 
 def fit_grid(
-    logs: LogFlags,
+    logs: GridFlags,
     definition: ConventionFlags,
     files: Annotated[tuple[Path, ...], tyro.conf.Positional] = (),
-    samples: str = "samples",
-    size: str | None = None,
-    seed: str | None = None,
     target: tuple[float, ...] = (),
     edges: bool = False,
     optimal_batch_size: bool = False,
@@ -38,16 +35,7 @@ def fit_grid(
     Args:
         files: CSV file with a header, one row a run, or a point of its loss curve, an empty loss of a run that
             diverged; or logs, or folders of them.
-        batch_size: Column with the batch size; of logs also the number, or that of each run: run7=64,run8=256; None:
-            batch_size, and guessed of logs.
-        samples: Column with the data, in the unit of the batch size.
-        learning_rate: Column with the learning rate; of logs also the number, or that of each run: run7=1e-3,run8=2e-3;
-            None: learning_rate, and guessed of logs.
-        loss: Column with the loss; of logs also train or eval; None: loss, and of logs evaluations where every run has
-            them.
         group: Column that separates grids, for example the model's name.
-        size: Column with the model size.
-        seed: Column with the seed: rows of one batch size, learning rate and seed are then points of one run.
         target: Losses to reach; None: three that as many batch sizes as possible reach.
         edges: Use losses whose best learning rate is at an end of the rates too; they make B* wrong.
         optimal_batch_size: Fit steps = a + b/B + c/B²: an optimal batch size, the useful range around it, and a test
@@ -61,7 +49,7 @@ def fit_grid(
         return Output(logs.preview_of(files, "grid"))
     if not files:
         raise ValueError("fit-grid needs a CSV file of losses, or logs: name files or folders")
-    losses, remarks = losses_of(logs, files, {"samples": samples, "size": size, "seed": seed})
+    losses, remarks = logs.losses(files)
     progress("fitting the grid, and its intervals from resampled ones")
     grid = fits.fit_loss_grid(
         losses,
@@ -76,19 +64,6 @@ def fit_grid(
         print_note(f"wrote {write_atomically(steps_csv, _steps(grid))}")
     sheet = grid.sheet()
     return Drawn(replace(sheet, remarks=[*sheet.remarks, *remarks]), draw=lambda: _figures(grid))
-
-
-def losses_of(
-    logs: LogFlags, files: tuple[Path, ...], columns: dict[str, Any]
-) -> tuple[dict[str, list[Any]], list[str]]:
-    """Return the columns of the file, or of the logs, and the remarks of the logs."""
-    if is_table(files, columns["samples"]):
-        named = {name: getattr(logs, name) or name for name in ("batch_size", "learning_rate", "loss")}
-        return fits.read_loss_grid(files[0], **columns, **named, group=logs.group), []
-    from sgdtheory.logs import loss_grid
-
-    read, options = logs.read_several(files)
-    return loss_grid(read, **options), remarks_of_logs(read)
 
 
 def _figures(grid: fits.LossGrid) -> dict[str, Any]:

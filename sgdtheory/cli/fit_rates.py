@@ -8,17 +8,13 @@ from typing import Annotated
 import tyro
 
 from sgdtheory import fits
-from sgdtheory.cli.fit_grid import losses_of
 from sgdtheory.cli.function_command import Drawn, Output
-from sgdtheory.cli.log_flags import LogFlags
+from sgdtheory.cli.log_flags import GridFlags
 
 
 def fit_rates(
-    logs: LogFlags,
+    logs: GridFlags,
     files: Annotated[tuple[Path, ...], tyro.conf.Positional] = (),
-    samples: str = "samples",
-    size: str | None = None,
-    seed: str | None = None,
     rates_alone: bool = False,
     level: float = 0.95,
     *,
@@ -31,16 +27,7 @@ def fit_rates(
 
     Args:
         files: CSV file with a header, one row a run, an empty loss of a run that diverged; or logs, or folders of them.
-        batch_size: Column with the batch size; of logs also the number, or that of each run: run7=64,run8=256; None:
-            batch_size, and guessed of logs.
-        samples: Column with the data, in the unit of the batch size.
-        learning_rate: Column with the learning rate; of logs also the number, or that of each run: run7=1e-3,run8=2e-3;
-            None: learning_rate, and guessed of logs.
-        loss: Column with the loss; of logs also train or eval; None: loss, and of logs evaluations where every run has
-            them.
         group: Column that separates models, each with a level of learning rates of its own.
-        size: Column with the model size.
-        seed: Column with the seed: rows of one batch size, learning rate and seed are then points of one run.
         rates_alone: Leave out B* from losses, which is counted from the smallest batch size and from the best one.
         level: Level of the confidence intervals.
     """
@@ -48,7 +35,7 @@ def fit_rates(
         return Output(logs.preview_of(files, "grid"))
     if not files:
         raise ValueError("fit-rates needs a CSV file of losses, or logs: name files or folders")
-    losses, remarks = losses_of(logs, files, {"samples": samples, "size": size, "seed": seed})
+    losses, remarks = logs.losses(files)
     progress("fitting the law of the best learning rate, and its intervals")
     found = fits.fit_rates(losses, level=level, compare=not rates_alone)
     sheet = found.sheet()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from sgdtheory import fits
 from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.sheets import Sheet, shared
 from sgdtheory.cli.log_optimizer import TakenOptimizer, optimizer_of_curves, taken_optimizer
@@ -127,6 +128,43 @@ class CurveFlags(LogFlags):
             )
         decay = next(iter(named), 0.0)
         return decay or None, [f"weight decay, from the log: {decay:g}"] if decay else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridFlags(LogFlags):
+    """The flags of a command on a grid of losses: a table, or the ends of logs."""
+
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        **LogFlags.FLAG_GROUPS,
+        "columns": (*LogFlags.FLAG_GROUPS["columns"], "samples", "size", "seed"),
+    }
+
+    learning_rate: str | None = None
+    """Column with the learning rate; of logs also the number, or that of each run: run7=1e-3,run8=2e-3; None:
+    learning_rate, and guessed of logs."""
+    loss: str | None = None
+    """Column with the loss; of logs also train or eval; None: loss, and of logs evaluations where every run has
+    them."""
+    batch_size: str | None = None
+    """Column with the batch size; of logs also the number, or that of each run: run7=64,run8=256; None: batch_size,
+    and guessed of logs."""
+    samples: str = "samples"
+    """Column with the data, in the unit of the batch size."""
+    size: str | None = None
+    """Column with the model size."""
+    seed: str | None = None
+    """Column with the seed: rows of one batch size, learning rate and seed are then points of one run."""
+
+    def losses(self, files: Sequence[Path]) -> tuple[dict[str, list[Any]], list[str]]:
+        """Return the columns of the table, or of the logs, and the remarks of the logs."""
+        if is_table(files, self.samples):
+            named = {name: getattr(self, name) or name for name in ("batch_size", "learning_rate", "loss")}
+            more = {name: getattr(self, name) for name in ("samples", "size", "seed", "group")}
+            return fits.read_loss_grid(files[0], **named, **more), []
+        from sgdtheory.logs import loss_grid
+
+        read, options = self.read_several(files)
+        return loss_grid(read, **options), remarks_of_logs(read)
 
 
 def remarks_of_logs(logs: "Sequence[TrainingLog]") -> list[str]:
