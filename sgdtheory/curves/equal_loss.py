@@ -154,9 +154,11 @@ def _deviance(rows: ComparedRows, grid: _Grid, log_samples: float, allowances: A
     for _ in range(8):  # A fixed point: u depends on b(u), and each round shrinks the error by the small drift.
         half = log_half + drift * (place - log_samples)
         place = rows.log_samples - np.logaddexp(0.0, exponent * (rows.log_batch - half))
-    low, width = place.min(1, keepdims=True), np.ptp(place, axis=1, keepdims=True) / INTERVALS
+    low = place.min(1, keepdims=True)
+    width = np.ptp(place, axis=1, keepdims=True) / INTERVALS
     curve, slope = _cubic_spline((place - low) / width)
-    of_run, of_size = np.eye(rows.run.max() + 1)[rows.run], np.eye(rows.batch_sizes.size)[rows.size]
+    of_run = np.eye(rows.run.max() + 1)[rows.run]
+    of_size = np.eye(rows.batch_sizes.size)[rows.size]
     scale = rows.loss.mean()
     added = scale * np.column_stack([rows.learning_rate, of_run * rows.learning_rate[:, None]])
     free = np.full(curve.shape[-1], 1e-8)

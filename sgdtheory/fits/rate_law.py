@@ -24,12 +24,11 @@ from sgdtheory.fits.tuned_loss import ABOVE, BELOW, CLIFF, TUNED, Cell, TunedLos
 # Sharpnesses that are tried. With these the residuals of 155 best rates of step-law's runs are 0.180, 0.167, 0.164 and
 # 0.165. With 1 they are 0.203, and the kink lies at 41 sequences with p = 1.8.
 SHARPNESS = 2.0, 4.0, 8.0, 16.0
-# Kinks of a first search, as shares of the range of log B, and the powers κ of D that they are tried with.
+# Kinks of a first search, as shares of the range of log B, and the powers κ of D that they are tried with. The
+# likelihood is climbed from the best of them. From any of the best 24 it became no larger in 100 simulated tables with
+# a kink, and its logarithm larger by at most 0.008 in 40 power laws and tables with bounds.
 PLACES = np.linspace(0.0, 1.0, 13)
 POWERS = np.linspace(-0.25, 1.5, 15)
-# The best places of the first search from which the likelihood is climbed. With 1 a fit of 200 made ones ended at a
-# likelihood lower by more than 0.1.
-STARTS = 3
 # The standard deviation of ln γ* is no smaller: rates that follow a law exactly have no likelihood otherwise.
 LEAST_DEVIATION = 1e-3
 # An end of an interval that is farther from the estimate than this, in logs or powers, is infinite.
@@ -240,20 +239,20 @@ class Likelihood:
                 below = _below(self.rates.log_batch, kink + power * self.duration, sharpness)
                 yield kink, power, np.column_stack([self.in_group, -self.duration, below])[known]
 
-    def starts(self, sharpness: float) -> list[np.ndarray]:
-        """Return the parameters at the best places of a first search, by least squares of the known rates."""
+    def start(self, sharpness: float) -> np.ndarray:
+        """Return the parameters at the best place of a first search, by least squares of the known rates."""
         log_rate = self.rates.log_rate[self.rates.side == 0]
         found = []
         for kink, power, design in self.designs(sharpness):
             numbers = np.linalg.lstsq(design, log_rate)[0]
             deviation = np.sqrt(np.mean((log_rate - design @ numbers) ** 2))
             found.append((deviation, np.array([*numbers, kink, power, np.log(max(deviation, LEAST_DEVIATION))])))
-        return [parameters for _, parameters in sorted(found, key=lambda each: each[0])[:STARTS]]
+        return min(found, key=lambda each: each[0])[1]
 
     def best(self) -> tuple[float, np.ndarray, float]:
         """Return the least loss, its parameters and the sharpness."""
         nothing = np.empty((0, self.in_group.shape[1] + 5))
-        tried = [(*self.climbed(start, k, nothing), k) for k in SHARPNESS for start in self.starts(k)]
+        tried = [(*self.climbed(self.start(k), k, nothing), k) for k in SHARPNESS]
         return min(tried, key=lambda each: each[0])
 
     @cached_property
