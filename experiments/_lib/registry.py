@@ -79,6 +79,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("small_batches", 15, 125),
         Experiment("rate_rule", 6, 40),
         Experiment("muon", 8, 120),
+        Experiment("published", 40, 400, by_name_only=True),
         Experiment("epochs", 40, 900, by_name_only=True),
         Experiment("sign_features", 5, 100),
         Experiment("optimal_ramp", 40, 900, by_name_only=True),

@@ -300,7 +300,7 @@ def test_main_exits_1_if_a_claim_fails(monkeypatch, tmp_path):
             "only must be one of scaling_laws, why, overhead_convention, mlperf, loss_curves, forecasts, "
             "forecasts_unseen, ratio_law, model_size, theorem7, bounds, simulation_vs_theory, heavy_tails, "
             "corollary8, corollary8_simulated, ramp_or_decay, schedules, optimizers, small_batches, rate_rule, "
-            "muon, epochs, sign_features, optimal_ramp, weight_decay, averages, momentum, delay, local_sgd, "
+            "muon, published, epochs, sign_features, optimal_ramp, weight_decay, averages, momentum, delay, local_sgd, "
             "optimal_schedule, optimal_exponents, curves_batch_size, width_limit, width_invariance, "
             "learning_rate_transfer, averaging, data_scaling, branching, theory_meets_network, data_law, "
             "real_features, precision, accumulation, ablations, epochs_networks, optimizers_networks, "
