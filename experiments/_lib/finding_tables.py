@@ -321,6 +321,18 @@ def rate_rule() -> str:
     return table(("method", "problem", *kept), [(*key, *cells) for key, cells in found.items()])
 
 
+def published() -> str:
+    """Properties of the schedules of 124M models, and of three problems in theory."""
+    shown = ("SGD, a = 1.2, b = 1.4", "SGD, a = 2, b = 3", "Adam, a = 1.5, b = 1.2", "Adam, a = 2, b = 1.5")
+    rows = []
+    for each in claims("published", ("124M models",)):
+        if each["interval"]:
+            values = [found_in(rf"{case}: (-?[\d.]+)", each["statement"])[0] for case in shown]
+            measured = estimate(each["measured"], each["interval"])
+            rows.append((tidy(each["claim"].removeprefix("124M models: ")), measured, *map(tidy, values)))
+    return table(("property", "124M runs (95%)", *shown), rows)
+
+
 def ramp_or_decay() -> str:
     """Risk of a ramp over that of a decay, at equal γ and with γ tuned for each."""
     equal = claims("ramp_or_decay", ("decay and ramp have the same risk",))
@@ -374,6 +386,6 @@ MADE: dict[str, Callable[[], str]] = {
         *(bounds, schedules_risk, schedules_critical, averages, averages_risk),
         *(optimal_schedule_shape, optimal_schedule_losses, optimal_exponents, optimal_exponents_ratios),
         *(optimal_ramp_shape, optimal_ramp_steps, optimizers, optimizers_risk, model_size_compute, muon, epochs),
-        *(small_batches, small_batches_law, rate_rule, ramp_or_decay, momentum, weight_decay, averaging),
+        *(small_batches, small_batches_law, rate_rule, published, ramp_or_decay, momentum, weight_decay, averaging),
     )
 }

@@ -44,7 +44,7 @@ def _exponents(laws: Laws, methods: Sequence[str], name: str) -> tuple[list[floa
     """Return an exponent of the fitted laws, and a text with all of them."""
     chosen = {key: getattr(law, name) for key, law in laws.items() if key[0] in methods}
     text = "; ".join(
-        f"{method}{'' if case == 'cosine' else ' of ' + case}, {named(pair)}: {value:.3f}"
+        f"{method if case == 'cosine' else f'Adam, {case}'}, {named(pair)}: {value:.3f}"
         for (method, pair, case), value in chosen.items()
     )
     return list(chosen.values()), text
@@ -148,7 +148,11 @@ def durations(found: Range) -> Verdict:
 
 
 def weight_decay(laws: Laws, duration: Range) -> list[Verdict]:
-    """Power Lines, by T49: γ λ ∝ γ_e², where γ_e is the best learning rate of T47."""
+    """Power Lines, for scale-invariant weights.
+
+    Decay keeps their norm where the relative step of an update is √(2γλ). The best weight decay at fixed γ therefore
+    moves like the square of the best learning rate of T47.
+    """
     powers = [2 * value for value in _exponents(laws, (SIGN, ADAM), "batch_exponent")[0]]
     p, c = STEP_LAW["p"], STEP_LAW["c"]
     needed = (TIMESCALE_POWER + 1) / 2
@@ -160,10 +164,11 @@ def weight_decay(laws: Laws, duration: Range) -> list[Verdict]:
     return [
         Verdict(
             "the best weight decay ∝ B at fixed γ, model and data (Power Lines)",
-            f"By T49 (scale-invariant weights) the best weight decay is ∝ B^(2p), where p is the exponent of the best "
-            f"γ in B. In theory 2p of signSGD and Adam is {min(powers):.3f} … {max(powers):.3f}. By step-law's p it "
-            f"would be {2 * p.value:.2f} ({2 * p.low:.2f} … {2 * p.high:.2f}), so that the two public results "
-            f"disagree under T49. Holds if the theory's powers are within ±{TOLERANCE:g} of 1",
+            f"The relative step of scale-invariant weights is √(2γλ), so that the best weight decay is ∝ B^(2p), "
+            f"where p is the exponent of the best γ in B. In theory 2p of signSGD and Adam is {min(powers):.3f} … "
+            f"{max(powers):.3f}. By step-law's p it would be {2 * p.value:.2f} ({2 * p.low:.2f} … {2 * p.high:.2f}), "
+            f"so that the two public results disagree for such weights. Holds if the theory's powers are within "
+            f"±{TOLERANCE:g} of 1",
             f"{min(powers):.3f} … {max(powers):.3f}",
             1.0,
             None,
@@ -171,9 +176,9 @@ def weight_decay(laws: Laws, duration: Range) -> list[Verdict]:
         ),
         Verdict(
             "the timescale B/(γλD) ∝ D^−0.527 (Power Lines)",
-            f"By T49 the exponent is 2c − 1, where c is the exponent of the fall of γ* with D. By c of {text}. "
-            f"Published is {TIMESCALE_POWER}, as a power of tokens per parameter and without an interval, so that "
-            f"c = {needed:.2f}. Holds if both intervals contain it, fails if none does",
+            f"In the same way the exponent is 2c − 1, where c is the exponent of the fall of γ* with D. By c of "
+            f"{text}. Published is {TIMESCALE_POWER}, as a power of tokens per parameter and without an interval, so "
+            f"that c = {needed:.2f}. Holds if both intervals contain it, fails if none does",
             f"{2 * c.value - 1:.2f}, {2 * duration.value - 1:.2f}",
             TIMESCALE_POWER,
             None,

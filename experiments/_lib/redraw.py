@@ -23,7 +23,7 @@ INVERTED = 0.9  # White becomes a dark grey: contrast stays above 10, and the gr
 TABLES = (
     *("ramp_or_decay", "weight_decay", "averages", "schedules", "momentum", "delay", "local_sgd"),
     *("optimal_schedule", "optimal_exponents", "optimal_ramp", "model_size"),
-    *("optimizers", "small_batches", "rate_rule", "muon", "epochs", "sign_features", "trained_features"),
+    *("optimizers", "small_batches", "rate_rule", "muon", "published", "epochs", "sign_features", "trained_features"),
     *("width_invariance", "width_invariance_gpu", "data_scaling", "accumulation", "precision", "width_limit"),
     *("theory_meets_network", "data_law", "ablations", "epochs_networks"),
     *("optimizers_networks", "learning_rate_transfer", "averaging"),
@@ -54,7 +54,7 @@ SHOWN = {  # file → name of the figure
     **{f"{name}.png": name for name in ("optimal_ramp_shape", "optimal_ramp_steps")},
     **{f"{name}.png": name for name in ("real_features_critical", "real_features_spectra", "real_features_exponents")},
     "weight_decay.png": "weight_decay",
-    **{f"{name}.png": name for name in ("optimizers", "small_batches", "rate_rule", "muon")},
+    **{f"{name}.png": name for name in ("optimizers", "small_batches", "rate_rule", "muon", "published")},
     **{f"{name}.png": name for name in ("epochs", "epochs_networks", "sign_features", "trained_features")},
     "model_size.png": "model_size",
     **{f"model_size_{name}.png": f"model_size_{name}" for name in MODEL_SIZE},

@@ -14,10 +14,11 @@ from experiments._lib.published_theory import ADAM, FIXED_END, SGD, SIGN, SIGNUM
 from tests.figure_checks import check_figure
 
 SCALES = pytest.mark.parametrize("scale", ["quick", "full"])
-ABOUT_DATA = {  # claims that compare public runs with each other
-    "two sets of public runs have one exponent c": "fails",
-    "the timescale B/(γλD) ∝ D^−0.527 (Power Lines)": "fails",
+OPEN = {  # whatever the theory says
+    "the timescale B/(γλD) ∝ D^−0.527 (Power Lines)": "inconclusive",
+    "the cost of β₂ = 0.95 at B = 64": "inconclusive",
 }
+ABOUT_DATA = {"two sets of public runs have one exponent c"}
 
 
 def kinks(config, rise, fall, power):
@@ -93,7 +94,7 @@ def test_rows_that_have_the_published_numbers(scale, by_claim):
     rows = kinks(config, 0.92, 0.35, 0.6) + schedules(config) + others(config)
     found = by_claim(config, rows)
     power_lines = {"the best weight decay ∝ B at fixed γ, model and data (Power Lines)": "fails"}  # 2p = 1.84
-    assert {claim: verdict for claim, verdict in found.items() if verdict != "holds"} == ABOUT_DATA | power_lines
+    assert {claim: verdict for claim, verdict in found.items() if verdict != "holds"} == OPEN | power_lines
     check_figure(published_figure.figure(config, rows))
 
 
@@ -104,8 +105,11 @@ def test_rows_that_do_not_have_them(by_claim):
         kinks(config, 0.5, 0.36, 0.36) + schedules(config, 0.1, 1.1, -0.1, 0.5, 0.5) + others(config, False, 0, 0.2, 1)
     )
     found = by_claim(config, rows)
-    holds = [claim for claim, verdict in found.items() if verdict != "fails"]
-    assert holds == ["the best weight decay ∝ B at fixed γ, model and data (Power Lines)"]  # 2p = 1
+    not_failing = {claim for claim, verdict in found.items() if verdict != "fails"} - ABOUT_DATA
+    assert not_failing == {
+        "the best weight decay ∝ B at fixed γ, model and data (Power Lines)",  # 2p = 1
+        "the timescale B/(γλD) ∝ D^−0.527 (Power Lines)",
+    }
 
 
 def test_some_problems_leave_a_claim_open(by_claim):
@@ -134,7 +138,8 @@ def test_the_lowest_point_of_a_parabola():
     rates = np.array([1e-4, 5e-4, 1e-3, 2e-3, 3e-3])
     losses = {(10, "cosine", rate): 3 + 0.1 * np.log(rate / 9e-4) ** 2 for rate in rates.tolist()}
     np.testing.assert_allclose(lowest(losses, 10, "cosine"), [np.log(9e-4), 3.0])
-    np.testing.assert_allclose(lowest(losses, 10, "cosine", most=1e-3), [np.log(9e-4), 3.0])
+    np.testing.assert_allclose(lowest(losses, 10, "cosine", high=1e-3), [np.log(9e-4), 3.0])
+    np.testing.assert_allclose(lowest(losses, 10, "cosine", low=1e-3), [np.log(9e-4), 3.0])
 
 
 def test_the_law_of_exact_rates():
