@@ -79,6 +79,7 @@ SCALES = {
         epochs=((2.0, 1.5),),
         epoch_sizes=(64, 256),
         momentum=((1.5, 1.2),),
+        momentum_steps=(500, 1000, 2000, 4000, 8000),
         momentum_sizes=(64,),
         replicas=100,
     ),

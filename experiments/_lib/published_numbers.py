@@ -82,9 +82,8 @@ def lowest(losses: Losses, steps: int, name: str, low: float = 0.0, high: float 
         name: of the schedule.
         low, high: the range of learning rates. If `low` is above 0, all of them enter, by least squares.
     """
-    points = sorted((np.log(rate), loss) for (n, s, rate), loss in losses.items() if (n, s) == (steps, name))
-    inside = [point for point in points if np.log(low + 1e-300) - 1e-9 <= point[0] <= np.log(high) + 1e-9]
-    x, y = np.array(inside).T
+    known = [(rate, loss) for (n, schedule, rate), loss in losses.items() if (n, schedule) == (steps, name)]
+    x, y = np.array([(np.log(rate), loss) for rate, loss in sorted(known) if low <= rate <= high]).T
     middle = int(np.clip(y.argmin(), 1, x.size - 2))
     used = slice(None) if low > 0 else slice(middle - 1, middle + 2)
     square, slope, value = np.polyfit(x[used] - x[middle], y[used], 2)
