@@ -84,6 +84,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "fit-rates grid.csv --batch-size bs --samples tokens --learning-rate lr --plot rates.png",
             main="files batch_size samples learning_rate loss group rates_alone level plot json",
         ),
+        "fit-law": Entry(
+            "loss by model size, data and batch size, and B*",
+            "fit-law grid.csv --size params --samples tokens --learning-rate lr --compute 1e21 --plot law.png",
+            main="files batch_size samples learning_rate loss size parameters num_samples compute level plot json",
+        ),
         "plan": Entry(
             "batch size, time and cost of a run, and a batch ramp",
             "plan steps.csv --throughput 12 --micro-batch 8 --price 2.5 --deadline 72h",
