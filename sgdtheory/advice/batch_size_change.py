@@ -122,7 +122,8 @@ def change_batch_size(
         new_batch_size: B' > 0, in the unit of the current one.
         optimizer: "sgd", "momentum", "adam", "adamw", "sign", "signum", "lion" or "muon"; None: "adam" where the
             settings have β₂ or a weight decay.
-        fit: what was measured. LossGrid: its exponent of γ* and B*; StepsLaw or CurvesFit: B* (curves need num_steps).
+        fit: what was measured. LossGrid: its exponent of γ* and B*; StepsLaw, StepsTable (`JointLaw.steps_table`) or
+            CurvesFit: B* (curves need num_steps).
         level: of the intervals that a fit gives.
 
     Returns:

@@ -104,10 +104,6 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --optimizer adam --follow",
             main="log num_steps schedule optimizer learning_rate batch_size preview follow level plot json",
         ),
-        "noise-scale": Entry(
-            "gradient noise scale from gradient norms in a log",
-            "noise-scale log.csv --small-batch 8 --large-batch 256",
-        ),
         "advise": Entry(
             "what to change when the batch size changes, and why",
             "advise --batch-size 64 --new-batch-size 256 --learning-rate 3e-4 --beta2 0.95 --weight-decay 0.1",
@@ -126,6 +122,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
     },
     BRIEF: {
+        "noise-scale": Entry(
+            "gradient noise scale from gradient norms in a log",
+            "noise-scale log.csv --small-batch 8 --large-batch 256",
+        ),
         "tutorials": Entry(
             "write the notebooks and the files that the guides use",
             "tutorials --write tutorials",

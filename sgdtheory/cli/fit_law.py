@@ -77,9 +77,10 @@ def _with_prediction(sheet: Sheet, law: fits.JointLaw, size: float, samples: flo
         "critical_batch_size": critical.batch_size,
         "critical_batch_size_interval": critical.interval,
     }
+    counted = f"at the best batch size {number(best)}" if best else "vanishing batches need"
     answer = (
         f"N = {size:.4g}, D = {samples:.4g}: B* = {number(critical.batch_size)} ({between(*critical.interval)}), "
-        f"with 20% more data than at the best batch size {number(best)}"
+        f"with 20% more data than {counted}"
     )
     if best:
         low, high = law.loss_interval(size, samples, best)

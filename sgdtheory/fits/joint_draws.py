@@ -16,6 +16,8 @@ DRAWS = 200
 TESTED = 99
 # Random exponents from which a fit begins too. From one start in two step-law's runs are fitted best.
 STARTS = 8
+# The least sum of squares: losses without errors may follow a law exactly.
+TINY = 1e-300
 # The parameters that differences between pairs of model size and data determine: E, A, α and C.
 BETWEEN = 4
 # With fewer pairs of model size and data the residuals of a pair are not resampled together.
@@ -146,7 +148,7 @@ def chance_of_tie(table: TunedTable, tied: LossLaw, free: LossLaw, level: float,
     losses, _ = resampled(table, tied, TESTED, level, seed)
     gains = []
     for loss in losses:
-        two = (fitted_law(law.shape, table.settings, loss, law.exponents).squares for law in (tied, free))
-        gains.append(np.divide(*two))
-    gain = tied.squares / free.squares
+        two = [fitted_law(law.shape, table.settings, loss, law.exponents).squares for law in (tied, free)]
+        gains.append(two[0] / max(two[1], TINY))
+    gain = tied.squares / max(free.squares, TINY)
     return (1 + sum(each >= gain for each in gains)) / (TESTED + 1)

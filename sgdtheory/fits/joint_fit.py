@@ -69,7 +69,7 @@ def fit_joint_law(
     found = np.concatenate(every, axis=1)
     _check(found)
     *logs, losses = *np.log(found[:3]), found[3]
-    centre = tuple(float(each.mean()) for each in logs)
+    centre = float(logs[0].mean()), float(logs[1].mean()), float(logs[2].mean())
     at = Settings(*(each - middle for each, middle in zip(logs, centre, strict=True)))
     of_table = TunedTable(at, losses)
     law = of_table.fitted(JOINT)
@@ -81,7 +81,8 @@ def fit_joint_law(
     draws = drawn(of_table, taken, others, level, seed)
     tied = chance_of_tie(of_table, law, freed[0], level, seed)
     compared = fits.pop(taken), *fits.values()
-    return JointLaw(*found, draws, compared, tied, centre, settings - losses.size, level)
+    columns = found[0], found[1], found[2], found[3]
+    return JointLaw(*columns, draws, compared, tied, centre, settings - losses.size, level)
 
 
 def _compared(table: TunedTable, law: LossLaw) -> ComparedLaw:

@@ -6,6 +6,7 @@ non-negative least squares, so that the search is over the exponents alone (vari
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -148,8 +149,9 @@ def fitted_law(shape: LossShape, settings: Settings, loss: np.ndarray, start: np
     ones = np.ones(loss.size)
     inside = 1e-6 * (high - low)
     begin = np.clip(first if start is None else start, low + inside, high - inside)
-    found = optimize.least_squares(
-        residuals, begin, slopes, bounds=(low, high), x_scale="jac", xtol=1e-6, ftol=1e-8, max_nfev=MOST_CALLS
+    options: Any = {"jac": slopes, "x_scale": "jac"}  # which SciPy's annotations do not have
+    found: Any = optimize.least_squares(
+        residuals, begin, bounds=(low, high), xtol=1e-6, ftol=1e-8, max_nfev=MOST_CALLS, **options
     )
     factors = optimize.nnls(weighted(found.x), ones)[0]
     return LossLaw(shape, found.x, factors, float(2 * found.cost))

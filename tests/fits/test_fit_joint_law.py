@@ -41,15 +41,18 @@ def made_table(seed=0, scatter=0.0, shared=0.0, **changed):
 @pytest.fixture
 def few(monkeypatch):
     """Few refits: enough for tests that do not look at the ends of intervals."""
-    monkeypatch.setattr(joint_draws, "DRAWS", 12)
-    monkeypatch.setattr(joint_draws, "TESTED", 19)
+    _few(monkeypatch)
+
+
+def _few(patch):
+    for name, number in (("DRAWS", 12), ("TESTED", 19), ("STARTS", 2)):
+        patch.setattr(joint_draws, name, number)
 
 
 @pytest.fixture(scope="module")
 def exact():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joint_draws, "DRAWS", 12)
-        patch.setattr(joint_draws, "TESTED", 19)
+        _few(patch)
         return st.fit_joint_law(made_table())
 
 
@@ -93,7 +96,12 @@ def test_steps_for_a_plan_reach_the_loss_of_the_best_batch_size(exact):
     table = exact.steps_table(1e9, 1e11)
     loss = exact.loss(1e9, table.steps * table.batch_sizes, table.batch_sizes)
     np.testing.assert_allclose(loss, exact.loss(1e9, 1e11, exact.best_batch_size(1e9, 1e11)), rtol=1e-6)
-    assert st.plan(table, 1e5).critical_batch_size == pytest.approx(exact.critical_batch_size(1e9, 1e11).batch_size)
+    critical = exact.critical_batch_size(1e9, 1e11).batch_size
+    assert st.plan(table, 1e5).critical_batch_size == pytest.approx(critical)
+    change = st.change_batch_size(
+        {"batch_size": 64, "learning_rate": 1e-3}, new_batch_size=128, optimizer="adam", fit=table
+    )
+    assert f"B* = {critical:,.0f}" in change.headline.replace(".0", "")
 
 
 @pytest.mark.parametrize("sharpness", [0.2, 1.0, 8.0])
@@ -182,8 +190,8 @@ def test_intervals_cover(name, monkeypatch):
     Of 30 tables and 4 settings 80% must be covered of nominally 95%. The control has intervals as narrow as if all
     errors were independent and the form of the law were exact.
     """
+    _few(monkeypatch)
     monkeypatch.setattr(joint_draws, "DRAWS", 60)
-    monkeypatch.setattr(joint_draws, "TESTED", 1)
     changed = {"β": {"power": 0.3, "C": 60.0}}.get(name, {})
     settings = [(1e8, 1e11), (1e9, 1e10), (2e8, 1e10), (3e9, 1e11)]
     truth = [_critical(lambda *at: made_loss(*at, **changed), *each) for each in settings]
