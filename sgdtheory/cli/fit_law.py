@@ -39,7 +39,8 @@ def fit_law(
         num_samples: Data to predict a loss and B* for, in the unit of the column of samples.
         compute: Budgets C = 6 N D of the best model size, data and batch size.
         edges: Use losses whose best learning rate is at an end of the rates too.
-        steps_csv: Write the steps to the loss of --parameters and --num-samples to this CSV file, for `plan`.
+        steps_csv: Write the steps to the loss of --parameters and --num-samples to this CSV file, for `plan`; steps are
+            D/B, so that data and batch sizes must have one unit.
         level: Level of the confidence intervals.
     """
     if logs.preview:
