@@ -9,7 +9,15 @@ from sgdtheory._common.arguments import checked_name, positive_number, share_bet
 from sgdtheory._common.sheets import ABSENT, Quantity, Sheet, Table, number
 from sgdtheory._common.shown import Shown
 from sgdtheory.advice.data_needed import extra_data_row, is_sign_without_memory
-from sgdtheory.advice.duration import critical_row, duration_factor, duration_reason, later, times_the_data
+from sgdtheory.advice.duration import (
+    IN_DURATION,
+    OF_CURVES,
+    critical_row,
+    duration_factor,
+    duration_reason,
+    later,
+    times_the_data,
+)
 from sgdtheory.advice.evidence import Evidence, Fit, evidence
 from sgdtheory.advice.learning_rate import FAMILIES, learning_rate_row
 from sgdtheory.advice.lengths import (
@@ -20,7 +28,15 @@ from sgdtheory.advice.lengths import (
     warmup_row,
 )
 from sgdtheory.advice.memories import momentum_row, second_moment_row, timescale_row, weight_decay_row
-from sgdtheory.advice.own_rate_law import checked_law, law_factor, law_kink_row, law_reason, outside
+from sgdtheory.advice.own_rate_law import (
+    checked_law,
+    growth_of,
+    growth_reason_of,
+    law_factor,
+    law_kink_row,
+    law_reason,
+    outside,
+)
 from sgdtheory.advice.row import AdviceRow
 from sgdtheory.advice.setup import TrainingSetup
 from sgdtheory.curves import CurvesFit
@@ -183,6 +199,7 @@ def change_batch_size(
         optimizer = "adam"
     family = FAMILIES[checked_name("optimizer", optimizer, FAMILIES)]
     level = share_between_0_and_1("level", level)
+    law = None if rate_law is None else checked_law(rate_law, setup)
     known = after = evidence(setup, fit, level)
     ratio = 1.0
     if new_num_samples is not None:
@@ -190,8 +207,7 @@ def change_batch_size(
         if isinstance(fit, CurvesFit):
             after = evidence(replace(setup, num_steps=None, num_samples=new_num_samples), fit, level)
         else:
-            after = later(known, family, ratio)
-    law = None if rate_law is None else checked_law(rate_law, setup)
+            after = later(known, growth_of(law) or IN_DURATION[family].growth, ratio)
     rate = _learning_rate(setup, (new, ratio), optimizer, (known, after), law)
     momentum = momentum_row(setup, new, family)
     data = extra_data_row(setup, new, optimizer, after)
@@ -200,7 +216,8 @@ def change_batch_size(
         lengths = [decay_row(setup, new, data), num_steps_row(setup, new, data), data]
     else:
         steps = num_steps_row_of_new_length(setup, new, new_num_samples)
-        size = critical_row(family, ratio, known, after, isinstance(fit, CurvesFit))
+        moves = IN_DURATION[family].growth_reason if law is None or not law.has_kink else growth_reason_of(law)
+        size = critical_row(known, after, OF_CURVES if isinstance(fit, CurvesFit) else moves)
         if size is None and law is not None and setup.samples is not None:
             size = law_kink_row(law, setup.samples, new_num_samples)
         lengths = [decay_row_of_new_length(setup, new, ratio), steps, size, data if new != setup.batch_size else None]

@@ -88,8 +88,8 @@ def num_steps_row_of_new_length(current: TrainingSetup, new: float, new_samples:
     for name, samples in (("run", current.samples), ("new run", new_samples)):
         if warmup >= samples:
             raise ValueError(
-                f"warmup_steps must be shorter than the {name}, whose data are {samples:g}, got a warm-up of "
-                f"{warmup:g} samples, which are kept: give a shorter one"
+                f"the warm-up must be shorter than the {name}, whose data are {samples:g}, got {warmup:g} samples of "
+                "warm-up, which are kept: give fewer warmup_steps (--warmup)"
             )
     steps = _whole(new_samples / new, new_samples / new, new_samples / new)[0]
     return AdviceRow("num_steps", current.steps, steps, steps, steps, "the new data, in batches", "your new data")

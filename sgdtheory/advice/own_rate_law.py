@@ -94,15 +94,24 @@ def _with_ends(value: float, interval: tuple[float, float]) -> str:
     return f"{number(value, 3)} ({between(*interval, 3)})"
 
 
+def growth_of(law: LearningRateLaw | None) -> Estimate | None:
+    """Return κ of the kink, with its interval; None where no kink is seen, or there is no law."""
+    return None if law is None or not law.has_kink else Estimate(law.kink_exponent, *law.kink_exponent_interval)
+
+
+def growth_reason_of(law: LearningRateLaw) -> str:
+    """Return the sentence on how the kink moves with D."""
+    growth = _with_ends(law.kink_exponent, law.kink_exponent_interval)
+    return f"it moves like the kink of your own runs, D^κ with κ = {growth}"
+
+
 def law_kink_row(law: LearningRateLaw, old: float, new: float) -> AdviceRow | None:
     """Return the kink before and after a change of D; None where no kink is seen."""
     if not law.has_kink:
         return None
     before, after = (float(law.critical_batch_size(samples)) for samples in (old, new))
     ends = [math.exp(kinks[1]) for kinks in _log_kinks(law, math.log(old), math.log(new))]
-    reason = (
-        f"the kink of your own runs moves like D^κ, κ = {_with_ends(law.kink_exponent, law.kink_exponent_interval)}"
-    )
+    reason = f"the kink of γ*(B); {growth_reason_of(law)}"
     return AdviceRow(
         "critical_batch_size", before, after, min(after, *ends), max(after, *ends), reason, "fit_rates; T47"
     )
