@@ -31,7 +31,7 @@ from sgdtheory.advice.memories import momentum_row, second_moment_row, timescale
 from sgdtheory.advice.own_rate_law import (
     checked_law,
     growth_of,
-    growth_reason_of,
+    kink_reason,
     law_factor,
     law_kink_row,
     law_reason,
@@ -216,7 +216,7 @@ def change_batch_size(
         lengths = [decay_row(setup, new, data), num_steps_row(setup, new, data), data]
     else:
         steps = num_steps_row_of_new_length(setup, new, new_num_samples)
-        moves = IN_DURATION[family].growth_reason if law is None or not law.has_kink else growth_reason_of(law)
+        moves = IN_DURATION[family].growth_reason if law is None or growth_of(law) is None else kink_reason(law)
         size = critical_row(known, after, OF_CURVES if isinstance(fit, CurvesFit) else moves)
         if size is None and law is not None and setup.samples is not None:
             size = law_kink_row(law, setup.samples, new_num_samples)

@@ -12,6 +12,10 @@ from sgdtheory.advice.setup import TrainingSetup
 from sgdtheory.fits import LearningRateLaw
 
 Run = tuple[float, float]  # batch size and data
+# An infinite kink counts as e^100, which is beyond all batch sizes.
+OPEN = 100.0
+# Ends of κ where its interval is open: in theory B* neither falls with D nor grows faster than D.
+GROWTH = 0.0, 1.0
 
 
 def checked_law(law: object, current: TrainingSetup) -> LearningRateLaw:
@@ -54,7 +58,7 @@ def _factors(law: LearningRateLaw, old: Run, new: Run) -> Iterator[float]:
             below = [
                 _smaller(run[0], kink, law.law.sharpness) for run, kink in zip((log_old, log_new), kinks, strict=True)
             ]
-            yield math.exp(-fall * (log_new[1] - log_old[1]) + rise * (below[1] - below[0]))
+            yield float(np.exp(-fall * (log_new[1] - log_old[1]) + rise * (below[1] - below[0])))
 
 
 def _log_kinks(law: LearningRateLaw, old: float, new: float) -> Iterator[tuple[float, float]]:
@@ -64,11 +68,10 @@ def _log_kinks(law: LearningRateLaw, old: float, new: float) -> Iterator[tuple[f
         return
     nearest = int(np.abs(np.log(law.samples) - old).argmin())
     at = math.log(law.samples[nearest])
-    # Runs of one duration leave κ unknown, which `checked_law` refuses with c.
-    for kink, growth in product(law.kink_intervals[nearest], law.kink_exponent_interval):
-        with np.errstate(divide="ignore"):
-            log_kink = float(np.log(kink))
-        yield log_kink + growth * (old - at), log_kink + growth * (new - at)
+    with np.errstate(divide="ignore"):
+        kinks = np.clip(np.log(law.kink_intervals[nearest]), -OPEN, OPEN)
+    for kink, growth in product(kinks, _growth_ends(law)):
+        yield float(kink + growth * (old - at)), float(kink + growth * (new - at))
 
 
 def _smaller(log_batch: float, log_kink: float, sharpness: float) -> float:
@@ -82,27 +85,31 @@ def law_reason(law: LearningRateLaw) -> str:
         f"γ* ∝ D^−c B^p, with c = {_with_ends(law.duration_exponent, law.duration_interval)} and p = "
         f"{_with_ends(law.batch_exponent, law.batch_interval)}"
     )
-    kink = (
-        f" up to the kink, which moves like D^κ with κ = {_with_ends(law.kink_exponent, law.kink_exponent_interval)}"
-        if law.has_kink
-        else "; your runs show no kink"
-    )
+    kink = f", up to the kink; {kink_reason(law)}" if law.has_kink else "; your runs show no kink"
     return f"your own runs: {exponents}{kink}; the range combines the ends of all intervals"
+
+
+def growth_of(law: LearningRateLaw | None) -> Estimate | None:
+    """Return κ of the kink, with its interval; None where the law does not determine it, or there is no law."""
+    if law is None or math.isnan(law.kink_exponent):
+        return None
+    return Estimate(law.kink_exponent, *_growth_ends(law))
+
+
+def kink_reason(law: LearningRateLaw) -> str:
+    """Return the sentence on how the kink moves with D."""
+    if growth_of(law) is None:
+        return "your own runs do not determine how the kink moves with D"
+    return f"the kink of your own runs moves like D^κ, κ = {_with_ends(law.kink_exponent, law.kink_exponent_interval)}"
+
+
+def _growth_ends(law: LearningRateLaw) -> tuple[float, float]:
+    low, high = np.where(np.isinf(law.kink_exponent_interval), GROWTH, law.kink_exponent_interval)
+    return float(low), float(high)
 
 
 def _with_ends(value: float, interval: tuple[float, float]) -> str:
     return f"{number(value, 3)} ({between(*interval, 3)})"
-
-
-def growth_of(law: LearningRateLaw | None) -> Estimate | None:
-    """Return κ of the kink, with its interval; None where no kink is seen, or there is no law."""
-    return None if law is None or not law.has_kink else Estimate(law.kink_exponent, *law.kink_exponent_interval)
-
-
-def growth_reason_of(law: LearningRateLaw) -> str:
-    """Return the sentence on how the kink moves with D."""
-    growth = _with_ends(law.kink_exponent, law.kink_exponent_interval)
-    return f"it moves like the kink of your own runs, D^κ with κ = {growth}"
 
 
 def law_kink_row(law: LearningRateLaw, old: float, new: float) -> AdviceRow | None:
@@ -110,10 +117,10 @@ def law_kink_row(law: LearningRateLaw, old: float, new: float) -> AdviceRow | No
     if not law.has_kink:
         return None
     before, after = (float(law.critical_batch_size(samples)) for samples in (old, new))
-    ends = [math.exp(kinks[1]) for kinks in _log_kinks(law, math.log(old), math.log(new))]
-    reason = f"the kink of γ*(B); {growth_reason_of(law)}"
+    ends = [float(np.exp(kinks[1])) for kinks in _log_kinks(law, math.log(old), math.log(new))]
+    reason = f"B* is taken at the kink of γ*(B); {kink_reason(law)}"
     return AdviceRow(
-        "critical_batch_size", before, after, min(after, *ends), max(after, *ends), reason, "fit_rates; T47"
+        "critical_batch_size", before, after, min(after, *ends), max(after, *ends), reason, "your runs, fit_rates; T47"
     )
 
 

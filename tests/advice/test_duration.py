@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
@@ -342,6 +343,18 @@ def test_an_own_law_without_a_kink_and_beyond_its_runs():
     assert "your runs show no kink" in change["learning_rate"].reason
     size = st.change_batch_size(current, new_batch_size=64, optimizer="adam", rate_law=own_law(kink=False))
     assert rate_factor(size)[0] == pytest.approx(2, rel=0.02)
+
+
+def test_a_kink_that_does_not_determine_its_growth():
+    """The interval of κ is open: B* then moves as without a law, and the range of γ has κ from 0 to 1."""
+    law = replace(own_law(), kink_exponent=math.nan, kink_exponent_interval=(-math.inf, math.inf))
+    change = advise(10, rate_law=law, setup=SETUP | {"critical_batch_size": 100.0})
+    assert change["critical_batch_size"][1:5] == pytest.approx((100, 100 * 10**0.6, 100, 1000))
+    assert "do not determine how the kink moves" in change["learning_rate"].reason
+    assert rate_factor(change)[1] < rate_factor(advise(10, rate_law=own_law()))[1]
+    own = advise(10, rate_law=own_law(), setup=SETUP | {"critical_batch_size": 100.0})["critical_batch_size"]
+    assert own.new == pytest.approx(100 * 10**0.4, rel=0.05)
+    assert own.high < 300
 
 
 @pytest.mark.parametrize(
