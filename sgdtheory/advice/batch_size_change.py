@@ -226,7 +226,7 @@ def change_batch_size(
         momentum,
         second_moment_row(setup, new, optimizer),
         weight_decay_row(setup, new, rate, ratio),
-        timescale_row(setup, optimizer, ratio),
+        timescale_row(setup, optimizer, ratio, data),
         warmup_row(setup, new, momentum, ratio),
         *lengths,
     )
@@ -336,7 +336,7 @@ def _unknown(
             "B*: measure it (fit, fit-grid or fit-curves) and give it, critical_batch_size= (--critical-batch-size); "
             "or name logs at three batch sizes and --target-loss; beyond it γ is another"
         )
-    elif max(new, current.batch_size) > known.critical.least and new != current.batch_size:
+    elif max(new, current.batch_size) > known.critical.least and ratio == 1:
         found.append(_beyond(current, new, family))
     if ratio != 1 and law is None:
         found.append(

@@ -77,17 +77,26 @@ def weight_decay_row(current: TrainingSetup, new: float, rate: AdviceRow, ratio:
     return AdviceRow("weight_decay", current.weight_decay, *found, reason, "T49; arXiv 2405.13698, 2505.13738")
 
 
-def timescale_row(current: TrainingSetup, optimizer: str, ratio: float) -> AdviceRow | None:
-    """τ of AdamW before and after; the range has it kept as a share, and in samples."""
+def timescale_row(current: TrainingSetup, optimizer: str, ratio: float, data: AdviceRow) -> AdviceRow | None:
+    """τ of AdamW before and after; with the same data it changes with the extra data that the same loss takes.
+
+    Args:
+        current: settings.
+        optimizer: name.
+        ratio: of the data.
+        data: the row of the extra data, which counts where the ratio is 1.
+    """
     if optimizer not in ("adam", "adamw") or current.timescale is None:
         return None
     before = current.timescale
-    found = Estimate(before * ratio**-TIMESCALE, min(before, before / ratio), max(before, before / ratio))
+    if ratio == 1:
+        found = Estimate(*(before / (1 + each) for each in (data.new, data.high, data.low)))
+    else:
+        found = Estimate(before * ratio**-TIMESCALE, min(before, before / ratio), max(before, before / ratio))
     usual = ", ".join(f"{BEST_TIMESCALE * tokens**-TIMESCALE:.2g} at {tokens}" for tokens in TOKENS_PER_PARAMETER)
+    part = f"about the last {before:.0%} of the run" if before < 1 else "the whole run, since the decay is weak"
     reason = (
-        f"τ = B/(γλD), with γ at its peak: the weights average the updates of about the last {before:.0%} of the run; "
+        f"τ = B/(γλD), with γ at its peak: the weights average the updates of {part}; "
         f"on language models the best τ was {BEST_TIMESCALE} (D/N)^−{TIMESCALE}, {usual} tokens per parameter"
     )
-    if before > 1:
-        reason += "; above 1 the weight decay hardly acts"
     return AdviceRow("timescale", before, *found, reason, "T49; arXiv 2505.13738")

@@ -255,10 +255,13 @@ def test_time_scales_of_weight_decay():
 
 def test_the_time_scale_of_a_run_is_told_where_it_is_known():
     same = st.change_batch_size(SETUP, new_batch_size=256, optimizer="adamw")["timescale"]
-    assert same[1:5] == pytest.approx((2 / 3,) * 4)
+    assert same[1:5] == pytest.approx((2 / 3, 2 / 3, 1 / 6, 2 / 3))
+    more = st.change_batch_size(SETUP | {"critical_batch_size": 200}, new_batch_size=256, optimizer="adamw")
+    assert more["timescale"].new == pytest.approx(2 / 3 * 1064 / 1256)
+    assert more.settings.timescale == pytest.approx(more["timescale"].new, rel=1e-4)
     assert "the last 67% of the run" in same.reason
     weak = st.change_batch_size(SETUP | {"weight_decay": 0.01}, new_batch_size=256, optimizer="adam")["timescale"]
-    assert "above 1 the weight decay hardly acts" in weak.reason
+    assert "the updates of the whole run, since the decay is weak" in weak.reason
     for other, optimizer in (
         (SETUP | {"weight_decay": 0}, "adam"),
         (SETUP | {"num_steps": None}, "adam"),
