@@ -64,15 +64,16 @@ def weight_decay_row(current: TrainingSetup, new: float, rate: AdviceRow, ratio:
         return None
     factors = Estimate(rate.new, rate.low, rate.high).times(1 / current.learning_rate).power(-1)
     kept = factors.times(current.weight_decay * new / current.batch_size)
-    if ratio == 1:
+    if ratio == 1 or current.timescale is None:
         reason = "the time-scale 1/(γλ) of AdamW's average is kept in samples, γλ ∝ B; the range is that of γ"
         return AdviceRow("weight_decay", current.weight_decay, *kept, reason, "arXiv 2405.13698, 2505.13738")
+    unchanged = current.timescale * new / current.batch_size * factors.value / ratio
     found = Estimate(kept.value * ratio ** (TIMESCALE - 1), kept.low * min(1, 1 / ratio), kept.high * max(1, 1 / ratio))
     reason = (
         f"γλ ∝ B D^−{1 - TIMESCALE:.3f}: τ = B/(γλD), the memory of AdamW's average as a share of the run, follows "
         f"D^−{TIMESCALE:.3f} (measured at a fixed model size), between two rules: keeping the memory in samples gives "
         f"λ = {number(kept.value)}, keeping the share τ gives {number(kept.value / ratio)}; the range has both, and "
-        "that of γ; keeping λ itself leaves τ to γ"
+        f"that of γ; keeping λ itself gives τ = {number(unchanged)}"
     )
     return AdviceRow("weight_decay", current.weight_decay, *found, reason, "T49; arXiv 2405.13698, 2505.13738")
 

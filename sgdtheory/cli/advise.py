@@ -109,6 +109,8 @@ def advise(
     if new_num_samples is not None and known.table is not None:
         known = _with_rates(known, level)
     current = known.settings | {name: value for name, value in given.items() if value is not None}
+    if num_samples is not None and num_steps is None:
+        current.pop("num_steps", None)  # The data that a flag gives replace the steps that a log names.
     for name in NUMBERS:
         if name not in current:
             where = f"; fit-curves {files[0]} --preview says what the log has of it" if files else ""

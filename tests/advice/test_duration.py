@@ -250,6 +250,10 @@ def test_time_scales_of_weight_decay():
     for kept, words in ((1, "in samples gives λ = "), (1 / 10, "the share τ gives ")):
         value = float(row.reason.split(words)[1].split(";")[0].split(",")[0])
         assert rate.new * value / 256 == pytest.approx(shrink * kept, rel=1e-3)
+    kept = replace(change.settings, weight_decay=0.1).timescale
+    assert float(row.reason.split("keeping λ itself gives τ = ")[1]) == pytest.approx(kept, rel=1e-3)
+    none = advise(10, setup=SETUP | {"weight_decay": 0})["weight_decay"]
+    assert none[1:5] == (0, 0, 0, 0)
     assert "0.22 at 20, 0.066 at 200 tokens per parameter" in scale.reason
 
 

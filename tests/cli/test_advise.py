@@ -122,6 +122,16 @@ def test_a_grid_without_a_law_of_duration_says_why(notes, tmp_path):
     assert any("the runs have no law of the best learning rate: table must have" in line for line in lines)
 
 
+def test_the_data_of_a_flag_replace_the_steps_of_a_log(run, tmp_path):
+    path = tmp_path / "log"
+    lines = ["Config param opt_type: adamw", "Config param learning_rate: 0.001", "Config param steps: 1000"]
+    lines += [f"completed step: {k}, seconds: 0.9, loss: {3 - k / 100:.3f}, total_weights: 1" for k in range(9)]
+    path.write_text("\n".join(lines))
+    flags = ["advise", path, "--batch-size", 64, "--new-num-samples", 640_000]
+    assert run.json(*flags)["num_samples"] == 64_000
+    assert run.json(*flags, "--num-samples", 128_000)["num_samples"] == 128_000
+
+
 def test_logs_of_a_longer_run(run, fails, tmp_path):
     """A log at one batch size has the settings; of several, a flag names the one now."""
     for size in (64, 256):
