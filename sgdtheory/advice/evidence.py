@@ -148,11 +148,11 @@ def _over_vanishing(law: AbstractStepsLaw, interval: tuple[float, float], conven
 
 
 def _of_curves(current: TrainingSetup, fit: CurvesFit) -> Evidence:
-    if current.num_steps is None:
+    if current.samples is None:
         raise ValueError("num_steps must be given with loss curves: B* grows with the data")
     if not fit.knows_batch_size:
         raise ValueError("fit must know the batch size of its curves: give it to fit_loss_curves")
-    found = fit.critical_batch_size(current.num_steps * current.batch_size)
+    found = fit.critical_batch_size(current.samples)
     low, high = np.ravel(found.interval)
     size = Estimate(float(np.ravel(found.batch_size)[0]), float(low), float(high))
     return Evidence(size, StatedSize(size, None, OVERHEAD), source="your loss curves")

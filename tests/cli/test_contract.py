@@ -187,7 +187,7 @@ REFUSALS = {  # command → part of the one line on standard error, with exit st
 }
 KEYS = {  # command → keys of its JSON beside "notes"
     "advise log.csv --batch-size 64 --new-batch-size 256 --optimizer sgd": "optimizer batch_size "
-    "new_batch_size headline unknown rows",
+    "new_batch_size num_samples new_num_samples headline unknown rows",
     "noise-scale norms.csv --small-batch 4 --large-batch 32": "noise_scale interval level rows left_out "
     "squared_gradient trace drift path",
     "fit steps.csv --group g --size size": "convention level groups power_law forecasts sensitivity",
