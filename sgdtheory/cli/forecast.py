@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # A log that grows is looked at once in so many seconds.
 RECENT = 10  # The distance between rows, which says whether another one will come, is that of so many last rows.
-SHAPES = "constant", "cosine", "linear", "wsd"  # Names of schedules, which are parts of the names that logs have.
+# Parts of the names of schedules that logs have → text of the schedule; the first one that occurs counts.
+SHAPES = {"1-sqrt": "wsd power=0.5", "minus_sqrt": "wsd power=0.5"} | {
+    name: name for name in ("constant", "cosine", "linear", "wsd")
+}
 
 
 def forecast(
@@ -48,8 +51,8 @@ def forecast(
     Args:
         log: Log of the run, of any format that fit-curves reads.
         num_steps: Number of steps of the whole run; None: as the log says.
-        schedule: Its learning rates by name, "cosine final=0.1" or "wsd decay=0.2"; None: as the log says, or as they
-            are now.
+        schedule: Its learning rates by name, "cosine final=0.1" or "wsd decay=0.2 power=0.5" (1 − √); None: as the log
+            says, or as they are now.
         run_name: Which run of a log that holds several; the others are fitted with it.
         also: Logs of other runs of the same model, to be fitted with it: several curves determine the numbers better.
         follow: Stay, and print a line (with --json an object) each time the log has grown, up to the end of the run or
@@ -175,7 +178,7 @@ class _Run:
         text = self.schedule
         if text is None:
             logged = str(settings.get("schedule", "")).lower()
-            text = next((name for name in SHAPES if name in logged), None)
+            text = next((text for name, text in SHAPES.items() if name in logged), None)
         if text is None:
             return None
         shape = make_algorithm(algorithm_settings(text)).schedule
