@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0  # A log that grows is looked at once in so many seconds.
 RECENT = 10  # The distance between rows, which says whether another one will come, is that of so many last rows.
-# Parts of the names of schedules that logs have → text of the schedule; the first one that occurs counts.
-SHAPES = {"1-sqrt": "wsd power=0.5", "minus_sqrt": "wsd power=0.5"} | {
-    name: name for name in ("constant", "cosine", "linear", "wsd")
-}
+SHAPES = "constant", "cosine", "linear", "wsd"  # Names of schedules, which are parts of the names that logs have.
 
 
 def forecast(
@@ -178,7 +175,9 @@ class _Run:
         text = self.schedule
         if text is None:
             logged = str(settings.get("schedule", "")).lower()
-            text = next((text for name, text in SHAPES.items() if name in logged), None)
+            text = next((name for name in SHAPES if name in logged), None)
+            if text == "wsd" and settings.get("decay_style") == "minus_sqrt":  # 1 − √x in logs of Megatron-LM
+                text = "wsd power=0.5"
         if text is None:
             return None
         shape = make_algorithm(algorithm_settings(text)).schedule
