@@ -108,7 +108,7 @@ SHAPES = {
     "constant": (st.Constant(), st.Constant()),
     "linear": (st.Linear(), st.Constant()),
     "1 − √": (st.WSD(0.3, power=0.5), st.Constant()),
-    "steep end": (st.PowerDecay(0.4), st.Constant()),
+    "steep end": (st.PowerDecay(0.2), st.Constant()),
     "warm": (st.Cosine(final=0.1, warmup=0.1), st.Stages([0, 0.4], [1, 3])),
     "staged": (st.Stages([0, 0.3, 0.8], [1, 0.5, 0.1]), st.Linear(final=4.0)),
     "any": (lambda t: 1 / (1 + t / 99), st.Constant()),
