@@ -42,12 +42,12 @@ def law_factor(law: LearningRateLaw, old: Run, new: Run) -> Estimate:
 
     Args:
         law: that `checked_law` returns.
-        old, new: batch size and data, in the unit of the law's runs.
+        old, new: batch size and data, in the unit of the law's runs. The model has their mean size.
     """
-    group = law.groups[0].group
-    before, after = (float(law.learning_rate(*run, group)) for run in (old, new))
+    before, after = (np.exp(law.law.log_rate(np.array(0), *np.log(run), 0.0)) for run in (old, new))
     ends = sorted(_factors(law, old, new))
-    return Estimate(after / before, min(after / before, ends[0]), max(after / before, ends[-1]))
+    factor = float(after / before)
+    return Estimate(factor, min(factor, ends[0]), max(factor, ends[-1]))
 
 
 def _factors(law: LearningRateLaw, old: Run, new: Run) -> Iterator[float]:
