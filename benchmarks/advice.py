@@ -1,7 +1,8 @@
-"""Evidence for the advice on batch sizes: `python -m benchmarks.advice [--curves | --optimizer …]`.
+"""Evidence for the advice on batch sizes and durations: `python -m benchmarks.advice [--curves | --durations | …]`.
 
 Without arguments: what the advised setting loses over the best learning rate of the new batch size, on random problems,
-beside other rules. `--curves` computes anew the best learning rates that `sgdtheory.advice` carries.
+beside other rules. `--durations` does the same for a run that becomes 100 times as long. `--curves` computes anew the
+best learning rates that `sgdtheory.advice` carries.
 """
 
 import argparse
@@ -29,6 +30,7 @@ METHODS = {"sgd": st.SGD(), "sign": st.SignSGD(), "adam": st.Adam(0.9, 0.95)}
 FEWEST_STEPS = 16  # below a schedule is a handful of numbers
 FACTORS = 1 / 16, 1 / 4, 4.0, 16.0
 NUM_PROBLEMS = 8
+SHORT, LONG = 1e4, 1e6  # D before and after a change of the duration
 BETAS = {"adam": {"beta1": 0.9, "beta2": 0.95}, "momentum": {"beta1": 0.9}}
 RULES = {"γ kept": 0.0, "√B": 0.5, "B": 1.0}
 
@@ -134,14 +136,43 @@ def table(name: str) -> Table:
     return shown
 
 
+def longer_runs() -> Table:
+    """What the advice for a longer run loses at the same batch size, and what γ kept loses."""
+    averaged = st.Algorithm()
+    runs = [("averaged SGD", averaged, "sgd", (2.0, 3.0)), ("averaged SGD", averaged, "sgd", (1.5, 4.0))]
+    runs += [("averaged SGD", averaged, "sgd", (3.0, 3.0)), ("SGD", algorithm(st.SGD()), "sgd", (2.0, 3.0))]
+    runs += [("Adam", algorithm(METHODS["adam"]), "adam", exponents) for exponents in ((2.0, 1.5), (2.0, 3.0))]
+    shown = Table("optimizer", "a, b", "B/B*", "exact factor of γ*", "advised", "its loss", "loss of γ kept")
+    for name, trained, optimizer, exponents in runs:
+        problem = st.PowerLaw(*exponents)
+        found = st.critical_batch_size(problem, num_samples=SHORT, algorithm=trained, curve=False)
+        for share in (0.25, 4.0):
+            batch = max(1, round(share * float(found.batch_size)))
+            if batch > SHORT / FEWEST_STEPS:
+                continue
+            rate, _ = best(problem, trained, {"batch_size": batch, "num_samples": SHORT})
+            at = {"batch_size": batch, "num_samples": LONG}
+            new_rate, least = best(problem, trained, at)
+            setup = {"batch_size": batch, "learning_rate": rate, "num_samples": SHORT}
+            setup["critical_batch_size"] = float(found.batch_size)
+            advised = st.change_batch_size(setup, new_num_samples=LONG, optimizer=optimizer).settings.learning_rate
+            losses_of = [risk(problem, each, trained, at) / least - 1 for each in (advised, rate)]
+            numbers = [f"{new_rate / rate:.3g}", f"{advised / rate:.3g}", *(f"{100 * each:.3g}%" for each in losses_of)]
+            shown.add_row(name, "{:g}, {:g}".format(*exponents), f"{share:g}", *numbers)
+    return shown
+
+
 def main() -> None:
     """Curves, or the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--curves", action="store_true", help="compute the best learning rates anew")
     parser.add_argument("--optimizer", nargs="*", default=["sgd", "momentum", "sign", "adam"])
+    parser.add_argument("--durations", action="store_true", help="the advice for a run that is 100 times as long")
     options = parser.parse_args()
     if options.curves:
         write_curves()
+    elif options.durations:
+        Console(width=120).print(longer_runs())
     else:
         for name in options.optimizer:
             Console(width=120).print(table(name))

@@ -63,6 +63,7 @@ from .data import problem_from_data as problem_from_data
 from .fits import Convention as Convention
 from .fits import batch_ramp as batch_ramp
 from .fits import example_measurements as example_measurements
+from .fits import fit_joint_law as fit_joint_law
 from .fits import fit_loss_grid as fit_loss_grid
 from .fits import fit_noise_scale as fit_noise_scale
 from .fits import fit_power_law as fit_power_law

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments._lib.published_numbers import STEP_LAW, STEP_LAW_ALONG_DATA, TIMESCALE_POWER, Range
-from experiments._lib.published_theory import ADAM, FIXED_END, SGD, SIGN, Pair, Row, kink_law, of, slope
+from experiments._lib.published_theory import ADAM, FIXED_END, SGD, SIGN, KinkLaw, Pair, Row, kink_law, of, slope
 from experiments._lib.results import Verdict, VerdictName
 
 TOLERANCE = 0.03  # An exponent in a limit counts as reached within this, as in the other experiments.
@@ -27,7 +27,7 @@ def inside(values: Sequence[float], low: float, high: float) -> VerdictName:
     return "holds" if all(within) else "inconclusive" if any(within) else "fails"
 
 
-Laws = dict[tuple[str, Pair, str], Any]
+Laws = dict[tuple[str, Pair, str], KinkLaw]
 
 
 def fitted_laws(config: Any, rows: list[Row]) -> Laws:
@@ -59,8 +59,8 @@ def rises(laws: Laws, seconds: float) -> list[Verdict]:
         found.append(
             Verdict(
                 f"γ* ∝ B^0.92 below the kink (step-law): {label}",
-                f"Exponent p of B in the law γ* ∝ D^−c B^p below the kink, from the same fit to exact best learning "
-                f"rates of a cosine decay to 0 as to the public runs. Published is {published.value} "
+                f"Exponent p of B in the law γ* ∝ D^−c B^p below the kink, from a fit to exact best learning rates "
+                f"of a cosine decay to 0. Published is {published.value} "
                 f"({published.low} … {published.high}). Holds if the theory is inside the interval on every problem, "
                 f"fails if on none: {text}",
                 f"{min(values):.3f} … {max(values):.3f}",
@@ -148,27 +148,20 @@ def durations(found: Range) -> Verdict:
 
 
 def weight_decay(laws: Laws, duration: Range) -> list[Verdict]:
-    """Power Lines, for scale-invariant weights.
-
-    Decay keeps their norm where the relative step of an update is √(2γλ). The best weight decay at fixed γ therefore
-    moves like the square of the best learning rate of T47.
-    """
+    """Power Lines, by T49: scale-invariant weights move by √(2γλ) in angle, which takes the part of γ of signs."""
     powers = [2 * value for value in _exponents(laws, (SIGN, ADAM), "batch_exponent")[0]]
     p, c = STEP_LAW["p"], STEP_LAW["c"]
-    needed = (TIMESCALE_POWER + 1) / 2
+    needed = TIMESCALE_POWER + 1
     ranges = {"step-law's runs": c, "124M models": duration}
     within = [each.low <= needed <= each.high for each in ranges.values()]
-    text = "; ".join(
-        f"{name}: {2 * r.value - 1:.2f} ({2 * r.low - 1:.2f} … {2 * r.high - 1:.2f})" for name, r in ranges.items()
-    )
+    text = "; ".join(f"{name}: {r.value - 1:.2f} ({r.low - 1:.2f} … {r.high - 1:.2f})" for name, r in ranges.items())
     return [
         Verdict(
             "the best weight decay ∝ B at fixed γ, model and data (Power Lines)",
-            f"The relative step of scale-invariant weights is √(2γλ), so that the best weight decay is ∝ B^(2p), "
-            f"where p is the exponent of the best γ in B. In theory 2p of signSGD and Adam is {min(powers):.3f} … "
-            f"{max(powers):.3f}. By step-law's p it would be {2 * p.value:.2f} ({2 * p.low:.2f} … {2 * p.high:.2f}), "
-            f"so that the two public results disagree for such weights. Holds if the theory's powers are within "
-            f"±{TOLERANCE:g} of 1",
+            f"By T49 (scale-invariant weights) γλ ∝ B^(2p), where p is the exponent of the best γ in B without weight "
+            f"decay. In theory 2p of signSGD and Adam is {min(powers):.3f} … {max(powers):.3f}. If the weight decay of "
+            f"step-law's runs is the same, γλ of them is ∝ B^{p.value} ({p.low} … {p.high}), which agrees. Holds if "
+            f"the theory's powers are within ±{TOLERANCE:g} of 1",
             f"{min(powers):.3f} … {max(powers):.3f}",
             1.0,
             None,
@@ -176,10 +169,10 @@ def weight_decay(laws: Laws, duration: Range) -> list[Verdict]:
         ),
         Verdict(
             "the timescale B/(γλD) ∝ D^−0.527 (Power Lines)",
-            f"In the same way the exponent is 2c − 1, where c is the exponent of the fall of γ* with D. By c of "
-            f"{text}. Published is {TIMESCALE_POWER}, as a power of tokens per parameter and without an interval, so "
-            f"that c = {needed:.2f}. Holds if both intervals contain it, fails if none does",
-            f"{2 * c.value - 1:.2f}, {2 * duration.value - 1:.2f}",
+            f"At the same weight decay in all runs its exponent is c − 1 (T49), where c is the exponent of the fall of "
+            f"γ* with D. By c of {text}. Published is {TIMESCALE_POWER}, as a power of tokens per parameter and "
+            f"without an interval, so that c = {needed:.3f}. Holds if both intervals contain it, fails if none does",
+            f"{c.value - 1:.2f}, {duration.value - 1:.2f}",
             TIMESCALE_POWER,
             None,
             "holds" if all(within) else "inconclusive" if any(within) else "fails",

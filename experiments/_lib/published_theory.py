@@ -22,7 +22,7 @@ METHODS: dict[str, Any] = {
 SHAPES: dict[str, st.algorithms.Shape] = {
     **{name: st.WSD(decay=share) for name, share in LINEAR.items()},
     WHOLE: st.Linear(),
-    ROOT: st.Schedule(lambda u: 1 - np.sqrt(np.clip((u - 0.8) / 0.2, 0, 1))),
+    ROOT: st.WSD(decay=0.2, power=0.5),
     COSINE: st.Cosine(),
 }
 RATE_TOLERANCE = (
@@ -43,6 +43,14 @@ class Row(NamedTuple):
     batch_size: float
     learning_rate: float
     risk: float
+
+
+class KinkLaw(NamedTuple):
+    """Exponents of γ* ∝ D^−c B^p below a kink at B ∝ D^κ: p, c and κ."""
+
+    batch_exponent: float
+    duration_exponent: float
+    kink_exponent: float
 
 
 def last(method: Any, shape: Any) -> st.Algorithm:
@@ -137,19 +145,22 @@ def with_fixed_end(rows: Sequence[Row], share: float) -> list[Row]:
     return found
 
 
-def kink_law(rows: Sequence[Row]) -> st.fits.LearningRateLaw:
-    """Return the law that `fit_rates` finds in exact best learning rates.
+def kink_law(rows: Sequence[Row]) -> KinkLaw:
+    """Return the exponents of T47's law, with the sharpness that fits best, by least squares of ln γ*."""
+    batch, data, rate = np.log([(row.batch_size, row.number, row.learning_rate) for row in rows]).T
+    duration = data - data.mean()
 
-    The losses about each best learning rate are those of a parabola in log γ, so that only γ* enters.
-    """
-    factors = np.array([-1.0, 0.0, 1.0])
-    table = {
-        "batch_size": np.repeat([row.batch_size for row in rows], factors.size),
-        "samples": np.repeat([row.number for row in rows], factors.size),
-        "learning_rate": np.concatenate([row.learning_rate * np.exp(factors) for row in rows]),
-        "loss": np.tile(1 + 0.1 * factors**2, len(rows)),
-    }
-    return st.fit_rates(table, compare=False)
+    def residuals(numbers: np.ndarray, sharpness: float) -> np.ndarray:
+        level, fall, rise, kink, power = numbers
+        below = -np.logaddexp(-sharpness * batch, -sharpness * (kink + power * duration)) / sharpness
+        return level - fall * duration + rise * below - rate
+
+    starts = [np.array([rate.mean(), 0.3, 0.7, place, 0.5]) for place in np.linspace(batch.min(), batch.max(), 5)]
+    found = [
+        optimize.least_squares(residuals, start, args=(sharpness,)) for start in starts for sharpness in (2, 4, 8, 16)
+    ]
+    _, fall, rise, _, power = min(found, key=lambda each: each.cost).x
+    return KinkLaw(float(rise), float(fall), float(power))
 
 
 def of_beta2(pair: Pair, samples: float, sizes: Sequence[float]) -> list[Row]:

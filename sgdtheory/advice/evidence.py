@@ -10,9 +10,9 @@ from sgdtheory._common.sheets import between, number
 from sgdtheory.advice.row import Estimate
 from sgdtheory.advice.setup import TrainingSetup
 from sgdtheory.curves import CurvesFit
-from sgdtheory.fits import SMALLEST, AbstractStepsLaw, Convention, LossGrid, StepsLaw
+from sgdtheory.fits import SMALLEST, AbstractStepsLaw, Convention, LossGrid, StepsLaw, StepsTable
 
-Fit = LossGrid | StepsLaw | CurvesFit
+Fit = LossGrid | StepsLaw | StepsTable | CurvesFit
 OVERHEAD = 0.2  # of data, by which B* is defined here
 UNKNOWN = float("nan"), float("nan")  # ends of the interval of a number that is given without one
 
@@ -74,9 +74,11 @@ def evidence(current: TrainingSetup, fit: Fit | None, level: float) -> Evidence:
         return _of_law(fit, level)
     if isinstance(fit, LossGrid):
         return _of_grid(fit, level)
+    if isinstance(fit, StepsTable):
+        return _of_table(fit)
     if isinstance(fit, CurvesFit):
         return _of_curves(current, fit)
-    raise ValueError(f"fit must be a LossGrid, a StepsLaw or a CurvesFit, got {type(fit).__name__}")
+    raise ValueError(f"fit must be a LossGrid, a StepsLaw, a StepsTable or a CurvesFit, got {type(fit).__name__}")
 
 
 def _of_setup(current: TrainingSetup) -> Evidence:
@@ -104,6 +106,18 @@ def _of_law(law: StepsLaw, level: float) -> Evidence:
     interval = partial(law.extra_data_interval, level=level) if known else None
     source = "your steps to a target, a + b/B (T13)"
     return Evidence(_over_vanishing(law, ends, SMALLEST), stated, source=source, extra_data=interval)
+
+
+def _of_table(table: StepsTable) -> Evidence:
+    """B* that goes with the steps, and its difference from the data of the reference."""
+    found = table.critical
+    if found is None:
+        raise ValueError("fit must have a critical batch size, as steps_table of a fitted law has: take fit_steps_law")
+    convention = found.convention
+    reference = convention.reference_among(table.batch_sizes)
+    small = (max(0.0, end - (1 + convention.overhead) * reference) for end in found[:3])
+    stated = StatedSize(Estimate(*found[:3]), reference, convention.overhead)
+    return Evidence(Estimate(*small).times(OVERHEAD / convention.overhead), stated, source="your law of steps")
 
 
 def _of_grid(grid: LossGrid, level: float) -> Evidence:
@@ -134,11 +148,11 @@ def _over_vanishing(law: AbstractStepsLaw, interval: tuple[float, float], conven
 
 
 def _of_curves(current: TrainingSetup, fit: CurvesFit) -> Evidence:
-    if current.num_steps is None:
+    if current.samples is None:
         raise ValueError("num_steps must be given with loss curves: B* grows with the data")
     if not fit.knows_batch_size:
         raise ValueError("fit must know the batch size of its curves: give it to fit_loss_curves")
-    found = fit.critical_batch_size(current.num_steps * current.batch_size)
+    found = fit.critical_batch_size(current.samples)
     low, high = np.ravel(found.interval)
     size = Estimate(float(np.ravel(found.batch_size)[0]), float(low), float(high))
     return Evidence(size, StatedSize(size, None, OVERHEAD), source="your loss curves")

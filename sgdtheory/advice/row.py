@@ -40,7 +40,8 @@ class AdviceRow(NamedTuple):
     """One setting.
 
     Attributes:
-        name: of the setting, as `TrainingSetup` has it; "extra_data" for the data to the same loss, a share.
+        name: of the setting, as `TrainingSetup` has it; "timescale" for τ of AdamW, a share of the run; "extra_data"
+            for the data to the same loss, a share.
         old: value before the change; None: not known.
         new: value to set.
         low, high: an interval where measurements give one, else the range that theory or practice leaves; nan where a

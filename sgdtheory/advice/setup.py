@@ -1,4 +1,4 @@
-"""`TrainingSetup`: the settings of a run that hang on its batch size."""
+"""`TrainingSetup`: the settings of a run that depend on its batch size and its length."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -8,11 +8,12 @@ from sgdtheory._common.arguments import positive_number, single_number
 
 BETAS = "beta1", "beta2"
 AT_LEAST_0 = "weight_decay", "warmup_steps", "decay_steps"
+ROUNDING = 1e-9  # Data of one step less than steps have, as fractions leave them, are no contradiction.
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSetup:
-    """The settings of a run that hang on its batch size; None: not used, or not known.
+    """The settings of a run that depend on its batch size and its length; None: not used, or not known.
 
     >>> import sgdtheory as st
     >>> st.advice.TrainingSetup(batch_size=64, learning_rate=3e-4, beta2=0.95).beta2
@@ -27,6 +28,7 @@ class TrainingSetup:
         warmup_steps: before the peak.
         decay_steps: from the peak to the end.
         num_steps: of the run.
+        num_samples: D, the data of the run, in the unit of `batch_size`; None: num_steps × batch_size.
         critical_batch_size: B*, with which a run needs 20% more data than with `reference`.
         reference: batch size from which B* counts, as the fit says that gave it; None: vanishing batch sizes.
     """
@@ -39,6 +41,7 @@ class TrainingSetup:
     warmup_steps: float | None = None
     decay_steps: float | None = None
     num_steps: float | None = None
+    num_samples: float | None = None
     critical_batch_size: float | None = None
     reference: float | None = None
 
@@ -48,6 +51,34 @@ class TrainingSetup:
             if value is None and field.default is None:
                 continue
             object.__setattr__(self, field.name, _checked(field.name, value))
+        if self.num_steps is not None and self.num_samples is not None:
+            of_steps = self.num_steps * self.batch_size
+            if abs(self.num_samples - of_steps) > self.batch_size * (1 + ROUNDING):
+                raise ValueError(
+                    f"num_samples must be num_steps × batch_size = {of_steps:g}, up to one step, got "
+                    f"{self.num_samples:g}: give one of the two, and count samples in the unit of the batch size"
+                )
+
+    @property
+    def samples(self) -> float | None:
+        """The data of the run, D; None where neither they nor the steps are known."""
+        if self.num_samples is not None or self.num_steps is None:
+            return self.num_samples
+        return self.num_steps * self.batch_size
+
+    @property
+    def steps(self) -> float | None:
+        """The steps of the run; None where neither they nor the data are known."""
+        if self.num_steps is not None or self.num_samples is None:
+            return self.num_steps
+        return self.num_samples / self.batch_size
+
+    @property
+    def timescale(self) -> float | None:
+        """τ = B/(γλD), the memory of AdamW's weights as a share of the run; None without a weight decay or D."""
+        if not self.weight_decay or self.samples is None:
+            return None
+        return self.batch_size / (self.learning_rate * self.weight_decay * self.samples)
 
     @classmethod
     def of(cls, current: "TrainingSetup | Mapping[str, Any]") -> "TrainingSetup":

@@ -73,11 +73,15 @@ def samples_of(shape: Shape, batch: float, num_steps: float) -> float:
     if starts.size:
         return float(sizes @ np.diff(starts, append=num_steps))
     nodes, weights = np.polynomial.legendre.leggauss(SUM_NODES)
+    # Nodes dense at both ends, because a shape may begin or end with an infinite slope there, as 1 − √x does:
+    # s = y²(3 − 2y), y from 0 to 1. Without it the number of samples of (1 − u)^0.4 was 2·10⁻⁷ too high.
+    y = (nodes + 1) / 2
+    place, weights = y**2 * (3 - 2 * y), 3 * y * (1 - y) * weights
     total = 0.0
     edges = steps_of_shape(shape, num_steps)
     for low, high in zip(edges[:-1], edges[1:], strict=True):
-        fraction = (low + (high - low) * (nodes + 1) / 2 - 0.5) / num_steps
-        total += (high - low) / 2 * float(weights @ np.maximum(batch * shape.at(fraction), 1.0))
+        fraction = (low + (high - low) * place - 0.5) / num_steps
+        total += (high - low) * float(weights @ np.maximum(batch * shape.at(fraction), 1.0))
     return total
 
 

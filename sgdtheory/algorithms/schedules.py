@@ -14,9 +14,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sgdtheory._common.arguments import first_where, real_array, refuse_complex, single_number
+from sgdtheory._common.arguments import first_where, positive_number, real_array, refuse_complex, single_number
 from sgdtheory.algorithms.parameter import Parameter, Slider
 
+DECAY_TEXT = "last fraction of the steps, in which it falls to 0."
 Warmup = Annotated[
     float,
     Parameter(
@@ -53,8 +54,12 @@ class Shape:
 
         f is monotone between two of them: searches and bounds only evaluate f at the knots and at both ends.
         """
-        warmup = getattr(self, "warmup", 0.0)
-        return (warmup,) if 0 < warmup < 1 else ()
+        return self._inside(getattr(self, "warmup", 0.0))
+
+    @staticmethod
+    def _inside(*fractions: float) -> tuple[float, ...]:
+        """Return the fractions strictly between 0 and 1, each once."""
+        return tuple(dict.fromkeys(each for each in fractions if 0 < each < 1))
 
     @cached_property
     def flat(self) -> bool:
@@ -152,15 +157,20 @@ class Linear(_ToFinal):
 
 @dataclass(frozen=True)
 class WSD(Shape):
-    """Warmup-stable-decay schedule: f = 1 up to u = 1 − decay, then (1 − u)/decay.
+    """Warmup-stable-decay schedule: f = 1 up to u = 1 − decay, then 1 − x^power, x = (u − 1 + decay)/decay.
+
+    The decay is linear with power 1. With power ½ it is "1 − √" of Hägele et al. 2024 (arXiv 2405.18392).
 
     >>> import sgdtheory as st
     >>> print(st.WSD(decay=0.5).factors([0, 1, 2, 3], 4))
     [1.  1.  1.  0.5]
+    >>> print(st.WSD(decay=0.5, power=0.5).factors([0, 1, 2, 3], 4).round(3))
+    [1.    1.    1.    0.293]
 
     Args:
-        decay: last fraction of the steps, in which f falls linearly to 0.
+        decay: last fraction of the steps, in which f falls to 0.
         warmup: fraction w of the steps in which f grows linearly from 0.
+        power: power > 0 of the share x of the decay that is over.
 
     Raises:
         ValueError: if an argument is out of range, or warm-up and decay overlap.
@@ -168,16 +178,21 @@ class WSD(Shape):
 
     decay: Annotated[
         float,
-        Parameter(
-            "last fraction of the steps, in which it falls linearly to 0.",
-            Slider("decay, last share of the steps", 0.01, 1.0, 0.01, 0.2),
-        ),
+        Parameter(DECAY_TEXT, Slider("decay, last share of the steps", 0.01, 1.0, 0.01, 0.2)),
     ] = 0.2
     warmup: Warmup = 0.0
+    power: Annotated[
+        float,
+        Parameter(
+            "power q of its decay 1 − x^q, x from 0 to 1; 1 is linear, 0.5 is 1 − √x.",
+            Slider("power q of its decay 1 − x^q", 0.1, 3.0, 0.05, 1.0),
+        ),
+    ] = 1.0
 
     def __post_init__(self) -> None:
         _set_fraction(self, "decay")
         _set_fraction(self, "warmup")
+        object.__setattr__(self, "power", positive_number("power", self.power))
         if self.warmup + self.decay > 1:
             raise ValueError(
                 f"warmup and decay must add up to at most 1, got {self.warmup:g} and {self.decay:g}: lower one of them"
@@ -186,24 +201,35 @@ class WSD(Shape):
     def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:
         if self.decay == 0:
             return xp.ones_like(fraction)
-        return xp.where(fraction <= 1 - self.decay, 1.0, xp.clip((1 - fraction) / self.decay, 0.0, 1.0))
+        factor = xp.clip((1 - fraction) / self.decay, 0.0, 1.0)
+        if self.power != 1:
+            over = 1 - factor
+            # At the first step of the decay x may be rounding instead of 0, of which a small power is not small.
+            rounding = 4 * xp.finfo(xp.result_type(over, float)).eps / self.decay
+            factor = 1 - xp.where(over <= rounding, 0.0, over) ** self.power
+        return xp.where(fraction <= 1 - self.decay, 1.0, factor)
 
     def knots(self) -> tuple[float, ...]:
         """Return the ends of the warm-up and of the stable part."""
-        return tuple(dict.fromkeys(knot for knot in (*super().knots(), 1 - self.decay) if 0 < knot < 1))
+        return self._inside(self.warmup, 1 - self.decay)
 
 
 @dataclass(frozen=True)
 class PowerDecay(Shape):
-    """Power decay, f = (1 − v)^exponent.
+    """Power decay in the last share of the run: f = ((1 − u)/decay)^exponent from u = 1 − decay on, and 1 before.
+
+    The decay does not begin before the warm-up ends, so that f = (1 − v)^exponent with decay 1.
 
     >>> import sgdtheory as st
     >>> print(st.PowerDecay(2).factors([0, 1, 2, 3], 4))
     [1.     0.5625 0.25   0.0625]
+    >>> print(st.PowerDecay(2, decay=0.5).factors([0, 1, 2, 3], 4))
+    [1.   1.   1.   0.25]
 
     Args:
         exponent: exponent ≥ 0.
         warmup: fraction w of the steps in which f grows linearly from 0.
+        decay: last fraction of the steps, in which f falls to 0.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -211,16 +237,29 @@ class PowerDecay(Shape):
 
     exponent: Annotated[
         float,
-        Parameter("p of (1 − t/n)^p.", Slider("exponent p of (1 − t/n)^p", 0.0, 4.0, 0.05, 1.0)),
+        Parameter("p of (1 − x)^p, x from 0 to 1 in the decay.", Slider("power p of (1 − x)^p", 0.0, 4.0, 0.05, 1.0)),
     ]
     warmup: Warmup = 0.0
+    decay: Annotated[
+        float,
+        Parameter(DECAY_TEXT, Slider("decay, last share of the steps", 0.01, 1.0, 0.01, 1.0)),
+    ] = 1.0
 
     def __post_init__(self) -> None:
         _set_nonnegative(self, "exponent")
         _set_fraction(self, "warmup")
+        _set_fraction(self, "decay")
 
     def _after(self, fraction: Any, rest: Any, xp: Any) -> Any:
-        return (1 - rest) ** self.exponent
+        if self.decay == 0:
+            return xp.ones_like(fraction)
+        # (1 − u)/decay, or 1 − v where the whole of the run after the warm-up is the decay.
+        left = (1 - rest) * max((1 - self.warmup) / self.decay, 1.0)
+        return xp.clip(left, 0.0, 1.0) ** self.exponent
+
+    def knots(self) -> tuple[float, ...]:
+        """Return the ends of the warm-up and of the part before the decay."""
+        return self._inside(self.warmup, max(1 - self.decay, self.warmup))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def make_algorithm(settings: Mapping[str, Any]) -> Algorithm:
     """Make an algorithm from flat settings: names of the parts that are not the default, and their parameters.
 
     >>> make_algorithm({"schedule": "wsd", "decay": 0.1}).schedule
-    WSD(decay=0.1, warmup=0.0)
+    WSD(decay=0.1, warmup=0.0, power=1.0)
 
     Raises:
         ValueError: if a name is unknown, or a setting does not matter, is missing or is out of range.

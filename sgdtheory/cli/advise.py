@@ -1,4 +1,4 @@
-"""`sgdtheory advise`: what to do to the settings of a run when its batch size changes, and why."""
+"""`sgdtheory advise`: what to do to the settings of a run when its batch size or its data change, and why."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,19 +24,22 @@ GRID = "batch_size", "samples", "learning_rate", "loss"
 
 
 class Known(NamedTuple):
-    """Contents of a run's files: settings by name, a fit or None, remarks, the logs, and the answer about B*."""
+    """Contents of a run's files: settings, a fit, remarks, the logs, the answer about B*, and the law of γ*(B, D)."""
 
     settings: dict[str, float]
     fit: fits.LossGrid | fits.StepsLaw | None = None
     remarks: Sequence[str] = ()
     logs: Sequence[TrainingLog] = ()
     law: fits.FittedCriticalBatchSize | None = None
+    rates: fits.LearningRateLaw | None = None
+    table: Mapping[str, Any] | None = None  # the losses to which `fit` was fitted
 
 
 def advise(
     logs: LogFlags,
-    new_batch_size: float,
     files: Annotated[tuple[Path, ...], tyro.conf.Positional] = (),
+    new_batch_size: float | None = None,
+    new_num_samples: float | None = None,
     target_loss: float | None = None,
     optimizer: Literal["sgd", "momentum", "adam", "adamw", "sign", "signum", "lion", "muon"] | None = None,
     beta1: float | None = None,
@@ -45,19 +48,22 @@ def advise(
     warmup: float | None = None,
     decay: float | None = None,
     num_steps: float | None = None,
+    num_samples: float | None = None,
     critical_batch_size: float | None = None,
     reference: float | None = None,
     level: float = 0.95,
 ) -> Sheet | Output:
-    """Advise on a change of the batch size: learning rate, β₁, β₂, weight decay, warm-up, decay and steps.
+    """Advise on another batch size or length of a run: learning rate, β₁, β₂, weight decay, warm-up, decay and steps.
 
     Samples are kept: half-lives, warm-up and decay. Each number has a range, a reason and a source. A training log says
     what the settings are now. With logs at three batch sizes or more and --target-loss, B* is fitted to them as `fit`
     does it. With runs at several batch sizes and learning rates, as logs or as a grid (columns batch_size, samples,
-    learning_rate and loss), the learning rate follows their own exponent.
+    learning_rate and loss), the learning rate follows their own exponent, and with --new-num-samples the law that
+    `fit-rates` fits to them.
 
     Args:
-        new_batch_size: Batch size to change to, in the unit of the one now.
+        new_batch_size: Batch size to change to, in the unit of the one now; None: as it is.
+        new_num_samples: Data of the new run, in the unit of the batch size; None: as they are.
         files: Log with the settings now; or logs at several batch sizes, files or folders; or a grid's CSV file.
         target_loss: Loss to which steps are counted in logs at three batch sizes or more, for B*.
         optimizer: What takes the steps; None: as the log says, or adam where it is a language model's or has a weight
@@ -70,7 +76,8 @@ def advise(
         weight_decay: Weight decay, decoupled as AdamW's.
         warmup: Steps of warm-up.
         decay: Steps of decay.
-        num_steps: Steps of the run.
+        num_steps: Steps of the run now.
+        num_samples: Data of the run now, in the unit of the batch size; None: steps times batch size.
         critical_batch_size: B*, with which a run needs 20% more data than with --reference, if you know it.
         reference: Batch size from which B* counts, as fit prints both; None: vanishing batch sizes.
         level: Level of the intervals from logs or a grid.
@@ -84,6 +91,7 @@ def advise(
         "warmup_steps": warmup,
         "decay_steps": decay,
         "num_steps": num_steps,
+        "num_samples": num_samples,
         "critical_batch_size": critical_batch_size,
         "reference": reference,
     }
@@ -95,8 +103,14 @@ def advise(
             if isinstance(value, str):
                 raise ValueError(f"{name} must be a number where there are no logs, got {value!r}")
     given |= {name: value for name, value in now.items() if isinstance(value, float)}
+    if new_batch_size is None and new_num_samples is None:
+        raise ValueError("nothing changes: give new_batch_size, new_num_samples, or both")
     known = _known(logs, files, new_batch_size, target_loss, level)
+    if new_num_samples is not None and known.table is not None:
+        known = _with_rates(known, level)
     current = known.settings | {name: value for name, value in given.items() if value is not None}
+    if num_samples is not None and num_steps is None:
+        current.pop("num_steps", None)  # The data that a flag gives replace the steps that a log names.
     for name in NUMBERS:
         if name not in current:
             where = f"; fit-curves {files[0]} --preview says what the log has of it" if files else ""
@@ -104,11 +118,19 @@ def advise(
     flags = {"weight_decay": weight_decay, "beta2": beta2, "sequence_length": logs.sequence_length}
     taken = taken_optimizer(optimizer, known.logs, optimizer_named, flags)
     change = change_batch_size(
-        current, new_batch_size=new_batch_size, optimizer=taken.optimizer, fit=known.fit, level=level
+        current,
+        new_batch_size=new_batch_size,
+        new_num_samples=new_num_samples,
+        optimizer=taken.optimizer,
+        fit=known.fit,
+        rate_law=known.rates,
+        level=level,
     )
     sheet = change.sheet()
     sheet = replace(sheet, remarks=[*known.remarks, *(taken.notes if known.law else [taken.doubt]), *sheet.remarks])
-    return sheet if target_loss is None or known.law is None else _with_answer(sheet, change, known.law, target_loss)
+    if target_loss is None or known.law is None or all(row.name != "extra_data" for row in change.rows):
+        return sheet
+    return _with_answer(sheet, change, known.law, target_loss)
 
 
 def _with_answer(
@@ -129,13 +151,23 @@ def _with_answer(
     return replace(sheet, answer=answer, settings={**sheet.settings, **settings})
 
 
-def _known(flags: LogFlags, files: tuple[Path, ...], new: float, target_loss: float | None, level: float) -> Known:
+def _with_rates(known: Known, level: float) -> Known:
+    """Return what is known with the law of the best learning rate in B and D, or with the reason why there is none."""
+    try:
+        return known._replace(rates=fits.fit_rates(known.table or {}, level=level, compare=False))
+    except ValueError as error:
+        return known._replace(remarks=[f"the runs have no law of the best learning rate: {error}", *known.remarks])
+
+
+def _known(
+    flags: LogFlags, files: tuple[Path, ...], new: float | None, target_loss: float | None, level: float
+) -> Known:
     """Return the fit of a grid of losses, or of several runs, and the settings of the run that is changed.
 
     Args:
         flags: of the columns of logs.
         files: logs, or a grid.
-        new: batch size to change to.
+        new: batch size to change to; None: it is as it is.
         target_loss: loss to which the steps of logs are counted; None: no fit of steps.
         level: of intervals.
     """
@@ -148,7 +180,8 @@ def _known(flags: LogFlags, files: tuple[Path, ...], new: float, target_loss: fl
         return Known({})
     if len(files) == 1 and _is_grid(files[0]):
         columns: dict[str, Any] = {name: name for name in GRID}
-        return Known({}, fits.fit_loss_grid(fits.read_loss_grid(files[0], **columns), level=level))
+        table = fits.read_loss_grid(files[0], **columns, **({"group": flags.group} if flags.group else {}))
+        return Known({}, fits.fit_loss_grid(table, level=level), table=table)
     logs, options = flags.read_several(files)
     remarks = remarks_of_logs(logs)
     runs = [settings_of(log, options) for log in logs]
@@ -164,14 +197,15 @@ def _known(flags: LogFlags, files: tuple[Path, ...], new: float, target_loss: fl
     count = len(set(sizes.values()))
     way = f"the logs are at {count} batch sizes: if they reach a common loss, --target-loss LOSS fits B* to them"
     try:
-        grid = fits.fit_loss_grid(loss_grid(logs, **options), level=level)
+        table = loss_grid(logs, **options)
+        grid = fits.fit_loss_grid(table, level=level)
     except ValueError as error:
         return Known(settings, None, [way, f"the ends of the runs are no grid: {error}", *said, *remarks], logs)
     used = f"the ends of {len(runs)} runs at several batch sizes are used as a grid"
-    return Known(settings, grid, [*([] if grid.targets else [way]), used, *said, *remarks], logs)
+    return Known(settings, grid, [*([] if grid.targets else [way]), used, *said, *remarks], logs, table=table)
 
 
-def _known_steps(steps: TargetSteps, new: float, now: float | None, level: float) -> Known:
+def _known_steps(steps: TargetSteps, new: float | None, now: float | None, level: float) -> Known:
     """Return the law of the steps to a loss, and the settings of the best run at the batch size now."""
     (measured,) = steps.of_one_group()
     law = law_of(measured)
@@ -184,7 +218,7 @@ def _known_steps(steps: TargetSteps, new: float, now: float | None, level: float
         logged = {"learning_rate": run.learning_rate} if np.isfinite(run.learning_rate) else {}
         settings = {"num_steps": run.crossing.step} | settings_of(log, {}) | {"batch_size": chosen} | logged
         remarks.append(_said(log, chosen, new, now))
-    if new in best and new != chosen:
+    if new is not None and new in best and new != chosen:
         tried = best[new]
         remarks.append(
             f"{tried.name} has batch size {new:g}: it reached the loss in {number(tried.crossing.step)} steps with the "
@@ -197,15 +231,22 @@ def _known_steps(steps: TargetSteps, new: float, now: float | None, level: float
     return Known(settings, law, [*remarks, *steps.sheet().remarks, *doubts], steps.logs, found)
 
 
-def _nearest(sizes: set[float], new: float, now: float | None) -> float:
+def _nearest(sizes: set[float], new: float | None, now: float | None) -> float:
     """Return the batch size now: the one that is given, or of several in logs the nearest to the new one."""
+    if now is not None:
+        return now
+    if new is None:
+        if len(sizes) > 1:
+            listed = ", ".join(f"{size:g}" for size in sorted(sizes))
+            raise ValueError(f"the logs have several batch sizes, {listed}: name the one now with --batch-size")
+        return next(iter(sizes))
     others = sorted(sizes - {new}) or sorted(sizes)
-    return now if now is not None else min(others, key=lambda size: abs(np.log(size / new)))
+    return min(others, key=lambda size: abs(np.log(size / new)))
 
 
-def _said(log: TrainingLog, size: float, new: float, now: float | None) -> str:
+def _said(log: TrainingLog, size: float, new: float | None, now: float | None) -> str:
     """Return the sentence on the run whose settings are those now."""
-    why = "" if now is not None else f", the nearest to {new:g}; --batch-size names another"
+    why = "" if now is not None or new is None else f", the nearest to {new:g}; --batch-size names another"
     return f"the settings now are those of {log.name}, with batch size {size:g}{why}"
 
 

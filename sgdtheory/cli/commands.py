@@ -84,6 +84,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "fit-rates grid.csv --batch-size bs --samples tokens --learning-rate lr --plot rates.png",
             main="files batch_size samples learning_rate loss group rates_alone level plot json",
         ),
+        "fit-law": Entry(
+            "loss by model size, data and batch size, and B*",
+            "fit-law grid.csv --size params --samples tokens --learning-rate lr --compute 1e21 --plot law.png",
+            main="files batch_size samples learning_rate loss size parameters num_samples compute level plot json",
+        ),
         "plan": Entry(
             "batch size, time and cost of a run, and a batch ramp",
             "plan steps.csv --throughput 12 --micro-batch 8 --price 2.5 --deadline 72h",
@@ -99,14 +104,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "forecast log.csv --num-steps 24000 --schedule 'cosine final=0.1' --optimizer adam --follow",
             main="log num_steps schedule optimizer learning_rate batch_size preview follow level plot json",
         ),
-        "noise-scale": Entry(
-            "gradient noise scale from gradient norms in a log",
-            "noise-scale log.csv --small-batch 8 --large-batch 256",
-        ),
         "advise": Entry(
-            "what to change when the batch size changes, and why",
+            "what to change when the batch size or the length of a run changes, and why",
             "advise --batch-size 64 --new-batch-size 256 --learning-rate 3e-4 --beta2 0.95 --weight-decay 0.1",
-            main="files new_batch_size target_loss batch_size learning_rate optimizer beta2 weight_decay warmup json",
+            main="files new_batch_size new_num_samples batch_size num_samples learning_rate optimizer beta2 "
+            "weight_decay warmup target_loss json",
         ),
     },
     "networks and sweeps of them": {
@@ -121,6 +123,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
         ),
     },
     BRIEF: {
+        "noise-scale": Entry(
+            "gradient noise scale from gradient norms in a log",
+            "noise-scale log.csv --small-batch 8 --large-batch 256",
+        ),
         "tutorials": Entry(
             "write the notebooks and the files that the guides use",
             "tutorials --write tutorials",

@@ -48,8 +48,8 @@ def forecast(
     Args:
         log: Log of the run, of any format that fit-curves reads.
         num_steps: Number of steps of the whole run; None: as the log says.
-        schedule: Its learning rates by name, "cosine final=0.1" or "wsd decay=0.2"; None: as the log says, or as they
-            are now.
+        schedule: Its learning rates by name, "cosine final=0.1" or "wsd decay=0.2 power=0.5" (1 − √); None: as the log
+            says, or as they are now.
         run_name: Which run of a log that holds several; the others are fitted with it.
         also: Logs of other runs of the same model, to be fitted with it: several curves determine the numbers better.
         follow: Stay, and print a line (with --json an object) each time the log has grown, up to the end of the run or
@@ -176,6 +176,8 @@ class _Run:
         if text is None:
             logged = str(settings.get("schedule", "")).lower()
             text = next((name for name in SHAPES if name in logged), None)
+            if text == "wsd" and settings.get("decay_style") == "minus_sqrt":  # 1 − √x in logs of Megatron-LM
+                text = "wsd power=0.5"
         if text is None:
             return None
         shape = make_algorithm(algorithm_settings(text)).schedule

@@ -15,8 +15,9 @@ TEXTS = {  # of a model in Python, and of shapes whose text in terms of schedule
     "entry_point": "custom: module:name of a Custom model, as mynets:net of mynets.py in this folder.",
     "warmup": "Fraction of schedule_steps in which the learning rate grows linearly from 0; of all but stages.",
     "final": "cosine, linear: learning rate at schedule_steps, over its peak.",
-    "decay": "wsd: last fraction of schedule_steps, in which the learning rate falls linearly to 0.",
-    "exponent": "power: p of (1 − t/schedule_steps)^p.",
+    "decay": "Last fraction of schedule_steps, in which the learning rate falls to 0: 0.2 with wsd, 1 with power.",
+    "power": "wsd: power q of its decay 1 − x^q, x from 0 to 1; 1 is linear, 0.5 is 1 − √x.",
+    "exponent": "power: p of (1 − x)^p, x from 0 to 1 in the decay.",
     "stages": "stages: FRACTION:VALUE pairs; 0:1,0.5:0.3 is γ up to half of schedule_steps, and 0.3 γ from there on.",
 }
 

@@ -26,6 +26,10 @@ from .invariance import interpolated_critical_batch_size as interpolated_critica
 from .invariance import log_sensitivity as log_sensitivity
 from .invariance import paired_ratio as paired_ratio
 from .invariance import size_dependence as size_dependence
+from .joint_fit import fit_joint_law as fit_joint_law
+from .joint_law import BestRun as BestRun
+from .joint_law import ComparedLaw as ComparedLaw
+from .joint_law import JointLaw as JointLaw
 from .knee import HasSteps as HasSteps
 from .known_noise import LackOfFit as LackOfFit
 from .known_noise import misfit_variance as misfit_variance

@@ -94,7 +94,7 @@ def _loss_cell(text: str, column: str, where: str) -> float:
 
 
 def loss_rows(table: Mapping[str, Any] | Sequence[Any]) -> list[LossRows]:
-    """The rows of every group, in the order of the table.
+    """The rows of every group, in the order of the table; without a column of groups each model size is one.
 
     Args:
         table: columns by name, or rows: mappings, or (batch_size, samples, learning_rate, loss).
@@ -112,8 +112,9 @@ def loss_rows(table: Mapping[str, Any] | Sequence[Any]) -> list[LossRows]:
             f"samples must be at least batch_size, one step, got {first_where(numbers['samples'], short):g} with "
             f"batch_size {first_where(numbers['batch_size'], short):g}: count both in the same unit"
         )
-    names = np.array([str(each) for each in columns.get("group", [""] * loss.size)])
     sizes = positive_array("size", columns["size"]) if "size" in columns else np.full(loss.size, np.nan)
+    without = [f"{size:.10g}" for size in sizes] if np.unique(sizes).size > 1 else [""] * loss.size
+    names = np.array([str(each) for each in columns.get("group", without)])
     found = []
     for name in dict.fromkeys(names.tolist()):
         here = names == name

@@ -1,9 +1,10 @@
 """The law of the best learning rate in batch size and duration, with a kink at the critical batch size (THEORY.md T47).
 
-    ln γ*(B, D) = A − c ln D + p ln (B^{−k} + B_k^{−k})^{−1/k},    B_k = B_0 D^κ,
+    ln γ*(B, D) = A − c ln D + p ln (B^{−k} + B_k^{−k})^{−1/k},    B_k = B_0 D^κ N^ν,
 
-with A for each group, usually each model size. Below the kink B_k the best rate rises like B^p and falls with the
-duration like D^{−c}. Beyond it the rate no longer depends on B. The sharpness k of the kink is one of `SHARPNESS`.
+with A for each group, usually each model size N. Without sizes ν = 0. Below the kink B_k the best rate rises like B^p
+and falls with the duration like D^{−c}. Beyond it the rate no longer depends on B. The sharpness k of the kink is one
+of `SHARPNESS`.
 
 Residuals of ln γ* are assumed to be normal. Their variance is that about the law, which is fitted, and that which the
 scatter of losses gives. Where the least loss is at an end of the learning rates, γ* lies beyond the middle, in log γ,
@@ -39,11 +40,13 @@ FEWEST_CLUSTERS = 8
 RESAMPLED = 999
 
 
-# Places of the parameters c, p, ln B_k and κ, which follow the groups' levels, before the log standard deviation.
-FALL = -5
-RISE = -4
-KINK = -3
-KINK_POWER = -2
+# Places of the parameters c, p, ln B_k, κ and ν, which follow the groups' levels, before the log standard deviation.
+FALL = -6
+RISE = -5
+KINK = -4
+KINK_POWER = -3
+SIZE_POWER = -2
+PARAMETERS = 6  # that follow the levels
 
 
 class BestRates(NamedTuple):
@@ -52,6 +55,7 @@ class BestRates(NamedTuple):
     Attributes:
         group: (n,) index of the group.
         log_batch, log_samples: (n,) ln B and ln D.
+        log_size: (n,) ln N from the mean over groups on; 0 without sizes.
         log_rate: (n,) ln γ*, or the bound that is known of it.
         side: (n,) 0 where γ* is known, −1 where it is below the bound and 1 where it is above.
         error: (n,) standard deviation of ln γ* that the scatter of losses between runs makes.
@@ -60,6 +64,7 @@ class BestRates(NamedTuple):
     group: np.ndarray
     log_batch: np.ndarray
     log_samples: np.ndarray
+    log_size: np.ndarray
     log_rate: np.ndarray
     side: np.ndarray
     error: np.ndarray
@@ -71,11 +76,14 @@ def best_rates(groups: Sequence[TunedLosses]) -> BestRates:
     Beside a rate that diverged the best one is half-way to it.
     """
     found: list[tuple[float, ...]] = []
+    log_sizes = np.log([group.size for group in groups])
+    log_sizes = np.nan_to_num(log_sizes - log_sizes.sum() / max(log_sizes.size, 1))
     for index, group in enumerate(groups):
         variances = loss_noise(group).variances
         for cell in group.cells:
             state = group.state[cell.batch, cell.data]
-            where = index, np.log(group.batch_sizes[cell.batch]), np.log(group.samples[cell.data])
+            logs = np.log(group.batch_sizes[cell.batch]), np.log(group.samples[cell.data])
+            where = index, *logs, log_sizes[index]
             if state in (TUNED, CLIFF):
                 log_rate = np.log(group.learning_rate[cell.batch, cell.data])
                 # Beside a cliff γ* is anywhere between the best of the rates and the next one: a half-width over √3.
@@ -86,8 +94,8 @@ def best_rates(groups: Sequence[TunedLosses]) -> BestRates:
                 found.append((*where, cell.log_rates[:2].mean(), -1, 0.0))
             elif state == ABOVE:
                 found.append((*where, cell.log_rates[-2:].mean(), 1, 0.0))
-    group, batch, samples, rate, side, error = np.array(found).reshape(-1, 6).T
-    return BestRates(group.astype(int), batch, samples, rate, side.astype(int), error)
+    group, batch, samples, size, rate, side, error = np.array(found).reshape(-1, 7).T
+    return BestRates(group.astype(int), batch, samples, size, rate, side.astype(int), error)
 
 
 def _error(cell: Cell, variance: float) -> float:
@@ -114,7 +122,7 @@ class RateLaw:
     Attributes:
         levels: (groups,) A at ln D = `centre`.
         fall, rise: c and p.
-        kink, kink_power: ln B_k at ln D = `centre`, and κ.
+        kink, kink_power, size_power: ln B_k at ln D = `centre` and the mean ln N, κ and ν.
         sharpness: k.
         log_deviation: log of the standard deviation of ln γ*.
         centre: the ln D from which durations are counted.
@@ -125,17 +133,20 @@ class RateLaw:
     rise: float
     kink: float
     kink_power: float
+    size_power: float
     log_deviation: float
     sharpness: float
     centre: float
 
-    def log_kink(self, log_samples: np.ndarray) -> np.ndarray:
-        """Return ln B_k at ln D."""
-        return self.kink + self.kink_power * (log_samples - self.centre)
+    def log_kink(self, log_samples: np.ndarray, log_size: np.ndarray | float = 0.0) -> np.ndarray:
+        """Return ln B_k at ln D, and at ln N from the mean on."""
+        return self.kink + self.kink_power * (log_samples - self.centre) + self.size_power * log_size
 
-    def log_rate(self, group: np.ndarray, log_batch: np.ndarray, log_samples: np.ndarray) -> np.ndarray:
+    def log_rate(
+        self, group: np.ndarray, log_batch: np.ndarray, log_samples: np.ndarray, log_size: np.ndarray | float
+    ) -> np.ndarray:
         """Return ln γ*."""
-        below = _below(log_batch, self.log_kink(log_samples), self.sharpness)
+        below = _below(log_batch, self.log_kink(log_samples, log_size), self.sharpness)
         return self.levels[group] - self.fall * (log_samples - self.centre) + self.rise * below
 
 
@@ -148,7 +159,7 @@ def _below(log_batch: np.ndarray, log_kink: np.ndarray, sharpness: float) -> np.
 class Likelihood:
     """The likelihood of the law given best learning rates.
 
-    Parameters are (A of each group, c, p, ln B_k at the centre, κ, log standard deviation).
+    Parameters are (A of each group, c, p, ln B_k at the centre, κ, ν, log standard deviation).
 
     Attributes:
         rates: the best learning rates.
@@ -174,9 +185,21 @@ class Likelihood:
         return np.ptp(self.duration[self.rates.side == 0]) > 0
 
     @cached_property
+    def several_sizes(self) -> bool:
+        """Tell whether ν is fitted: N varies, and D within a size, without which ν and κ are one."""
+        known = self.rates.side == 0
+        pairs = np.unique(np.stack([self.rates.log_size, self.duration])[:, known], axis=1)
+        return self.several_durations and np.unique(pairs[0]).size > 1 and self._rank(pairs) == 3
+
+    @staticmethod
+    def _rank(pairs: np.ndarray) -> int:
+        """Return the rank of (1, ln N, ln D)."""
+        return int(np.linalg.matrix_rank(np.vstack([np.ones(pairs.shape[1]), pairs]), tol=1e-6))
+
+    @cached_property
     def number_fitted(self) -> int:
-        """Return the number of fitted parameters of ln γ*: levels, p and ln B_k, with several durations c and κ."""
-        return self.in_group.shape[1] + (4 if self.several_durations else 2)
+        """Return the number of fitted parameters of ln γ*: levels, p and ln B_k, with several durations c and κ, ν."""
+        return self.in_group.shape[1] + (4 if self.several_durations else 2) + self.several_sizes
 
     @cached_property
     def clusters(self) -> np.ndarray:
@@ -186,15 +209,17 @@ class Likelihood:
 
     def law(self, parameters: np.ndarray, sharpness: float) -> RateLaw:
         """Return the law with these parameters."""
-        fall, rise, kink, kink_power, log_deviation = map(float, parameters[-5:])
-        return RateLaw(parameters[:-5], fall, rise, kink, kink_power, log_deviation, sharpness, self.centre)
+        fall, rise, kink, kink_power, size_power, log_deviation = map(float, parameters[FALL:])
+        levels = parameters[:FALL]
+        return RateLaw(levels, fall, rise, kink, kink_power, size_power, log_deviation, sharpness, self.centre)
 
     def slopes(self, law: RateLaw) -> np.ndarray:
-        """Return the derivatives of the (n,) ln γ* by all parameters but the last, (n, groups + 4)."""
-        kink = law.log_kink(self.rates.log_samples)
+        """Return the derivatives of the (n,) ln γ* by all parameters but the last, (n, groups + 5)."""
+        kink = law.log_kink(self.rates.log_samples, self.rates.log_size)
         below = _below(self.rates.log_batch, kink, law.sharpness)
         by_kink = law.rise * special.expit(law.sharpness * (self.rates.log_batch - kink))
-        return np.column_stack([self.in_group, -self.duration, below, by_kink, by_kink * self.duration])
+        by_powers = by_kink * self.duration, by_kink * self.rates.log_size
+        return np.column_stack([self.in_group, -self.duration, below, by_kink, *by_powers])
 
     def deviations(self, law: RateLaw) -> np.ndarray:
         """Return the (n,) standard deviations of ln γ*: about the law, and by the scatter of losses."""
@@ -205,7 +230,7 @@ class Likelihood:
         law = self.law(parameters, sharpness)
         deviation = self.deviations(law)
         slopes = self.slopes(law)
-        off = (self.rates.log_rate - slopes[:, :-2] @ parameters[:-3]) / deviation
+        off = (self.rates.log_rate - slopes[:, : KINK + 1] @ parameters[:KINK]) / deviation
         side = self.rates.side
         known = side == 0
         beyond = -side * off  # by how much the law is on the side of the bound on which γ* is
@@ -219,6 +244,8 @@ class Likelihood:
         """Return the least loss near a start, and where, with the combinations `kept` (m, parameters) as they are."""
         if not self.several_durations:
             kept = np.vstack([kept, np.eye(start.size)[[FALL, KINK_POWER]]])
+        if not self.several_sizes:
+            kept = np.vstack([kept, np.eye(start.size)[[SIZE_POWER]]])
         free = linalg.null_space(kept) if len(kept) else np.eye(start.size)
 
         def loss(moved: np.ndarray) -> tuple[float, np.ndarray]:
@@ -246,28 +273,28 @@ class Likelihood:
         for kink, power, design in self.designs(sharpness):
             numbers = np.linalg.lstsq(design, log_rate)[0]
             deviation = np.sqrt(np.mean((log_rate - design @ numbers) ** 2))
-            found.append((deviation, np.array([*numbers, kink, power, np.log(max(deviation, LEAST_DEVIATION))])))
+            found.append((deviation, np.array([*numbers, kink, power, 0.0, np.log(max(deviation, LEAST_DEVIATION))])))
         return min(found, key=lambda each: each[0])[1]
 
     def best(self) -> tuple[float, np.ndarray, float]:
         """Return the least loss, its parameters and the sharpness."""
-        nothing = np.empty((0, self.in_group.shape[1] + 5))
+        nothing = np.empty((0, self.in_group.shape[1] + PARAMETERS))
         tried = [(*self.climbed(self.start(k), k, nothing), k) for k in SHARPNESS]
         return min(tried, key=lambda each: each[0])
 
     @cached_property
     def power_law(self) -> tuple[float, np.ndarray]:
         """Return the least loss and the parameters of a power law in B, without a kink."""
-        return self._without_kink([KINK, KINK_POWER])
+        return self._without_kink([KINK, KINK_POWER, SIZE_POWER])
 
     @cached_property
     def plateau(self) -> tuple[float, np.ndarray]:
         """Return the least loss and the parameters of a law that does not depend on B."""
-        return self._without_kink([KINK, KINK_POWER, RISE])
+        return self._without_kink([KINK, KINK_POWER, SIZE_POWER, RISE])
 
     def _without_kink(self, kept: list[int]) -> tuple[float, np.ndarray]:
         far = self.rates.log_batch.max() + 20.0
-        start = np.array([*np.full(self.in_group.shape[1], self.rates.log_rate.mean()), 0.0, 0.0, far, 0.0, 0.0])
+        start = np.array([*np.full(self.in_group.shape[1], self.rates.log_rate.mean()), 0.0, 0.0, far, 0.0, 0.0, 0.0])
         return self.climbed(start, SHARPNESS[0], np.eye(start.size)[kept])
 
 
@@ -310,7 +337,9 @@ class RateIntervals:
         law = self.likelihood.law(self.parameters, self.sharpness)
         weights = 1 / self.likelihood.deviations(law)[known]
         slopes = self.likelihood.slopes(law)[known] * weights[:, None]
-        off = (rates.log_rate - law.log_rate(rates.group, rates.log_batch, rates.log_samples))[known] * weights
+        off = (rates.log_rate - law.log_rate(rates.group, rates.log_batch, rates.log_samples, rates.log_size))[
+            known
+        ] * weights
         inverse = np.linalg.pinv(slopes.T @ slopes)
         count = int(self.likelihood.clusters.max()) + 1
         scores = np.zeros((count, slopes.shape[1]))
@@ -341,7 +370,7 @@ class RateIntervals:
             return -np.inf, np.inf
         below = self.likelihood.plateau[0] - self.least <= limit
         above = not self.kink_is_sure or self.likelihood.power_law[0] - self.least <= limit
-        if weights[KINK_POWER] and not weights[KINK] and (below or above):
+        if (weights[KINK_POWER] or weights[SIZE_POWER]) and not weights[KINK] and (below or above):
             return -np.inf, np.inf
         low = -np.inf if weights[KINK] and below else self._end(weights, -1, limit)
         high = np.inf if weights[KINK] and above else self._end(weights, 1, limit)

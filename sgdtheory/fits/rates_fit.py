@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1, whole_number
-from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.sheets import Quantity, Sheet, Table, number
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.loss_grid import LossGrid, fit_loss_grid
@@ -19,6 +19,7 @@ from sgdtheory.fits.rate_law import (
     KINK,
     KINK_POWER,
     RISE,
+    SIZE_POWER,
     BestRates,
     Likelihood,
     RateIntervals,
@@ -62,7 +63,7 @@ class LossComparison:
 class LearningRateLaw(Shown):
     """The law of the best learning rate; made by `fit_rates`, drawn by `st.plot.best_rates` (THEORY.md T47).
 
-        γ*(B, D) = A D^{−c} (B^{−k} + B_k^{−k})^{−p/k},    B_k = B_0 D^κ
+        γ*(B, D) = A D^{−c} (B^{−k} + B_k^{−k})^{−p/k},    B_k = B_0 D^κ N^ν
 
     Attributes:
         groups: L*(B, D) and the best γ of every group.
@@ -70,8 +71,10 @@ class LearningRateLaw(Shown):
         law: the law at its best parameters.
         duration_exponent, duration_interval: c, by which γ* falls with D at fixed B below the kink.
         batch_exponent, batch_interval: p, by which it rises with B there.
-        kink_exponent, kink_exponent_interval: κ, of the growth of the kink with D; nan of a single duration, as c is,
-            and where no kink is seen.
+        kink_exponent, kink_exponent_interval: κ, of the growth of the kink with D at the same model size; nan of a
+            single duration, as c is, and where no kink is seen.
+        size_exponent, size_interval: ν, of the growth of the kink with N at the same D; nan where model sizes do not
+            determine it: then κ is with ν = 0.
         samples: (d,) durations D, at most six of those in the table, increasing.
         kinks, kink_intervals: (d,) B_k(D) and (d, 2); inf where no kink is seen.
         no_kink: p-value of a power law without a kink.
@@ -92,6 +95,8 @@ class LearningRateLaw(Shown):
     batch_interval: Interval
     kink_exponent: float
     kink_exponent_interval: Interval
+    size_exponent: float
+    size_interval: Interval
     samples: np.ndarray
     kinks: np.ndarray
     kink_intervals: np.ndarray
@@ -106,17 +111,19 @@ class LearningRateLaw(Shown):
         """Tell whether the rates refute a power law without a kink."""
         return self.no_kink <= REFUTED
 
-    def critical_batch_size(self, samples: ArrayLike) -> np.ndarray:
+    def critical_batch_size(self, samples: ArrayLike, group: str | None = None) -> np.ndarray:
         """Return B_k(D), the kink; inf where none is seen.
 
         Args:
             samples: D > 0, in the unit of the table.
+            group: the model's name, whose size counts; None: the geometric mean of the sizes.
 
         Raises:
-            ValueError: a number that is not positive.
+            ValueError: a number that is not positive, or no such group.
         """
         data = positive_array("samples", samples)
-        return np.exp(self.law.log_kink(np.log(data))) if self.has_kink else np.full(data.shape, np.inf)
+        size = 0.0 if group is None else self._log_size(self._place(group))
+        return np.exp(self.law.log_kink(np.log(data), size)) if self.has_kink else np.full(data.shape, np.inf)
 
     def learning_rate(self, batch_size: ArrayLike, samples: ArrayLike, group: str | None = None) -> np.ndarray:
         """Return γ*(B, D) of a group; B and D broadcast. Without a kink it is the power law.
@@ -128,13 +135,20 @@ class LearningRateLaw(Shown):
         Raises:
             ValueError: numbers that are not positive, no such group, or several groups and none is named.
         """
+        place = self._place(group)
+        batch, data = positive_array("batch_size", batch_size), positive_array("samples", samples)
+        return np.exp(self.law.log_rate(np.array(place), np.log(batch), np.log(data), self._log_size(place)))
+
+    def _place(self, group: str | None) -> int:
         names = [each.group for each in self.groups]
         if (group is None and len(names) > 1) or (group is not None and group not in names):
             known = f"one of {', '.join(names)}" if any(names) else "None, as the table has no groups"
             raise ValueError(f"group must be {known}, got {group}")
-        place = 0 if group is None else names.index(group)
-        batch, data = positive_array("batch_size", batch_size), positive_array("samples", samples)
-        return np.exp(self.law.log_rate(np.array(place), np.log(batch), np.log(data)))
+        return 0 if group is None else names.index(group)
+
+    def _log_size(self, place: int) -> float:
+        """Return ln N of a group from the mean on."""
+        return float(self.rates.log_size[self.rates.group == place][0])
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -166,6 +180,8 @@ class LearningRateLaw(Shown):
             ("rise with batch size B, below the kink: p", self.batch_exponent, self.batch_interval),
             ("growth of the kink with D: κ", self.kink_exponent, self.kink_exponent_interval),
         ]
+        if not np.isnan(self.size_exponent):
+            exponents.append(("growth of the kink with model size N: ν", self.size_exponent, self.size_interval))
         level = f"{self.level:.0%}"
         labels, values, intervals = zip(*exponents, strict=True)
         first = Table(
@@ -183,7 +199,7 @@ class LearningRateLaw(Shown):
                 Quantity("critical_batch_size", "B* (kink)", self.kinks, self.kink_intervals),
             ],
             "kinks",
-            "critical batch size from the kink: no target loss enters it",
+            f"critical batch size from the kink{self._at_mean}: no target loss enters it",
             level,
         )
         settings = {
@@ -201,6 +217,13 @@ class LearningRateLaw(Shown):
             else f"no kink seen: a power of B does as well (p = {self.no_kink:.2g}), so that B* has no upper bound"
         )
         return Sheet(seen, tables, self.remarks, settings)
+
+    @property
+    def _at_mean(self) -> str:
+        """Return the model size of the kinks, for a title, where they depend on it."""
+        if np.isnan(self.size_exponent):
+            return ""
+        return f" at N = {number(float(np.exp(np.mean(np.log([each.size for each in self.groups])))))}"
 
     def _compared(self, level: str) -> Table:
         found = self.comparisons
@@ -230,11 +253,12 @@ def fit_rates(
 ) -> LearningRateLaw:
     """Fit the law of the best learning rate in batch size and duration to a grid of losses (THEORY.md T47).
 
-        γ*(B, D) = A D^{−c} (B^{−k} + B_k^{−k})^{−p/k},    B_k = B_0 D^κ
+        γ*(B, D) = A D^{−c} (B^{−k} + B_k^{−k})^{−p/k},    B_k = B_0 D^κ N^ν
 
     The best γ of each setting (group, B, D) is the lowest point of a parabola in log γ. Every group has an A of its
-    own; c, p, B_0, κ and the sharpness k (2, 4, 8 or 16) are common. Where the best rate is the lowest or highest one
-    that was run, it counts as a bound. The kink B_k measures the critical batch size without a target loss.
+    own; c, p, B_0, κ, ν and the sharpness k (2, 4, 8 or 16) are common. Without model sizes ν = 0. Where the best
+    rate is the lowest or highest one that was run, it counts as a bound. The kink B_k measures the critical batch
+    size without a target loss.
 
     >>> import numpy as np
     >>> import sgdtheory as st
@@ -291,8 +315,9 @@ def fit_rates(
     several = likelihood.several_durations
     fall = _known(law.fall, intervals.of(unit[FALL])) if several else unknown
     power = _known(law.kink_power, of_kink.of(unit[KINK_POWER])) if several and seen else unknown
+    of_size = _known(law.size_power, of_kink.of(unit[SIZE_POWER])) if likelihood.several_sizes and seen else unknown
     kinks = np.exp(law.log_kink(durations)) if seen else np.full(durations.size, np.inf)
-    comparisons = tuple(_comparisons(table, level, seed, law)) if compare and seen else ()
+    comparisons = tuple(_comparisons(table, level, seed, law, groups)) if compare and seen else ()
     return LearningRateLaw(
         groups,
         rates,
@@ -300,6 +325,7 @@ def fit_rates(
         *fall,
         *_known(law.rise, intervals.of(unit[RISE])),
         *power,
+        *of_size,
         _as_given(np.exp(durations), groups),
         kinks,
         np.exp(of_kinks),
@@ -334,9 +360,11 @@ def _check(rates: BestRates, groups: Sequence[TunedLosses]) -> None:
 
 
 def _comparisons(
-    table: Mapping[str, Any] | Sequence[Any], level: float, seed: int, law: RateLaw
+    table: Mapping[str, Any] | Sequence[Any], level: float, seed: int, law: RateLaw, groups: Sequence[TunedLosses]
 ) -> Iterator[LossComparison]:
     """Yield B* from losses at every target that they determine, counted from the smallest and from the best B."""
+    mean = np.mean([np.log(each.size) for each in groups])
+    sizes = {each.group: float(np.nan_to_num(np.log(each.size) - mean)) for each in groups}
     for from_best in (False, True):
         try:
             grid: LossGrid = fit_loss_grid(
@@ -345,6 +373,6 @@ def _comparisons(
         except ValueError:  # too few batch sizes reach a loss: the rates do not need any
             continue
         for each in grid.targets:
-            kink = float(np.exp(law.log_kink(np.log(np.array(each.samples)))))
+            kink = float(np.exp(law.log_kink(np.log(np.array(each.samples)), sizes.get(each.group, 0.0))))
             where = each.group, each.target, each.samples, each.reference
             yield LossComparison(*where, each.critical_batch_size, each.interval, kink)

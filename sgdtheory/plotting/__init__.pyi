@@ -10,6 +10,7 @@ from .fits import useful_range as useful_range
 from .grids import degradation as degradation
 from .grids import loss_grid as loss_grid
 from .grids import loss_map as loss_map
+from .joint import joint_law as joint_law
 from .paths import risk_paths as risk_paths
 from .plans import run_plan as run_plan
 from .rates import best_rates as best_rates

@@ -19,7 +19,8 @@ def best_rates(
     """Draw γ*(B) at each duration D, measured and by the law, with the kink B_k(D) on each line.
 
     With several groups every learning rate is divided by the level A of its group and multiplied by their geometric
-    mean. Triangles are bounds: the best rate was the lowest (down) or the highest (up) one that was run.
+    mean; lines and kinks are those of the mean model size. Triangles are bounds: the best rate was the lowest
+    (down) or the highest (up) one that was run.
 
     >>> import numpy as np
     >>> import sgdtheory as st
@@ -53,12 +54,15 @@ def best_rates(
             axes.plot(np.exp(rates.log_batch[some]), height, marker, color=color, markersize=3.5, alpha=0.8)
         if place in chosen:
             level = law.levels.mean() - law.levels[0]
-            line = law.log_rate(np.array(0), batch, duration) + level
+            line = law.log_rate(np.array(0), batch, duration, 0.0) + level
             axes.plot(np.exp(batch), np.exp(line), color=color, label=f"$D$ = {number(float(np.exp(duration)))}")
             kink = law.log_kink(duration)
             if found.has_kink and batch[0] <= kink <= batch[-1]:
                 axes.plot(
-                    np.exp(kink), np.exp(law.log_rate(np.array(0), kink, duration) + level), color=color, **style.STAR
+                    np.exp(kink),
+                    np.exp(law.log_rate(np.array(0), kink, duration, 0.0) + level),
+                    color=color,
+                    **style.STAR,
                 )
     axes.set(xlabel="batch size $B$", ylabel="best learning rate $γ^*$", title=title)
     style.log_axes(axes)

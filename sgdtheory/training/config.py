@@ -23,6 +23,7 @@ from sgdtheory.training.flat import (
     from_flat,
     homes_of,
     kind_name,
+    later_defaults,
     overlaid,
 )
 from sgdtheory.training.models import MLP, Model
@@ -253,7 +254,8 @@ class TrainConfig:
                 "Custom(…, entry_point='module:name')"
             )
         fields = {name: self.value(name) for name in self._flat}
-        fields = {name: value for name, value in fields.items() if name not in LATER or value != DEFAULTS[name]}
+        defaults = {name: DEFAULTS[name] for name in LATER} | later_defaults(fields)
+        fields = {name: value for name, value in fields.items() if name not in defaults or value != defaults[name]}
         return fields | {"parametrization": as_fields(self.parametrization), "averages": list(self.averages)}
 
     @classmethod
@@ -324,7 +326,8 @@ OBSERVED = "averages", "uniform_average", "eval_every", "target_loss"
 
 def hash_of(fields: Mapping[str, Any]) -> str:
     """Return the hash of the flat fields that differ from the defaults; for a file of 0.1.0, its fingerprint there."""
-    changed = {name: value for name, value in fields.items() if value != DEFAULTS[name]}
+    defaults = DEFAULTS | later_defaults(fields)
+    changed = {name: value for name, value in fields.items() if value != defaults[name]}
     return hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -31,7 +31,9 @@ KINDS: dict[str, dict[str, type]] = {
 DEFAULT_KINDS = {"model": "mlp", "data": "teacher", "optimizer": "adam", "schedule": "constant"}
 SPELLINGS: dict[tuple[type, str], str] = {(Tokens, "path"): "tokens", (ScheduleFree, "interpolation"): "beta1"}
 # Fields that 0.1.0 did not have. At their defaults they are not written, so that files and fingerprints stay the same.
-LATER = "final", "num_samples", "num_workers", "local_steps", "outer_learning_rate", "outer_momentum"
+LATER = "final", "power", "num_samples", "num_workers", "local_steps", "outer_learning_rate", "outer_momentum"
+# The same for fields of one schedule, where another kind had the name before, with another default.
+LATER_OF_SCHEDULES = {"power": ("decay",)}
 REPLACED = {ScheduleFree: ("momentum", "beta1")}  # Fields of an optimizer that a schedule replaces by its own.
 
 Place = tuple[str, str]  # ("model", "depth"): a field of the config, and a field of the object that it holds.
@@ -82,6 +84,12 @@ def default_values() -> dict[str, Any]:
     for kind in (kind for kinds in KINDS.values() for kind in kinds.values()):
         defaults = defaults_of(kind) | defaults
     return defaults
+
+
+def later_defaults(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults of the later fields whose name another kind had before, for runs with these flat fields."""
+    name = fields.get("schedule", DEFAULT_KINDS["schedule"])
+    return {field: defaults_of(SHAPES[name])[field] for field in LATER_OF_SCHEDULES.get(name, ())}
 
 
 def kind_name(place: str, value: Any) -> str:

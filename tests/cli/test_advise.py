@@ -85,3 +85,79 @@ def test_b_star_is_the_one_that_fit_prints(run, tmp_path):
     flags = ["advise", "--batch-size", 32, "--new-batch-size", 64, "--learning-rate", 3e-4, "--optimizer", "adam"]
     found = run.json(*flags, "--critical-batch-size", size, "--reference", 32)
     assert found["rows"][-1]["new"] == pytest.approx(of_fit.new)
+
+
+LONGER = ["advise", "--batch-size", 64, "--learning-rate", 3e-4, "--optimizer", "adamw", "--num-samples", "3.2e6"]
+
+
+def test_a_longer_run(run):
+    """The answer is the first line; the numbers are those of the library."""
+    flags = [*LONGER, "--new-num-samples", "3.2e7", "--weight-decay", 0.1, "--warmup", 2000]
+    lines = run(*flags).splitlines()
+    assert lines[0].startswith("10 times the data: learning rate 0.0003 → 0.000134 (2.674e-05 … 0.0005359)")
+    assert lines[1].strip() == "adamw: batch size 64, data 3,200,000 → 32,000,000"
+    assert cells("\n".join(lines), "τ of AdamW, share of the run")[1:3] == ["0.6667", "0.1981"]
+    current = {"batch_size": 64, "learning_rate": 3e-4, "num_samples": 3.2e6, "weight_decay": 0.1, "warmup_steps": 2000}
+    change = st.change_batch_size(current, new_num_samples=3.2e7, optimizer="adamw")
+    assert [row["new"] for row in run.json(*flags)["rows"]] == [row.new for row in change.rows]
+    both = run.json(*flags, "--new-batch-size", 256)
+    assert (both["new_batch_size"], both["new_num_samples"]) == (256, 3.2e7)
+
+
+def test_a_grid_has_its_own_law_of_duration(run, tmp_path):
+    """γ* ∝ B^0.3 whatever the duration: γ is kept in a longer run, in a range that excludes D^−0.35."""
+    grid = grid_of_losses(2.0 ** np.arange(4, 9), 2.0 ** np.arange(16, 21), 2.0 ** np.arange(-4, 3), 0.3)
+    path = write_table(tmp_path / "grid.csv", grid)
+    found = run.json(*LONGER, "--new-num-samples", "6.4e6", "--new-batch-size", 128, path)
+    row = found["rows"][0]
+    assert row["new"] == pytest.approx(3e-4 * 2**0.3, rel=0.02)
+    assert row["low"] > 3e-4 * 2 ** (0.3 - 0.35)
+    assert row["source"].startswith("your runs, fit_rates")
+
+
+def test_a_grid_without_a_law_of_duration_says_why(notes, tmp_path):
+    grid = grid_of_losses((16, 64, 256), (2**16, 2**18, 2**20), 2.0 ** np.arange(-4, 3), 0.3)
+    out, lines = notes(*LONGER, "--new-num-samples", "6.4e6", write_table(tmp_path / "grid.csv", grid))
+    assert "public language-model runs" in out
+    assert any("the runs have no law of the best learning rate: table must have" in line for line in lines)
+
+
+def test_the_data_of_a_flag_replace_the_steps_of_a_log(run, tmp_path):
+    path = tmp_path / "log"
+    lines = ["Config param opt_type: adamw", "Config param learning_rate: 0.001", "Config param steps: 1000"]
+    lines += [f"completed step: {k}, seconds: 0.9, loss: {3 - k / 100:.3f}, total_weights: 1" for k in range(9)]
+    path.write_text("\n".join(lines))
+    flags = ["advise", path, "--batch-size", 64, "--new-num-samples", 640_000]
+    assert run.json(*flags)["num_samples"] == 64_000
+    assert run.json(*flags, "--num-samples", 128_000)["num_samples"] == 128_000
+
+
+def test_logs_of_a_longer_run(run, fails, tmp_path):
+    """A log at one batch size has the settings; of several, a flag names the one now."""
+    for size in (64, 256):
+        rows = "".join(f"{k},{3 - k / 1e3},{1e-3},{size}\n" for k in range(1, 9))
+        (tmp_path / f"bs{size}.csv").write_text(f"step,loss,learning_rate,batch_size\n{rows}")
+    flags = ["--new-num-samples", 1e5, "--num-samples", 1e4, "--optimizer", "sgd"]
+    found = run.json("advise", tmp_path / "bs64.csv", *flags)
+    assert (found["batch_size"], found["new_batch_size"]) == (64, 64)
+    assert "the logs have several batch sizes, 64, 256: name the one now with --batch-size" in fails(
+        "advise", tmp_path, *flags
+    )
+    assert run.json("advise", tmp_path, *flags, "--batch-size", 256)["batch_size"] == 256
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--num-samples", 1e6], "nothing changes: give --new-batch-size, --new-num-samples, or both"),
+        (["--new-num-samples", 1e6], "--new-num-samples needs the data of the run now: give --num-samples, or --num-"),
+        (["--num-samples", 1e6, "--new-num-samples", 0], "--new-num-samples must be"),
+        (["--num-samples", 1e6, "--new-num-samples", 1e5, "--warmup", 2000], "give fewer warmup_steps (--warmup)"),
+        (
+            ["--num-samples", 1e6, "--num-steps", 10, "--new-num-samples", 1e5],
+            "--num-samples must be --num-steps × --batch-size 640",
+        ),
+    ],
+)
+def test_lengths_that_cannot_be(fails, flags, words):
+    assert words in fails("advise", "--batch-size", 64, "--learning-rate", 3e-4, "--optimizer", "adamw", *flags)

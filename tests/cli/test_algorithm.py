@@ -71,6 +71,7 @@ UNUSED = " does not matter with"
         ("method", "momentum", {"heavy-ball", "nesterov", "sign", "normalized", "muon"}),
         ("method", "basis", {"sign", "adam", "lion"}),
         ("schedule", "final", {"cosine", "linear"}),
+        ("schedule", "decay", {"wsd", "power"}),
     ],
 )
 def test_kinds_that_have_a_setting(part, setting, names):
@@ -91,6 +92,8 @@ def test_a_text_is_read_as_what_was_written(algorithm):
         ("cosine", st.Algorithm(schedule=st.Cosine())),
         ("heavy-ball momentum=0.9 schedule=wsd average=last", st.Algorithm(HEAVY, st.WSD(), average=LAST)),
         ("average=last  wsd decay=5e-1 heavy-ball momentum=.9", st.Algorithm(HEAVY, st.WSD(0.5), average=LAST)),
+        ("wsd decay=0.1 power=0.5", st.Algorithm(schedule=st.WSD(0.1, power=0.5))),
+        ("power exponent=2 decay=0.3", st.Algorithm(schedule=st.PowerDecay(2, decay=0.3))),
         (
             "linear final=0.1 batch-schedule=linear batch_final=8 tail tail-fraction=0.25",
             st.Algorithm(schedule=st.Linear(0.1), batch_schedule=st.Linear(8), average=st.TailAverage(0.25)),

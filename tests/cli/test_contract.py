@@ -143,6 +143,9 @@ REFUSALS = {  # command → part of the one line on standard error, with exit st
     "fit-grid steps.csv": "has no column 'samples'; its columns are: 'g', 'size'",
     "fit-grid grid.csv --size size": "has no column 'size'; its columns are: 'batch_size', 'samples'",
     "fit-grid --json": "fit-grid needs a CSV file of losses, or logs",
+    "fit-law": "fit-law needs a CSV file of losses, or logs",
+    "fit-law grid.csv": "table must have a column size",
+    "fit-law grid.csv --parameters 1e9": "--parameters and --num-samples belong together",
     "fit-rates": "fit-rates needs a CSV file of losses, or logs",
     "fit-rates steps.csv": "has no column 'samples'",
     PLAN: "target must name the group to plan for, one of s, l",
@@ -184,7 +187,7 @@ REFUSALS = {  # command → part of the one line on standard error, with exit st
 }
 KEYS = {  # command → keys of its JSON beside "notes"
     "advise log.csv --batch-size 64 --new-batch-size 256 --optimizer sgd": "optimizer batch_size "
-    "new_batch_size headline unknown rows",
+    "new_batch_size num_samples new_num_samples headline unknown rows",
     "noise-scale norms.csv --small-batch 4 --large-batch 32": "noise_scale interval level rows left_out "
     "squared_gradient trace drift path",
     "fit steps.csv --group g --size size": "convention level groups power_law forecasts sensitivity",

@@ -107,6 +107,22 @@ def test_a_warm_up_in_the_log_is_one_of_the_schedule(run, asked, tmp_path):
     assert asked[-1][0][-1].step[-1] == head_of().step[-1]
 
 
+@pytest.mark.parametrize(
+    ("style", "schedule"), [("minus_sqrt", st.WSD(power=0.5)), ("linear", st.WSD())], ids=["1 − √", "linear"]
+)
+def test_the_decay_that_megatron_prints(run, asked, tmp_path, style, schedule):
+    """Its names of WSD and of 1 − √, in the arguments of a log."""
+    arguments = {"lr_decay_style": "WSD", "lr_wsd_decay_style": style, "optimizer": "adam", "weight_decay": 0.1}
+    text = "------ arguments ------\n" + "".join(f"  {name} ..... {value}\n" for name, value in arguments.items())
+    cells = [line.strip().split(",") for line in lines()[:14]]
+    rows = [
+        f" iteration {step}/ 23920 | elapsed time per iteration (ms): 9.0 | learning rate: {rate} | lm loss: {loss} |\n"
+        for step, rate, loss in cells
+    ]
+    run("forecast", write(tmp_path / "megatron.log", text, rows), "--warmup", "0")
+    assert asked[-1][1]["schedule"] == schedule
+
+
 def test_remarks_on_the_log_are_said(notes, asked, tmp_path):
     rows = [line.replace("\n", ",1\n") for line in lines()[:14]]
     _, said = notes("forecast", write(tmp_path / "a.csv", "step,learning_rate,loss,loss\n", rows), *PLAN)

@@ -121,7 +121,7 @@ def test_completion_scripts_know_every_command_and_flag(run, shell, tmp_path):
         subprocess.run(["bash", "-n", tmp_path / "script"], check=True)
         words = 'COMP_WORDS=(sgdtheory fit); COMP_CWORD=1; _tyro_sgdtheory; echo "${COMPREPLY[@]}"'
         done = subprocess.run(["bash", "-c", f"source {tmp_path}/script; {words}"], capture_output=True, text=True)
-        assert done.stdout == "fit fit-curves fit-grid fit-rates fit-sweep\n"
+        assert done.stdout == "fit fit-curves fit-grid fit-law fit-rates fit-sweep\n"
 
 
 @pytest.mark.parametrize("show", [print_json, print_json_line])

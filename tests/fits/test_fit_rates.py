@@ -13,6 +13,7 @@ from sgdtheory.fits.rate_law import (
     LEAST_DEVIATION,
     RISE,
     SHARPNESS,
+    SIZE_POWER,
     BestRates,
     Likelihood,
     RateIntervals,
@@ -32,7 +33,8 @@ def made_rates(seed, *, durations=4, batches=8, deviation=0.15, groups=1, shared
     draw = np.random.default_rng(seed)
     error = deviation * draw.standard_normal(rate.size)
     error += shared * np.repeat(draw.standard_normal(groups * durations), batches)
-    return BestRates(group, batch, data, rate + error, np.zeros(rate.size, dtype=int), np.zeros(rate.size))
+    zero = np.zeros(rate.size)
+    return BestRates(group, batch, data, zero, rate + error, zero.astype(int), zero)
 
 
 def likelihood_of(rates):
@@ -55,7 +57,7 @@ def exact_table(capacity, source, *, batches=BATCHES, samples=DURATIONS):
 def test_exact_rates_are_found():
     found = likelihood_of(made_rates(0, deviation=1e-3, groups=2))
     _, parameters, _ = found.best()
-    np.testing.assert_allclose(parameters[-5:-1], [FALL_OF_D, RISE_OF_B, np.log(KINK_AT), GROWTH], atol=0.03)
+    np.testing.assert_allclose(parameters[-6:-2], [FALL_OF_D, RISE_OF_B, np.log(KINK_AT), GROWTH], atol=0.03)
     assert parameters[1] - parameters[0] == pytest.approx(1.0, abs=0.01)
 
 
@@ -74,16 +76,35 @@ def test_kink_of_exact_risks_is_where_the_two_limits_of_the_best_rate_meet(capac
     assert found.kink_exponent == pytest.approx(1 - capacity / source, abs=0.08)
 
 
+def test_the_kink_moves_with_the_model_size():
+    """ν = −0.4 at three sizes whose durations overlap; without sizes in the table κ alone is wrong."""
+    rates = made_rates(0, deviation=0.05, groups=3)
+    log_size = np.array([-1.0, 0.0, 1.0])[rates.group]
+    own = np.log(KINK_AT) + GROWTH * (rates.log_samples - rates.log_samples.mean())
+    shift = np.minimum(rates.log_batch, own - 0.4 * log_size) - np.minimum(rates.log_batch, own)
+    moved = rates._replace(log_size=log_size, log_rate=rates.log_rate + RISE_OF_B * shift)
+    likelihood = likelihood_of(moved)
+    least, parameters, sharpness = likelihood.best()
+    low, high = RateIntervals(likelihood, least, parameters, sharpness, 0.95, True).of(
+        np.eye(parameters.size)[SIZE_POWER]
+    )
+    assert low < -0.4 < high < -0.2
+    assert likelihood.number_fitted == 8
+    together = likelihood_of(moved._replace(log_samples=moved.log_samples[0] + log_size))
+    assert not together.several_sizes  # D grows with N
+
+
 def test_likelihood_is_that_of_normal_errors_and_of_bounds():
     """Each setting by itself: the density of ln γ*, or its integral up to the bound."""
     rates = made_rates(1, durations=3, batches=5)
     side = np.random.default_rng(2).integers(-1, 2, rates.side.size)
+    rates = rates._replace(log_size=np.random.default_rng(3).standard_normal(side.size))
     found = likelihood_of(rates._replace(side=side))
-    parameters = np.array([0.1, 0.25, 0.6, np.log(50.0), 0.5, np.log(0.2)])
+    parameters = np.array([0.1, 0.25, 0.6, np.log(50.0), 0.5, -0.3, np.log(0.2)])
     law = found.law(parameters, 4.0)
     expected = 0.0
     for k, each in enumerate(side):
-        kink = 50.0 * np.exp(0.5 * (rates.log_samples[k] - found.centre))
+        kink = 50.0 * np.exp(0.5 * (rates.log_samples[k] - found.centre) - 0.3 * rates.log_size[k])
         batch = (np.exp(-4 * rates.log_batch[k]) + kink**-4.0) ** -0.25
         middle = 0.1 - 0.25 * (rates.log_samples[k] - found.centre) + 0.6 * np.log(batch)
         density = stats.norm(middle, np.hypot(0.2, LEAST_DEVIATION))

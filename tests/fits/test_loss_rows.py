@@ -48,6 +48,12 @@ def test_a_data_frame_is_a_table():
     assert found.loss.tolist() == [0.5, np.inf, 2]
 
 
+def test_without_groups_each_model_size_is_one():
+    rows = loss_rows(COLUMNS | {"size": [5, 5, 6]})
+    assert [(each.group, each.size, each.loss.size) for each in rows] == [("5", 5.0, 2), ("6", 6.0, 1)]
+    assert [each.group for each in loss_rows(COLUMNS | {"size": [5, 5, 5]})] == [""]
+
+
 @pytest.mark.parametrize(
     ("table", "message"),
     [
@@ -60,7 +66,6 @@ def test_a_data_frame_is_a_table():
         (COLUMNS | {"loss": [1.0, -0.5, 2.0]}, "loss must be positive, got -0.5"),
         (COLUMNS | {"loss": ["low"] * 3}, "loss must hold numbers"),
         (COLUMNS | {"loss": [np.nan] * 3}, "all of its runs diverged: lower the rates"),
-        (COLUMNS | {"size": [5, 5, 6]}, "size must be the same in all rows of the table, got 5 and 6"),
         (COLUMNS | {"group": list("bab"), "size": [5, 5, 6]}, "size must be the same in all rows of b, got 5 and 6"),
         (COLUMNS | {"group": list("aba")}, "loss must be finite somewhere in b, but all of its runs diverged"),
         (COLUMNS | {"loss": [1.0, 2.0]}, "table must have columns of one length, got {'batch_size': 3,"),

@@ -24,7 +24,9 @@ SCHEDULES = (
     st.Cosine(final=0.1, warmup=0.1),
     st.Linear(),
     st.WSD(decay=0.3, warmup=0.05),
+    st.WSD(decay=0.3, power=0.5),
     st.PowerDecay(0.5),
+    st.PowerDecay(0.4, decay=0.3),
     st.PowerDecay(3.0),
     st.Stages([0, 0.2, 0.2002, 0.7], [1, 0.0, 1.1, 0.3]),
 )

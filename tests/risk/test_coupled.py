@@ -25,6 +25,7 @@ SHAPES = {
     "constant": (st.Constant(), st.Constant()),
     "warm": (st.Cosine(final=0.1, warmup=0.1), st.Stages([0, 0.4], [1, 3])),
     "ramp": (st.Linear(), st.Linear(final=4.0)),
+    "1 − √": (st.WSD(0.3, power=0.5), st.Constant()),
 }
 AVERAGES = [LAST, st.UniformAverage(), st.TailAverage(0.3), st.ExponentialAverage(window=0.1)]
 

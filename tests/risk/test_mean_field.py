@@ -107,6 +107,8 @@ class SGDField(MemorylessField):
 SHAPES = {
     "constant": (st.Constant(), st.Constant()),
     "linear": (st.Linear(), st.Constant()),
+    "1 − √": (st.WSD(0.3, power=0.5), st.Constant()),
+    "steep end": (st.PowerDecay(0.2), st.Constant()),
     "warm": (st.Cosine(final=0.1, warmup=0.1), st.Stages([0, 0.4], [1, 3])),
     "staged": (st.Stages([0, 0.3, 0.8], [1, 0.5, 0.1]), st.Linear(final=4.0)),
     "any": (lambda t: 1 / (1 + t / 99), st.Constant()),
@@ -202,7 +204,12 @@ SETTINGS = (1, st.Constant()), (4096, st.Linear()), (1, st.Linear()), (4096, st.
 
 @pytest.mark.parametrize(
     ("method", "setting"),
-    [*half(METHODS, SETTINGS[:2]), *(slow(*case) for case in itertools.product(METHODS, SETTINGS[2:]))],
+    [
+        *half(METHODS, SETTINGS[:2]),
+        *(slow(*case) for case in itertools.product(METHODS, SETTINGS[2:])),
+        (SIGN, (1, st.PowerDecay(0.2))),  # its slope is infinite at the end,
+        (st.Adam(0.9, 0.95), (16, st.WSD(1.0, power=0.5))),  # and that of 1 − √ at the start
+    ],
 )
 def test_panels_are_steps(method, setting):
     batch, schedule = setting

@@ -37,7 +37,7 @@ def test_many_directions_next_to_the_edge_against_every_step(method, average, mo
     problem = st.LeastSquares(*st.PowerLaw(1.3, 1.8, dim=120).directions(), 0.3)
     edge = float(st.max_stable_learning_rate(problem, batch_size=8, algorithm=st.Algorithm(method)))
     rates, runs, found = edge * np.array([0.05, 0.6, 0.999]), [], []
-    for schedule in (st.Cosine(), st.WSD(0.3, 0.1), st.PowerDecay(0.7)):
+    for schedule in (st.Cosine(), st.WSD(0.3, 0.1), st.WSD(0.3, 0.1, 0.5), st.PowerDecay(0.7)):
         algorithm = st.Algorithm(method, schedule, average=average)
         runs += [(problem, algorithm, 8.0, rate, 1000) for rate in rates]
         found.append(run_risks(problem, algorithm, np.full(3, 8.0), rates, np.full(3, 1000.0)))

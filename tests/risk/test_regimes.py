@@ -3,6 +3,7 @@
 import itertools
 from typing import NamedTuple
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -166,6 +167,30 @@ def test_a_regime(row):
         if part is not None:
             assert oracle.relative_error(part, value) < row.allowed or max(float(value), part) < 1e-15 * risk.total
     assert risk.relative_error == 0 or row.share > 1
+
+
+@pytest.mark.parametrize("average", [LAST, MEAN], ids=str)
+@pytest.mark.parametrize("method", [st.SGD(), st.HeavyBall(0.8)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "factor"),
+    [
+        (
+            st.WSD(0.2, power=0.5),
+            lambda t, n: 1 if t <= 0.8 * n else 1 - mpmath.sqrt((t - mpmath.mpf(4) / 5 * n) / (n / 5)),
+        ),
+        (st.PowerDecay(0.4), lambda t, n: (1 - mpmath.mpf(t) / n) ** mpmath.mpf("0.4")),
+    ],
+    ids=["1 − √", "steep end"],
+)
+def test_decays_of_infinite_slope(shape, factor, method, average):
+    """1,200 steps, on panels in the decay, against every step in ball arithmetic, with factors of 30 digits."""
+    algorithm = st.Algorithm(method, shape, average=average)
+    found = st.excess_risk(THREE, batch_size=4, learning_rate=0.02, num_samples=4800, algorithm=algorithm)
+    with mpmath.workdps(30):
+        segments = [(4, 0.02 * float(factor(t, mpmath.mpf(1200))), 1) for t in range(1200)]
+    error = oracle.relative_error(found.total, oracle.risk(THREE, algorithm, segments))
+    assert error < 1e-10 + found.relative_error
+    assert found.relative_error < 1e-7
 
 
 def test_a_wrong_momentum_is_seen():

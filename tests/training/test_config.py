@@ -19,7 +19,7 @@ INF, NAN = float("inf"), float("nan")
 RANGES = [  # names, values that are refused, what is said, a value at the edge that is taken
     (WHOLE, (0, -3, 1.5, NAN, INF), "a whole number of at least 1", None),
     (
-        ["capacity", "source", "learning_rate", "clip_norm", "update_rms", "outer_learning_rate"],
+        ["capacity", "source", "learning_rate", "clip_norm", "update_rms", "outer_learning_rate", "power"],
         (0, -1, INF, NAN),
         "positive and finite",
         None,
@@ -35,7 +35,7 @@ OF_KINDS = {
     **dict.fromkeys(("num_heads", "base_num_heads", "context"), TEXT),
     "momentum": {"optimizer": "sgd"},
     "update_rms": {"optimizer": "muon"},
-    "decay": {"schedule": "wsd"},
+    **dict.fromkeys(("decay", "power"), {"schedule": "wsd"}),
     "final": {"schedule": "cosine"},
     "exponent": {"schedule": "power"},
     "stages": {"schedule": "stages"},
@@ -206,6 +206,11 @@ def test_files_and_hashes_do_not_know_of_what_0_1_0_did_not_have():
     assert other.with_fields(final=0) == cosine
     wsd = run_of(schedule="wsd", warmup=0.2, decay=0.3)
     assert '"schedule": "wsd", "warmup": 0.2, "decay": 0.3, "max_steps"' in json.dumps(wsd.as_fields())
+    power = run_of(schedule="power", exponent=2.0)
+    assert "decay" not in power.as_fields()
+    for differing in (wsd.with_fields(power=0.5), power.with_fields(decay=0.2)):
+        assert TrainConfig.from_fields(differing.as_fields()) == differing
+        assert differing.fingerprint not in {wsd.fingerprint, power.fingerprint}
 
 
 def test_what_iterates_depend_on():

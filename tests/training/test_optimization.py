@@ -22,7 +22,7 @@ CONFIG = run_of(
 
 
 def factor_by_hand(schedule, t, duration, warmup, own=None):
-    """f(t/n) of T21."""
+    """f(t/n) of T21; `own` is the shape's number, or a pair of the decay and the power of it."""
     u = t / duration
     if u < warmup:
         return u / warmup
@@ -34,6 +34,8 @@ def factor_by_hand(schedule, t, duration, warmup, own=None):
         "linear": lambda: 1 - (1 - own) * v,
         "wsd": lambda: 1 if u <= 1 - own else (1 - u) / own,
         "power": lambda: (1 - v) ** own,
+        "wsd power": lambda: 1 if u <= 1 - own[0] else 1 - ((u - 1 + own[0]) / own[0]) ** own[1],
+        "power decay": lambda: 1 if u <= 1 - own[0] else ((1 - u) / own[0]) ** own[1],
     }[schedule]()
 
 
@@ -42,12 +44,15 @@ def factor_by_hand(schedule, t, duration, warmup, own=None):
     [
         *(("constant", None), ("schedule_free", None), ("cosine", 0.0), ("cosine", 0.1)),
         *(("linear", 0.0), ("linear", 0.3), ("wsd", 0.5), ("wsd", 0.25), ("power", 0.0), ("power", 1.7)),
+        *(("wsd power", (0.5, 0.5)), ("wsd power", (0.25, 2.0)), ("power decay", (0.5, 0.4))),
     ],
 )
 @pytest.mark.parametrize(("duration", "warmup"), [(40, 0.25), (16, 0.0), (37, 0.1)])
 def test_schedules_by_hand(schedule, own, duration, warmup):
-    name = {"cosine": "final", "linear": "final", "wsd": "decay", "power": "exponent"}.get(schedule)
-    config = run_of(schedule=schedule, max_steps=duration, warmup=warmup, **({name: own} if name else {}))
+    names = {"cosine": "final", "linear": "final", "wsd": "decay", "power": "exponent"}.get(schedule)
+    names = {"wsd power": ("decay", "power"), "power decay": ("decay", "exponent")}.get(schedule, names)
+    fields = dict(zip(names, own, strict=True)) if isinstance(own, tuple) else {names: own} if names else {}
+    config = run_of(schedule=schedule.split()[0], max_steps=duration, warmup=warmup, **fields)
     steps = np.arange(duration)
     found = [float(schedule_factor(config, jnp.int32(t))) for t in steps]
     expected = [factor_by_hand(schedule, t, duration, warmup, own) for t in steps]

@@ -22,6 +22,7 @@ ARGUMENTS = {
     "optimizer": "optimizer",
     "lr": "learning_rate",
     "lr_decay_style": "schedule",
+    "lr_wsd_decay_style": "decay_style",
     "train_iters": "num_steps",
     "lr_warmup_iters": "warmup",
     "lr_warmup_samples": "warmup_samples",

@@ -49,7 +49,7 @@ class PanelLengths:
     nearly: bool = False
 
     def longest(self, now: float, rate: float, last_rate: float) -> float:
-        """Return the largest number of steps of the next panel, from the learning rates now and of the last step."""
+        """Return the largest number of steps of the next panel, from the learning rates now and at the end."""
         length = min(self.length, (FARTHER - 1) * (now - self.origin))
         if last_rate < FALLEN * rate and not self.nearly:
             length = min(length, CLOSING * (self.last - now))
