@@ -82,8 +82,8 @@ ADAPTIVE = FamilyInDuration(
     # Theory has 0 < c < 1 and no kink. Far beyond B* the steps have to lead as far, and γ* ∝ B/D: the exact exponent
     # of D reaches −0.99 at 16 times B* (a = 1.5, b = 4).
     (RateExponents(0.0, 0.0, 0.0), RateExponents(1.0, 0.0, 0.0), LANGUAGE_MODELS),
-    # The kink of step-law's runs is 0.18 to 0.23 times their B*; the upper end is that of SGD.
-    (0.2, 0.18, 0.69),
+    # The kink of step-law's runs is 0.14 to 0.25 times their B*; the upper end is that of SGD.
+    (0.2, 0.14, 0.69),
     Estimate(0.60, 0.0, 1.0),
     "γ* ∝ D^−0.35 (0.25 … 0.47) below the kink of γ*(B) on public language-model runs, and D^0.20 beyond it; in theory "
     "γ* ∝ D^−c on both sides, with c between 0 and 1, so that the number keeps γ beyond the kink",

@@ -44,7 +44,8 @@ def law_factor(law: LearningRateLaw, old: Run, new: Run) -> Estimate:
         law: that `checked_law` returns.
         old, new: batch size and data, in the unit of the law's runs. The model has their mean size.
     """
-    before, after = (np.exp(law.law.log_rate(np.array(0), *np.log(run), 0.0)) for run in (old, new))
+    logs = (np.log(old), np.log(new))
+    before, after = (np.exp(law.law.log_rate(np.array(0), batch, samples, 0.0)) for batch, samples in logs)
     ends = sorted(_factors(law, old, new))
     factor = float(after / before)
     return Estimate(factor, min(factor, ends[0]), max(factor, ends[-1]))
