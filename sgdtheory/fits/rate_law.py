@@ -391,6 +391,8 @@ class RateIntervals:
                 losses.append(loss)
             return min(losses) - self.least - limit
 
+        if excess(begin) >= 0:  # nearly exact rates: the limit is below the accuracy of a climb
+            return begin
         inner, outer = begin, begin + 2 * side * scale
         while excess(outer) < 0:
             if abs(outer - begin) > FARTHEST:
