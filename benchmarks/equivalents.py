@@ -227,13 +227,13 @@ def main() -> None:
     parser.add_argument(
         "--method", choices=["all", *METHODS], default="all", help="all: any, over all that is accepted"
     )
-    parser.add_argument("--only", choices=[*ANY_METHOD, "adam-decay"], help="with --method all: this method alone")
+    parser.add_argument("--kind", choices=[*ANY_METHOD, "adam-decay"], help="with --method all: this method alone")
     arguments = parser.parse_args()
     seeds = range(arguments.first, arguments.first + arguments.settings)
     if arguments.method == "all":
         every = []
         for seed in seeds:
-            name, one_found = one_of_all(seed, arguments.replicas, arguments.only)
+            name, one_found = one_of_all(seed, arguments.replicas, arguments.kind)
             every.append((name, one_found))
             print(
                 f"{seed:4} {name:13} {one_found.error:+.3%} ± {one_found.noise:.3%}, {one_found.stated:.1%}", flush=True
