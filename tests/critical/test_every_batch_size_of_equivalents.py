@@ -26,7 +26,6 @@ METHODS = {
     "momentum": st.SignSGD(0.9),
     "Adam": st.Adam(0.9, 0.99),
     "Adam, ε": st.Adam(0.5, 0.8, 0.3),
-    "Adam, weight decay": st.Adam(0.9, 0.99, weight_decay=0.3),
     "normalized": st.NormalizedSGD(),
     "rotated sign": st.SignSGD(basis="random"),
     "rotated momentum": st.SignSGD(0.8, basis="random"),
