@@ -1,5 +1,6 @@
 """Random settings of nonlinear methods, over all that is accepted: few directions and steps, no noise, gaps."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,10 +48,15 @@ class Setting(NamedTuple):
     arguments: dict[str, Any]
 
 
-def setting_of(seed: int) -> Setting:
-    """Return the setting of a seed: spectrum, noise, method, B, n, schedule, average, and a tuned or random γ."""
+def setting_of(seed: int, only: str | None = None) -> Setting:
+    """Return the setting of a seed: spectrum, noise, method, B, n, schedule, average, and a tuned or random γ.
+
+    Args:
+        seed: of the random numbers.
+        only: name of the method, one of `METHODS` or "adam-decay"; None: drawn.
+    """
     random = np.random.default_rng([seed, 1])
-    name = str(random.choice(list(METHODS), p=list(METHODS.values())))
+    name = only or str(random.choice(list(METHODS), p=list(METHODS.values())))
     eigenvalue, signal = spectrum(random)
     if name == "rotated":
         eigenvalue, signal = eigenvalue[:ROTATED], signal[:ROTATED]
@@ -58,16 +64,18 @@ def setting_of(seed: int) -> Setting:
     steps = max(int(MOST_STEPS ** random.uniform()), 1)
     batch = max(int(MOST_BATCH ** random.uniform()), 1)
     gradient = float(np.sqrt((signal.sum() + problem.noise_variance) / batch))
-    method = _method(name, random, gradient, eigenvalue.size)
+    method: Any = _method(name, random, gradient, eigenvalue.size)
     schedule = SCHEDULES[random.integers(len(SCHEDULES))]
     average = AVERAGES[random.integers(len(AVERAGES))]
+    rate = 10 ** random.uniform(-0.7, 1.3) * np.sqrt(signal.sum()) / steps ** random.uniform(0.5, 1)
+    rate *= 1 + getattr(method, "epsilon", 0.0) / gradient  # the same first step
+    if name == "adam-decay":
+        method = replace(method, weight_decay=decay(random, rate, steps))
     arguments = {
         "batch_size": batch,
         "num_samples": batch * steps,
         "algorithm": st.Algorithm(method, schedule=schedule, average=average),
     }
-    rate = 10 ** random.uniform(-0.7, 1.3) * np.sqrt(signal.sum()) / steps ** random.uniform(0.5, 1)
-    rate *= 1 + getattr(method, "epsilon", 0.0) / gradient  # the same first step
     if random.random() < TUNED:
         rate = st.optimal_learning_rate(problem, **arguments).learning_rate
     return Setting(name, problem, arguments | {"learning_rate": float(rate)})
@@ -96,6 +104,11 @@ def spectrum(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     return eigenvalue, signal / signal.sum() * 10 ** random.uniform(-0.5, 0.5)
 
 
+def decay(random: np.random.Generator, rate: float, steps: int) -> float:
+    """Return κ with which a run at a constant γ shrinks weights by 1% to e^10 times, and a step by at most a half."""
+    return min(10 ** random.uniform(-2, 1) / (rate * steps), 0.5 / rate)
+
+
 def noise(random: np.random.Generator) -> float:
     """Return σ²: none, little, some or much."""
     low, high = ((-np.inf, -np.inf), (-4, -1), (-1, 0.5), (0.5, 2))[random.choice(4, p=[0.1, 0.2, 0.4, 0.3])]
@@ -108,9 +121,9 @@ def _method(name: str, random: np.random.Generator, gradient: float, size: int) 
     beta1 = float(random.choice([0.0, 0.5, 0.9, 0.95]))
     beta2 = float(random.choice([0.3, 0.95, 0.99, 0.999, 0.9999], p=[0.05, 0.3, 0.25, 0.3, 0.1]))
     adam = st.Adam(beta1 if beta1**2 < beta2 else 0.0, beta2)
-    if name == "adam-epsilon":
+    if name == "adam-epsilon" or (name == "adam-decay" and random.random() < 0.25):
         return st.Adam(adam.beta1, beta2, epsilon=gradient * 10 ** random.uniform(-3, 1))
     if name == "rotated":
         return st.SignSGD(basis=np.linalg.qr(random.standard_normal((size, size)))[0])
     plain = {"sign": st.SignSGD(), "signum": st.SignSGD(momentum), "normalized": st.NormalizedSGD(), "adam": adam}
-    return plain[name]
+    return plain[name.removesuffix("-decay")]

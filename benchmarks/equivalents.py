@@ -12,7 +12,8 @@ import jax
 import numpy as np
 
 import sgdtheory as st
-from benchmarks.equivalent_settings import setting_of
+from benchmarks.equivalent_settings import METHODS as ANY_METHOD
+from benchmarks.equivalent_settings import decay, setting_of
 
 BATCHES = 1, 2, 4, 16, 64, 256, 1024, 4096
 SCHEDULES = st.Constant(), st.Linear(), st.Cosine(warmup=0.1), st.WSD(0.3), st.Stages([0, 0.5], [1, 0.3])
@@ -83,6 +84,12 @@ def rotated_with_memory(random: np.random.Generator) -> tuple[st.AbstractProblem
     return problem, replace(signum(random, 0.0) if random.random() < 0.25 else adam(random, 0.0), basis=basis)
 
 
+def rotated_adam(random: np.random.Generator) -> tuple[st.AbstractProblem, st.NonlinearMethod]:
+    """Adam in such coordinates."""
+    problem, basis = rotation(random)
+    return problem, replace(adam(random, 0.0), basis=basis)
+
+
 def rotation(random: np.random.Generator) -> tuple[st.AbstractProblem, np.ndarray]:
     """A problem and coordinates."""
     problem = power_law(random, COUPLED_DIMENSIONS)
@@ -114,12 +121,14 @@ class Kind(NamedTuple):
         drawn: a problem and a method together, where they are not.
         capacity: range of a.
         rate: range of log₁₀ of γ n over √R_0.
+        decays: whether the method has a random weight decay.
     """
 
     method: Callable[[np.random.Generator, float], Any] = sign
     drawn: Draw | None = None
     capacity: tuple[float, float] = (1.05, 2.5)
     rate: tuple[float, float] = (-0.5, 1.0)
+    decays: bool = False
 
 
 METHODS = {
@@ -128,10 +137,12 @@ METHODS = {
     "lion": Kind(lion),
     "adam": Kind(adam),
     "adam-epsilon": Kind(softened),
+    "adam-decay": Kind(adam, decays=True),
     # every direction but the first few moves less than γ
     "normalized": Kind(normalized, capacity=(0.6, 2.5), rate=(-0.5, 2.0)),
     "rotated": Kind(drawn=rotated),
     "rotated-memory": Kind(drawn=rotated_with_memory),
+    "rotated-decay": Kind(drawn=rotated_adam, decays=True),
 }
 
 
@@ -145,12 +156,14 @@ def one(seed: int, replicas: int, method: str) -> Found:
     schedule = SCHEDULES[random.integers(len(SCHEDULES))]
     average = AVERAGES[random.integers(len(AVERAGES))]
     gradient = float(np.sqrt((problem.initial_risk + problem.noise_variance) / batch))
-    stepping = drawn or kind.method(random, gradient)
-    algorithm = st.Algorithm(stepping, schedule=schedule, average=average)
+    stepping: Any = drawn or kind.method(random, gradient)
     rate = 10 ** random.uniform(*kind.rate) * np.sqrt(problem.initial_risk) / steps
     rate *= 1 + getattr(stepping, "epsilon", 0.0) / gradient  # the same first step
     if not isinstance(stepping.basis, str):
         rate = min(rate, half_edge(problem, stepping.basis.rows, batch))
+    if kind.decays:
+        stepping = replace(stepping, weight_decay=decay(random, rate, steps))
+    algorithm = st.Algorithm(stepping, schedule=schedule, average=average)
     setting = {"batch_size": batch, "learning_rate": rate, "num_samples": batch * steps, "algorithm": algorithm}
     expected = st.excess_risk(problem, **setting)
     found = st.simulate(jax.random.key(seed), problem, **setting, num_replicas=replicas)
@@ -158,9 +171,9 @@ def one(seed: int, replicas: int, method: str) -> Found:
     return Found(batch, error, float(expected.relative_error), float(found.standard_error / found.mean))
 
 
-def one_of_all(seed: int, replicas: int) -> tuple[str, Found]:
-    """A random setting of any method, over all that is accepted, computed and simulated."""
-    name, problem, arguments = setting_of(seed)
+def one_of_all(seed: int, replicas: int, only: str | None = None) -> tuple[str, Found]:
+    """A random setting of any method or of one, over all that is accepted, computed and simulated."""
+    name, problem, arguments = setting_of(seed, only)
     expected = st.excess_risk(problem, **arguments)
     found = st.simulate(jax.random.key(seed), problem, **arguments, num_replicas=replicas)
     error = float(expected.total / found.mean - 1)
@@ -214,12 +227,13 @@ def main() -> None:
     parser.add_argument(
         "--method", choices=["all", *METHODS], default="all", help="all: any, over all that is accepted"
     )
+    parser.add_argument("--kind", choices=[*ANY_METHOD, "adam-decay"], help="with --method all: this method alone")
     arguments = parser.parse_args()
     seeds = range(arguments.first, arguments.first + arguments.settings)
     if arguments.method == "all":
         every = []
         for seed in seeds:
-            name, one_found = one_of_all(seed, arguments.replicas)
+            name, one_found = one_of_all(seed, arguments.replicas, arguments.kind)
             every.append((name, one_found))
             print(
                 f"{seed:4} {name:13} {one_found.error:+.3%} ± {one_found.noise:.3%}, {one_found.stated:.1%}", flush=True

@@ -13,14 +13,15 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 
 @dataclass(frozen=True)
 class Adam(NonlinearMethod):
-    """Adam: `m ← β₁m + (1 − β₁) g, v ← β₂v + (1 − β₂) g², w ← w − γ m̂/(√v̂ + ε)` (Kingma & Ba 2015).
+    """Adam: `m ← β₁m + (1 − β₁) g, v ← β₂v + (1 − β₂) g², w ← (1 − γκ) w − γ m̂/(√v̂ + ε)` (Kingma & Ba 2015).
 
     `m̂ = m/(1 − β₁^{t+1})` and `v̂ = v/(1 − β₂^{t+1})` are means of the gradients so far. With β₁ = β₂ = ε = 0 Adam is
-    signSGD.
+    signSGD. With a weight decay κ > 0 the method is AdamW (Loshchilov & Hutter 2019), and runs start at w_0 = 0, so
+    that the signal is that of w* itself.
 
     >>> import sgdtheory as st
-    >>> st.Adam(beta2=0.95)
-    Adam(beta1=0.9, beta2=0.95, epsilon=0.0, basis='eigenvectors')
+    >>> st.Adam(beta2=0.95, weight_decay=0.1)
+    Adam(beta1=0.9, beta2=0.95, epsilon=0.0, basis='eigenvectors', weight_decay=0.1)
 
     Args:
         beta1: decay rate of the mean, at least 0 and below 1.
@@ -28,6 +29,7 @@ class Adam(NonlinearMethod):
         epsilon: ε ≥ 0, in the units of gradients.
         basis: coordinates with learning rates of their own: "eigenvectors" of the covariance, a "random" rotation of
             them, or a (d, d) orthogonal matrix, whose row j is coordinate j in the eigenbasis (λ_1 first).
+        weight_decay: decoupled weight decay κ ≥ 0, in units of 1/γ, that is of 1/w.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -46,14 +48,19 @@ class Adam(NonlinearMethod):
         Parameter("ε beside the root of that, in units of gradients.", Slider("ε, units of g", 0.0, 1.0, 0.01, 0.0)),
     ] = 0.0
     basis: BasisField = "eigenvectors"  # pyright: ignore[reportIncompatibleMethodOverride] (a field in a property's place)
+    weight_decay: Annotated[
+        float,
+        Parameter("decoupled weight decay κ, in units of 1/γ.", Slider("κ, weight decay", 0.0, 1.0, 0.01, 0.0)),
+    ] = 0.0
 
     def __post_init__(self) -> None:
         for name in ("beta1", "beta2"):
             object.__setattr__(self, name, checked_momentum(name, getattr(self, name)))
-        epsilon = single_number("epsilon", self.epsilon)
-        if not 0 <= epsilon < math.inf:
-            raise ValueError(f"epsilon must be at least 0 and finite, got {epsilon:g}")
-        object.__setattr__(self, "epsilon", epsilon)
+        for name in ("epsilon", "weight_decay"):
+            value = single_number(name, getattr(self, name))
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be at least 0 and finite, got {value:g}")
+            object.__setattr__(self, name, value)
         object.__setattr__(self, "basis", checked_basis(self.basis))
 
     def direction(self, gradient: Any, kept: tuple[Any, ...], number: Any) -> tuple[Any, tuple[Any, ...]]:

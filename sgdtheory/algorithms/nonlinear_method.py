@@ -16,6 +16,8 @@ class NonlinearMethod(ABC):
         kept: number of arrays in k, which are 0 at the start.
         basis: coordinates of w: eigenvectors of the covariance, a random rotation of them, or given ones. The choice
             matters if d treats each coordinate separately.
+        weight_decay: κ ≥ 0 of a decoupled weight decay, `w ← (1 − γ_t κ) w − γ_t d(g, k)`, in units of 1/γ. With κ > 0
+            runs start at w_0 = 0.
 
     Example:
         >>> import jax
@@ -33,6 +35,7 @@ class NonlinearMethod(ABC):
 
     kept: ClassVar[int] = 0
     step_dependence: ClassVar[Literal["none"]] = "none"  # The formula of d is one, even if it uses the step number.
+    weight_decay: float = 0.0
 
     @property
     def basis(self) -> Basis:

@@ -28,7 +28,7 @@ class SGD(LinearMethod):
 
     weight_decay: Annotated[
         float,
-        Parameter("decoupled weight decay κ, in units of λ.", Slider("κ, weight decay", 0.0, 0.1, 0.001, 0.0)),
+        Parameter("decoupled weight decay κ, in units of 1/γ.", Slider("κ, weight decay", 0.0, 0.1, 0.001, 0.0)),
     ] = 0.0
 
     def __post_init__(self) -> None:

@@ -59,16 +59,18 @@ class Weights(NamedTuple):
         root: (d,) √λ_i.
         basis: (d, d) Q with w = Qᵀ(the method's coordinates), or None for the identity.
         unit: of the simulated gradients, in those of the method.
+        weight_decay: κ in the simulated units of 1/γ, or None for no weight decay.
     """
 
     root: Any
     basis: Any
     unit: Any
+    weight_decay: Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class Nonlinear(Dynamics):
-    """`w ← w − γ d(g, k)` (THEORY.md T35): k is kept beside u, and `shared` holds the output and `Weights`."""
+    """`w ← (1 − γκ) w − γ d(g, k)` (THEORY.md T35): k is kept beside u; `shared` holds the output and `Weights`."""
 
     method: NonlinearMethod
 
@@ -91,6 +93,14 @@ class Nonlinear(Dynamics):
         if weights.basis is not None:
             found = jnp.matmul(found, weights.basis, precision=lax.Precision.HIGHEST)
         return weights.root * found, kept
+
+    def change(self, step: Step, vectors: tuple[Array, ...], kept: Any) -> tuple[tuple[Array, ...], Any]:
+        """Return the change of u, with the decay of `H^{1/2} w`, which is u minus the u of w_0 = 0."""
+        (added,), kept = super().change(step, vectors, kept)
+        decay = step.shared[1].weight_decay
+        if decay is not None:
+            added = added - step.row.gain[0] * decay * (vectors[0] - step.spectrum.start)
+        return (added,), kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,8 +194,9 @@ def setup_of(task: Task, course: Course, key: np.ndarray) -> Setup:
         # In the units of the simulation gradients neither over- nor underflow, if the method can be given in them.
         alike = method.in_units(scale * root)
         gradients = np.asarray(1.0 if alike else scale * root).astype(dtype)
-        weights = Weights(np.sqrt(spectrum.eigenvalue), _basis(method, spectrum, key), gradients)
         # Weights are simulated in units of √(Σ s_i + σ²)/√λ_1, and so is γ, which multiplies a d without a unit.
+        decay = np.asarray(method.weight_decay * scale / root).astype(dtype) if method.weight_decay else None
+        weights = Weights(np.sqrt(spectrum.eigenvalue), _basis(method, spectrum, key), gradients, decay)
         return Setup(Nonlinear(clip=clip, method=alike or method), (None, weights), SGD(), root / scale)
     if isinstance(method, LocalSGD):
         return Setup(Workers(vectors=2, clip=clip, method=method), None, SGD(), unit)

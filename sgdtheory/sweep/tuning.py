@@ -13,7 +13,7 @@ from sgdtheory.sweep.table import SweepTable, sortable, varying
 from sgdtheory.training import FIELDS, TrainConfig, TrainResult, interpolated_steps
 
 SCHEDULED = "schedule", "warmup", "final", "decay", "power", "exponent", "stages"
-TUNED = "learning_rate", "momentum", "update_rms", "beta1", "beta2", "epsilon", "clip_norm", *SCHEDULED
+TUNED = "learning_rate", "momentum", "update_rms", "beta1", "beta2", "epsilon", "weight_decay", "clip_norm", *SCHEDULED
 NEAR_ONE = "momentum", "beta1", "beta2"  # Decay rates τ, whose grids are geometric in 1 − τ.
 DIGITS = 10  # Decimals of a suggested decay rate, so that 1 − (1 − 0.9)²/(1 − 0.99) is 0 and not 1.3e-15.
 FRACTIONS = "warmup", "decay"

@@ -80,7 +80,7 @@ class TrainConfig:
     trained: Literal["all", "output"] = "all"
     """Weights that are trained: all, or only those of the output layer, on frozen random features."""
     optimizer: Optimizer = Adam()
-    """Optimizer: SGD with momentum, Adam without weight decay, signSGD, or Muon (Adam for non-hidden weights)."""
+    """Optimizer: SGD with momentum, Adam or AdamW, signSGD, or Muon (Adam for non-hidden weights)."""
     learning_rate: float = 0.003
     """Learning rate γ at the base width."""
     batch_size: int = 64
@@ -278,7 +278,7 @@ class TrainConfig:
 
         >>> from sgdtheory.training import SGD, TrainConfig
         >>> TrainConfig(optimizer=SGD(momentum=0.9)).with_fields(depth=3, optimizer="adam").optimizer
-        Adam(beta1=0.9, beta2=0.99, epsilon=1e-08)
+        Adam(beta1=0.9, beta2=0.99, epsilon=1e-08, weight_decay=0.0)
         """
         return self.from_fields(changes, self._flat)
 

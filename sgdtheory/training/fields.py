@@ -24,7 +24,7 @@ _RATE = (0.0, 1.0, "at least 0 and below 1")
 INTERVALS = {
     **dict.fromkeys(("capacity", "source", "learning_rate", "clip_norm", "update_rms"), _POSITIVE),
     "outer_learning_rate": _POSITIVE,
-    **dict.fromkeys(("noise_variance", "epsilon"), (0.0, math.inf, "at least 0 and finite")),
+    **dict.fromkeys(("noise_variance", "epsilon", "weight_decay"), (0.0, math.inf, "at least 0 and finite")),
     **dict.fromkeys(("momentum", "beta1", "beta2", "outer_momentum"), _RATE),
     "interpolation": (0.0, 1.0, "positive and below 1"),
     "warmup": (0.0, math.nextafter(1, 2), "between 0 and 1"),

@@ -31,7 +31,10 @@ KINDS: dict[str, dict[str, type]] = {
 DEFAULT_KINDS = {"model": "mlp", "data": "teacher", "optimizer": "adam", "schedule": "constant"}
 SPELLINGS: dict[tuple[type, str], str] = {(Tokens, "path"): "tokens", (ScheduleFree, "interpolation"): "beta1"}
 # Fields that 0.1.0 did not have. At their defaults they are not written, so that files and fingerprints stay the same.
-LATER = "final", "power", "num_samples", "num_workers", "local_steps", "outer_learning_rate", "outer_momentum"
+LATER = (
+    *("final", "power", "num_samples", "num_workers", "local_steps", "outer_learning_rate", "outer_momentum"),
+    "weight_decay",
+)
 # The same for fields of one schedule, where another kind had the name before, with another default.
 LATER_OF_SCHEDULES = {"power": ("decay",)}
 REPLACED = {ScheduleFree: ("momentum", "beta1")}  # Fields of an optimizer that a schedule replaces by its own.

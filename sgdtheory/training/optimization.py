@@ -14,9 +14,11 @@ from sgdtheory.algorithms import first_step
 from sgdtheory.training.config import DEFAULTS, TrainConfig
 from sgdtheory.training.network import NEWTON_SCHULZ, Params
 from sgdtheory.training.optimizers import SGD, Adam, Muon, SignSGD
-from sgdtheory.training.parametrization import Factors
+from sgdtheory.training.parametrization import Factors, Role
 from sgdtheory.training.schedules import Constant, ScheduleFree, Stages
 from sgdtheory.training.workers import mean
+
+DECAYED: tuple[Role, ...] = "input", "hidden", "output"  # Roles of the tensors that weight decay shrinks.
 
 
 class Rates(NamedTuple):
@@ -28,6 +30,7 @@ class Rates(NamedTuple):
     beta1: Array
     beta2: Array
     epsilon: Array
+    weight_decay: Array
 
 
 def rates(config: TrainConfig) -> Rates:
@@ -67,6 +70,9 @@ def optimizer(config: TrainConfig, scales: Mapping[str, Factors], numbers: Rates
 
     free = isinstance(config.schedule, ScheduleFree)
     own_rates = _multiplied({name: factor.rate for name, factor in scales.items()})
+    if isinstance(config.optimizer, Adam):
+        matrices = {name for name, tensor in config.network.tensors.items() if tensor.role in DECAYED}
+        own_rates = _decayed(own_rates, matrices, numbers.weight_decay)
     steps = _direction(config, scales, numbers), own_rates, optax.scale_by_learning_rate(rate)
     base = optax.chain(_clipped(config, scales), *steps)
     if free:
@@ -156,6 +162,16 @@ def _restricted(base: optax.GradientTransformation, names: Set[str]) -> optax.Gr
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         updates, state = base.update(only(updates), state, params)
         return only(updates), state
+
+    return optax.GradientTransformation(base.init, update)
+
+
+def _decayed(base: optax.GradientTransformation, names: Set[str], decay: Array) -> optax.GradientTransformation:
+    """Add κ w to the direction of these tensors, after their factors for the width: γκ is the same at every width."""
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        updates, state = base.update(updates, state, params)
+        return {name: part + decay * params[name] if name in names else part for name, part in updates.items()}, state
 
     return optax.GradientTransformation(base.init, update)
 

@@ -31,11 +31,15 @@ class SGD:
 
 @dataclass(frozen=True, kw_only=True)
 class Adam:
-    """Adam without weight decay.
+    """Adam, with decoupled weight decay known as AdamW (Loshchilov & Hutter 2019).
 
     >>> from sgdtheory.training import Adam
-    >>> Adam(beta2=0.95).beta1
+    >>> Adam(beta2=0.95, weight_decay=0.1).beta1
     0.9
+
+    The learning rate of a matrix has a factor for the width, but its decay has none: a step multiplies input, hidden
+    and output weights by 1 − γκ at every width, so that they keep 1/(γκ) steps (Wang & Aitchison 2024, 2405.13698).
+    Biases, gains and tensors of a fixed shape do not decay.
 
     Raises:
         ValueError: if a field is out of range.
@@ -47,6 +51,8 @@ class Adam:
     """Decay rate β₂ of the gradient's second moment."""
     epsilon: float = 1e-8
     """ε at the base width."""
+    weight_decay: float = 0.0
+    """Weight decay κ of Adam's matrices, decoupled from the gradient: w ← (1 − γκ) w − …, at every width."""
 
     family: ClassVar[Family] = "adam"
 

@@ -108,9 +108,10 @@ def train_many(
     >>> [result.config.learning_rate for result in results]  # doctest: +SKIP
     [0.001, 0.01]
 
-    Runs share a program if their configs differ only in learning_rate, momentum, beta1, beta2, epsilon, seed,
-    data_seed, target_loss and the values of averages. Runs with the same data_seed also share the making of their
-    data. On a CPU, as many threads as there are cores share the programs or, if these are fewer, the runs.
+    Runs share a program if their configs differ only in learning_rate, momentum, beta1, beta2, epsilon,
+    weight_decay, seed, data_seed, target_loss and the values of averages. Runs with the same data_seed also share the
+    making of their data. On a CPU, as many threads as there are cores share the programs or, if these are fewer, the
+    runs.
 
     Args:
         configs: configs of the runs.

@@ -19,6 +19,7 @@ CASES = [
     (THREE_AND_THREE, st.Algorithm(st.SignSGD(0.9), st.Linear(), average=LAST), 6),  # it was 7, more than D
     (STEEP, st.Algorithm(st.SignSGD(), st.Cosine(), average=st.TailAverage(0.5)), 5),  # R_opt was below that of whole B
     (NOISY, st.Algorithm(st.Adam(0.9, 0.999), st.Linear(), average=LAST), 5),  # one step is best
+    (STEEP, st.Algorithm(st.Adam(0.9, 0.99, weight_decay=0.3), average=LAST), 5),
 ]
 METHODS = {
     "sign": st.SignSGD(),

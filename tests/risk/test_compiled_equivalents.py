@@ -18,7 +18,7 @@ PROBLEM = st.PowerLaw(1.8, 2.4, dim=200, noise_variance=0.5)
     [
         (st.Lion(), 20, 0.0, 0.0, (1.0,)),
         (st.SignSGD(0.9), 3, 0.02, 0.02, (0.5, 1.0, 1.1, 1.5, 2.0)),  # more runs than a loop has room for
-        (st.Adam(0.9, 0.95, 0.1), 8, 0.0, 1.0, (1.0, 1.3)),
+        (st.Adam(0.9, 0.95, 0.1, weight_decay=0.5), 8, 0.0, 1.0, (1.0, 1.3)),
     ],
     ids=["Lion", "signs, exponential average", "Adam, mean"],
 )

@@ -12,7 +12,7 @@ from tests.marks import half
 
 LAST = st.LastIterate()
 AVERAGES = LAST, st.UniformAverage(), st.TailAverage(0.3), st.ExponentialAverage(window=0.1)
-METHODS = st.Adam(0.9, 0.95), st.Adam(0.8, 0.99, 0.2), st.SignSGD(0.9), st.Lion()
+METHODS = st.Adam(0.9, 0.95), st.Adam(0.8, 0.99, 0.2), st.SignSGD(0.9), st.Lion(), st.Adam(weight_decay=0.5)
 PROBLEM = st.PowerLaw(1.6, 2.0, 12, 0.7)
 ROTATION = random_rotation(12, (3, 4))
 

@@ -133,6 +133,28 @@ def test_slow_directions_carry_errors_and_fast_ones_forget():
         assert (later.variance[0, 0] > 0.4) == kept
 
 
+@pytest.mark.parametrize("steps", [10, 60, 1000])
+def test_weight_decay_forgets_errors_of_means(steps):
+    """Against `a ← a − k (1 + ε) a − p (a − 1)`: the error of a² ends at 2ε k/(k + p) instead of growing."""
+    error, pull, shrink = 1e-4, 0.01, 0.02
+
+    def run(pull, number):
+        mean = 1.0
+        for _ in range(number):
+            mean = mean - pull * mean - shrink * (mean - 1)
+        return mean**2
+
+    def terms(number):
+        found = look(run(pull, number), 0.0, -np.log1p(-pull - shrink), error)
+        return found._replace(pulled=np.array([[pull / (pull + shrink)]]))
+
+    found = doubtful(0.0, 0.0)
+    for low in range(0, steps, 10):
+        found = found.moved(terms(low), terms(low + 10), 10.0, np.ones(1), None)
+    exact = abs(np.log(run(pull * (1 + error), steps) / run(pull, steps)))
+    assert exact < 1.05 * found.mean[0, 0] < 1.5 * exact
+
+
 def test_a_single_step_is_as_wrong_as_the_state_before_it():
     """A first step is exact: nothing fluctuates before it. What fluctuates after it matters to later ones only."""
     certain, fluctuating = look(1.0, 0.0, 0.1), look(0.8, 0.2, 0.1, pull=0.3, scatter=0.5)

@@ -8,7 +8,7 @@ from sgdtheory.risk import EquivalentRuns
 from sgdtheory.risk.mean_field import equivalent_runs
 
 PROBLEM = st.PowerLaw(1.5, 2.0, 40, 0.3)
-METHODS = [st.SignSGD(), st.SignSGD(0.9), st.Adam(0.9, 0.95), st.Adam(0.0, 0.8)]
+METHODS = [st.SignSGD(), st.SignSGD(0.9), st.Adam(0.9, 0.95), st.Adam(0.0, 0.8), st.Adam(0.5, 0.9, weight_decay=2.0)]
 STEPS, BATCH = 30, 4
 
 

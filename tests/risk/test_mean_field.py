@@ -153,6 +153,31 @@ def test_with_a_large_epsilon_it_is_the_linear_method(beta1, batch, schedule, av
     assert found.total == pytest.approx(exact.total, rel=1e-4)
 
 
+class DecayedMomentum(st.LinearMethod):
+    """Heavy ball with an unbiased m̂ and weight decay κ: w, m and the fixed vector w*."""
+
+    start, output, step_dependence = (1, 0, -1), (1, 0, 0), "any"
+
+    def coefficients(self, rate, step):
+        shrink, newest = 0.2 * rate, 0.5 * rate / (1 - 0.5 ** (step + 1))
+        A = [[1 - shrink, -newest * 0.5, -shrink], [0, 0.5, 0], [0, 0, 1]]
+        return st.Coefficients(A, [newest, -1, 0], [1, 0, 0])
+
+
+@pytest.mark.parametrize("basis", ["eigenvectors", "random"])
+@pytest.mark.parametrize("average", [LAST, st.UniformAverage()])
+def test_with_a_large_epsilon_weight_decay_is_that_of_the_linear_method(average, basis):
+    """γκ is the same if γ is multiplied by ε and κ divided by it."""
+    problem = st.PowerLaw(1.5, 2.0, dim=10, noise_variance=0.6)
+    setting = {"batch_size": 4, "num_samples": 4 * 300}
+    adam = st.Adam(0.5, 0.9, 1e9, basis, weight_decay=0.2e-9)
+    found = st.excess_risk(problem, **setting, learning_rate=1e8, algorithm=st.Algorithm(adam, average=average))
+    exact = st.excess_risk(
+        problem, **setting, learning_rate=0.1, algorithm=st.Algorithm(DecayedMomentum(), average=average)
+    )
+    assert found.total == pytest.approx(exact.total, rel=1e-4)
+
+
 def test_with_infinitely_many_directions_too():
     setting = {"batch_size": 4, "num_samples": 12000}
     problem = st.PowerLaw(1.2, 2.0)
@@ -198,7 +223,8 @@ def test_side_by_side_runs_are_what_they_are_alone(method, average):
     np.testing.assert_allclose(beside, alone, rtol=1e-5)
 
 
-METHODS = SIGN, st.SignSGD(0.9), st.Adam(), st.Adam(0.0, 0.95), st.Adam(epsilon=0.1), st.NormalizedSGD()
+DECAY = st.Adam(weight_decay=0.1)
+METHODS = SIGN, st.SignSGD(0.9), st.Adam(), st.Adam(0.0, 0.95), st.Adam(epsilon=0.1), DECAY, st.NormalizedSGD()
 SETTINGS = (1, st.Constant()), (4096, st.Linear()), (1, st.Linear()), (4096, st.Constant())
 
 

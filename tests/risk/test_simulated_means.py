@@ -55,6 +55,10 @@ def without_epsilon(method):
     return AdamField(method.beta1, method.beta2)
 
 
+def without_decay(method):
+    return AdamField(method.beta1, method.beta2, method.epsilon)
+
+
 def sign(method):
     return SignField()
 
@@ -108,6 +112,7 @@ CASES = [
     Case(st.Adam(0.0, 0.8), law(1.6, 2.5, 1.0), 2, 0.004, 300, FLAT, wrong=(steady, sign)),
     Case(st.Adam(0.95, 0.99), law(1.3, 1.8, 1.0), 1024, 0.01, 600, COSINE, st.ExponentialAverage(window=0.1)),
     Case(st.Adam(0.0, 0.8, 0.5), law(1.5, 2.0, 1.0), 2, 0.03, 300, wrong=(steady, without_epsilon)),
+    Case(st.Adam(0.9, 0.99, weight_decay=0.3), law(1.5, 2.0, 1.0), 4, 0.01, 400, wrong=(without_decay,)),
     Case(NORMALIZED, law(1.5, 2.0, 1.0, 300), 1, 0.1, 1000),
     Case(NORMALIZED, law(1.2, 3.0, 0.2), 16, 0.1, 300, FLAT, HALF),
     Case(NORMALIZED, law(0.7, 2.0, 1.0, 300), 4, 0.3, 400, COSINE),
@@ -119,6 +124,7 @@ CASES = [
     Case(turned(SIGN, 3), law(1.2, 2.5, 3.0, 60), 1024, 0.004, 250, st.WSD(0.3), wrong=(aligned,)),
     Case(replace(SIGN, basis=COORDINATES), TOEPLITZ, 16, 0.005, 200, FLAT, HALF, (aligned,)),
     Case(turned(st.Adam(0.9, 0.95), 0), law(1.8, 2.0, 1.0, 60), 1, 0.006, 300, LINEAR, LAST, (aligned,), 0.03),
+    Case(turned(st.Adam(weight_decay=1.0), 2), law(1.5, 2.0, 1.0, 60), 4, 0.006, 300, most=0.03),
     Case(turned(st.Adam(), 1), law(1.3, 1.6, 0.3, 60), 64, 0.01, 200, FLAT, MEAN, (aligned,), 0.03),
     Case(turned(st.SignSGD(0.95), 2), law(1.6, 2.2, 1.0, 60), 64, 0.004, 250, st.WSD(0.3), LAST, (aligned,), 0.11),
     Case(st.Lion(), law(1.5, 2.0, 1.0, 20), 2, 0.004, 400, most=0.2),

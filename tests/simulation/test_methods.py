@@ -32,6 +32,7 @@ METHODS = {
     "adam": st.Adam(0.8, 0.9, 0.01),
     "rotated adam": st.Adam(0.5, 0.95, basis="random"),
     "adam, large epsilon": st.Adam(0.5, 0.9, 2.0),
+    "adam, weight decay": st.Adam(0.5, 0.9, 0.01, "random", weight_decay=0.6),
 }
 WRONG = {  # what a nonlinear method must be told from
     "sign": st.SignSGD(0.7),
@@ -41,6 +42,7 @@ WRONG = {  # what a nonlinear method must be told from
     "adam": st.Adam(0.8, 0.5, 0.01),
     "rotated adam": st.Adam(0.5, 0.95),
     "adam, large epsilon": st.Adam(0.5, 0.9, 3.0),
+    "adam, weight decay": st.Adam(0.5, 0.9, 0.01, "random", weight_decay=0.2),
 }
 SHAPES = {  # learning rate and batch size
     "constant": (st.Constant(), st.Constant()),
@@ -70,6 +72,7 @@ ROWS = [  # every method with every average and every kind of shape at least onc
     ("schedule-free", "constant", "last", "sufficient"),
     ("weight decay", "any", "exponential", "explicit"),
     ("rotated sign", "constant", "last", "sufficient"),
+    ("adam, weight decay", "constant", "uniform", "sufficient"),
     slow("sgd", "smooth", "last", "explicit"),
     slow("nesterov", "staged", "tail", "explicit"),
     slow("accelerated", "constant", "tail", "sufficient"),
@@ -91,6 +94,7 @@ ROWS = [  # every method with every average and every kind of shape at least onc
     slow("adam, large epsilon", "constant", "uniform", "sufficient"),
     slow("adam", "constant", "tail", "explicit"),
     slow("rotated adam", "shaped", "uniform", "explicit"),
+    slow("adam, weight decay", "shaped", "last", "explicit"),
 ]
 SETTING = {"batch_size": 4, "learning_rate": 0.12, "num_samples": 160}
 SHORT = {"batch_size": 3, "learning_rate": 0.2, "num_samples": 30}
@@ -128,7 +132,8 @@ def test_risks_have_the_law_of_the_textbook(method, shape, average, sampler):
     mine = columns(found).round(9)  # signs lead to places of a lattice, whose risks may be rounded up or down
     assert two_sample_p(mine, dense(chosen, basis)) > FALSE_ALARM / len(ROWS)
     if method in WRONG:  # the control: other numbers, or the other basis
-        assert two_sample_p(mine, dense(WRONG[method], np.eye(3))) < 1e-6
+        other = basis if getattr(chosen, "weight_decay", 0.0) else np.eye(3)
+        assert two_sample_p(mine, dense(WRONG[method], other)) < 1e-6
 
 
 def test_every_registered_method_whose_steps_are_alike_is_among_them():

@@ -53,13 +53,13 @@ def normalized(vectors, gradient, rate, step, momentum):
     return w - rate * m / np.linalg.norm(m, axis=1, keepdims=True), m
 
 
-def adam(vectors, gradient, rate, step, beta1, beta2, epsilon):
+def adam(vectors, gradient, rate, step, beta1, beta2, epsilon, weight_decay):
     w, m, v = vectors
     g = gradient(w)
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * g**2
     unbiased = m / (1 - beta1 ** (step + 1)), v / (1 - beta2 ** (step + 1))
-    return w - rate * unbiased[0] / (np.sqrt(unbiased[1]) + epsilon), m, v
+    return w - rate * unbiased[0] / (np.sqrt(unbiased[1]) + epsilon) - rate * weight_decay * w, m, v
 
 
 UPDATES = {  # class → update, which vectors begin at w_0 (the others begin at 0), and which vector is the iterate

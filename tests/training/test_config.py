@@ -24,7 +24,7 @@ RANGES = [  # names, values that are refused, what is said, a value at the edge 
         "positive and finite",
         None,
     ),
-    (["noise_variance", "epsilon", "final", "exponent"], (-0.1, INF, NAN), "at least 0 and finite", 0),
+    (["noise_variance", "epsilon", "weight_decay", "final", "exponent"], (-0.1, INF, NAN), "at least 0 and finite", 0),
     (["momentum", "beta1", "beta2", "outer_momentum"], (1.0, -0.1, NAN), "at least 0 and below 1", 0),
     (["warmup", "decay"], (1.5, -0.1), "between 0 and 1", 1),
     (["target_loss"], (NAN, INF), "finite", None),

@@ -5,12 +5,14 @@ import math
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from sgdtheory import training
 from sgdtheory.training import read_weights, train
 from sgdtheory.training.engine import init, program, stacked
-from sgdtheory.training.optimization import schedule_factor
+from sgdtheory.training.optimization import optimizer, rates, schedule_factor
+from sgdtheory.training.parametrization import Factors
 from sgdtheory.training.streams import stream
 from tests.marks import slow
 from tests.runs import changed, run_of
@@ -119,7 +121,8 @@ def run_by_hand(config, own_rates=SGD, own_epsilon=EPSILON):
             mean = first[name] / (1 - config.optimizer.beta1 ** (t + 1))
             root = np.sqrt(second[name] / (1 - config.optimizer.beta2 ** (t + 1)))
             step = mean / (root + config.optimizer.epsilon * own_epsilon[name])
-            weights[name] = weights[name] - rate * own_rates[name] * step
+            decay = 0.0 if name.endswith("bias") else config.optimizer.weight_decay
+            weights[name] = weights[name] - rate * (own_rates[name] * step + decay * weights[name])
     return weights
 
 
@@ -146,6 +149,32 @@ def test_adam_by_hand(clip_norm, tmp_path):
     if clip_norm is None:  # one ε for all tensors is another run
         with pytest.raises(AssertionError, match="Not equal to tolerance"):
             compare(config, run_by_hand(config, ADAM, dict.fromkeys(ADAM, 1.0)), tmp_path)
+
+
+def test_adam_with_weight_decay_by_hand(tmp_path):
+    """At twice the base width γκ is the same; a decay that follows the width's factors, or none, is another run."""
+    config = changed(CONFIG, weight_decay=2.0)
+    compare(config, run_by_hand(config, ADAM), tmp_path)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        compare(config, run_by_hand(CONFIG, ADAM), tmp_path)
+
+
+def test_weight_decay_at_the_base_width_is_that_of_optax():
+    config = changed(CONFIG, width=8, weight_decay=0.3, warmup=0.0)
+    scales = dict.fromkeys(initial(config), Factors(1.0, 1.0, 1.0, 1.0, 1.0))
+    mine = optimizer(config, scales, rates(config))
+    matrices = {name: not name.endswith("bias") for name in scales}
+    theirs = optax.adamw(config.learning_rate, 0.9, 0.99, 1e-2, weight_decay=0.3, mask=matrices)
+    weights = {name: jnp.asarray(part, jnp.float32) for name, part in initial(config).items()}
+    states = [each.init(weights) for each in (mine, theirs)]
+    for number in range(3):
+        gradients = {name: jnp.sin(part + number) for name, part in weights.items()}
+        (found, states[0]), (expected, states[1]) = (
+            each.update(gradients, state, weights) for each, state in zip((mine, theirs), states, strict=True)
+        )
+        for name, part in expected.items():
+            np.testing.assert_allclose(found[name], part, rtol=1e-5, atol=1e-7)
+        weights = optax.apply_updates(weights, expected)
 
 
 @pytest.mark.slow

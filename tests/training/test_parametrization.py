@@ -41,6 +41,7 @@ def with_optimizer(config, name, **changes):
 SETTINGS = {
     "mlp, sgd": changed(MLP, momentum=0.5),
     "mlp, adam": with_optimizer(MLP, "adam"),
+    "mlp, adamw": with_optimizer(MLP, "adam", weight_decay=5.0),
     "mlp, muon": with_optimizer(MLP, "muon"),
     "mlp, sign, clipped": with_optimizer(MLP, "sign", momentum=0.5, clip_norm=0.5),
     "mlp, sgd, clipped": changed(MLP, momentum=0.5, clip_norm=0.5),

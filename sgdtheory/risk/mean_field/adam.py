@@ -1,4 +1,4 @@
-"""Adam where coordinates are eigenvectors: heavy ball with a learning rate for each direction (THEORY.md T38)."""
+"""Adam where coordinates are eigenvectors: heavy ball with a learning rate for each direction (THEORY.md T38, T55)."""
 
 from dataclasses import dataclass
 
@@ -48,16 +48,19 @@ class AdamErrorFactors:
 
 
 def field_of_adam(method: Adam) -> Field | None:
-    """Return the field of Adam: signs without memory and ε, and None where steps m/√v are not bounded."""
+    """Return the field of Adam: signs without memory and ε, and None where steps m/√v are not bounded.
+
+    Signs with weight decay have none either.
+    """
     if method.beta1 == method.epsilon == 0 and method.beta2 <= LARGEST_BETA2_OF_SIGNS:
-        return SignField()
+        return None if method.weight_decay else SignField()
     bounded = method.beta1**2 < method.beta2
-    return AdamField(method.beta1, method.beta2, method.epsilon) if bounded else None
+    return AdamField(method.beta1, method.beta2, method.epsilon, method.weight_decay) if bounded else None
 
 
 @dataclass(frozen=True)
 class AdamField(MemoryField):
-    """Step of Adam, `u ← u − γ√λ m̂/(√v̂ + ε/√λ)`, in coordinates that are the eigenvectors.
+    """Step of Adam, `u ← u − γ√λ m̂/(√v̂ + ε/√λ) − γκ (u − u_0)`, in coordinates that are the eigenvectors.
 
     v is replaced by its mean. The functions of `adam_gain` correct the pull and the noise for the fluctuations of v.
 
@@ -65,11 +68,13 @@ class AdamField(MemoryField):
         momentum: β₁.
         beta2: β₂ > β₁².
         epsilon: ε, in the units of gradients; m and v are in those of g/√λ.
+        weight_decay: κ.
     """
 
     momentum: float
     beta2: float
     epsilon: float = 0.0
+    weight_decay: float = 0.0
     others = 1
     coupled_error = 0.02, 0.15
     factors = AdamErrorFactors()

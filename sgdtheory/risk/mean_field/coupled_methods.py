@@ -126,17 +126,19 @@ class CoupledMemoryRun(CoupledRun):
         crossed = older[:, None] * gradient.with_memory * newest
         followed = np.outer(older, older) * state.with_itself + np.outer(newest, newest) * gradient.with_itself
         followed = followed + crossed + crossed.T
-        covariance = state.covariance - pulled - pulled.T + followed
+        # Weight decay shrinks the weights, that is the distance of δ from its start, where w = 0.
+        stays = 1 - float(known.rate[0, 0]) * field.weight_decay
+        covariance = stays**2 * state.covariance - stays * pulled - stays * pulled.T + followed
         covariance = covariance + _scatter_covariance(move.scatter[0] / self.unit**2, followed)
         beta = field.momentum
         with_move = beta * (state.with_itself * older + gradient.with_memory * newest)
         with_move = with_move + gradient.with_memory.T * older + gradient.with_itself * newest
         mixed = beta * gradient.with_memory
         moved = state._replace(
-            mean=state.mean - move.drift[0] / self.unit,
+            mean=stays * state.mean - move.drift[0] / self.unit + (1 - stays) * (self.rows @ self.origin),
             covariance=(covariance + covariance.T) / 2,
             average=beta * state.average + gain * law.mean,
-            with_error=beta * state.with_error + gradient.with_error - with_move,
+            with_error=stays * (beta * state.with_error + gradient.with_error) - with_move,
             with_itself=beta**2 * state.with_itself + mixed + mixed.T + gradient.with_itself,
             kept=added.kept[:, 0],
         )
@@ -145,7 +147,7 @@ class CoupledMemoryRun(CoupledRun):
         joined = self.joined(state, keeping)
         memory = (1 - keeping.forgetting) * state.with_sum + keeping.weight * state.with_error
         summed = gradient.follows @ joined
-        remaining = joined - older[:, None] * memory - newest[:, None] * summed
+        remaining = stays * joined - older[:, None] * memory - newest[:, None] * summed
         return self.summed(state, moved, keeping, remaining)._replace(with_sum=beta * memory + summed)
 
     def _gradient(self, state: Any, law: GradientLaw, gain: np.ndarray, noise: np.ndarray, batch: float) -> "_Gradient":

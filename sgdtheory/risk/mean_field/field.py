@@ -62,6 +62,7 @@ class Field(ABC):
         shortest: fewest steps of a panel; single steps take less time for fewer.
         few: number of steps up to which the risk has several minima over γ.
         in_loss_alone: whether directions are coupled by the loss T alone.
+        weight_decay: κ of a decoupled weight decay, `w ← (1 − γκ) w − …`, for runs that begin at w_0 = 0.
         compiled_from: so many single steps are taken in a compiled loop in searches, which repeat them. A loop begins
             after the first step, which may be a case of its own.
     """
@@ -70,6 +71,7 @@ class Field(ABC):
     shortest: float = 64.0
     few: float = 16.0
     in_loss_alone: bool = True
+    weight_decay: float = 0.0
     compiled_from: float = np.inf
 
     def error(self, steps: float, batch: float) -> float:
@@ -247,17 +249,17 @@ class MemoryField(Field):
         with_new = move.older * (beta * q + gain * c)
         with_new = with_new + move.newest * (beta * gain * c + gain**2 * r + added.noise)
         followed = followed_variance(values, added, move.older, move.newest)
+        of_mean = -move.drift
+        of_variance = followed - 2 * pulled + move.scatter
+        of_shared = shared - with_new - c
+        if self.weight_decay:
+            # The weights w shrink, that is u − u_0 with the u before the step, and u_0 is that of w = 0 (T55).
+            shrink = known.rate * self.weight_decay
+            of_mean = of_mean - shrink * (values[MEAN] - ensemble.start)
+            of_variance = of_variance - shrink * ((2 - shrink) * r - 2 * pulled)
+            of_shared = of_shared - shrink * shared
         xp = values.__array_namespace__()
-        return xp.stack(
-            [
-                -move.drift,
-                followed - 2 * pulled + move.scatter,
-                mean - m,
-                shared - with_new - c,
-                variance - q,
-                *(added.kept - values[5:]),
-            ]
-        )
+        return xp.stack([of_mean, of_variance, mean - m, of_shared, variance - q, *(added.kept - values[5:])])
 
     def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """Return the mixing matrix of u and m."""
@@ -266,7 +268,8 @@ class MemoryField(Field):
         xp = values.__array_namespace__()
         older, newest, gain = xp.broadcast_arrays(move.older, move.newest, added.gain)
         beta = xp.full_like(gain, self.momentum)
-        return xp.stack([xp.stack([1 - newest * gain, -older]), xp.stack([gain, beta])])
+        stays = 1 - known.rate * self.weight_decay
+        return xp.stack([xp.stack([stays - newest * gain, -older]), xp.stack([gain, beta])])
 
     def with_iterate(self, values: np.ndarray) -> np.ndarray:
         """Return Var u and Cov(u, m)."""

@@ -21,6 +21,7 @@ import numpy as np
 
 from sgdtheory.algorithms import Course
 from sgdtheory.risk.mean_field.closure import decay_of, shares
+from sgdtheory.risk.mean_field.ensemble import TINY
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Known
 from sgdtheory.risk.mean_field.panel_jacobian import PanelJacobian
 from sgdtheory.risk.mean_field.panel_lengths import PanelLengths
@@ -155,7 +156,10 @@ class MeanField(SingleSteps):
         closure = self.field.closure(self.ensemble, possible(values), loss, known, decay)
         fluctuation = shares(self.ensemble, values, loss, known.batch).fluctuation
         square, variance = values[MEAN] ** 2, np.maximum(values[VARIANCE], 0.0)
-        return ErrorTerms(square, variance, decay, closure, loss[:, 0], fluctuation, float(known.rate[0, 0]))
+        pulled = None
+        if self.field.weight_decay:
+            pulled = np.clip(1 - known.rate * self.field.weight_decay / np.maximum(decay, TINY), 0.0, 1.0)
+        return ErrorTerms(square, variance, decay, closure, loss[:, 0], fluctuation, float(known.rate[0, 0]), pulled)
 
     def stepped(self, state: FieldState, keeping: Keeping, low: float, high: float, smooth: bool = False) -> FieldState:
         """Return the state after the steps low … high − 1, taken one by one."""

@@ -136,6 +136,7 @@ class ErrorTerms(NamedTuple):
         loss: T.
         fluctuation: q.
         rate: γ of the first run.
+        pulled: share of the pull by gradients in k, where weight decay has the rest; None without weight decay.
     """
 
     square: np.ndarray
@@ -145,6 +146,7 @@ class ErrorTerms(NamedTuple):
     loss: np.ndarray
     fluctuation: np.ndarray | float = 0.0
     rate: float = 0.0
+    pulled: np.ndarray | None = None
 
 
 class Past(NamedTuple):
@@ -201,10 +203,18 @@ class Carried(NamedTuple):
         back = FEEDBACK * np.minimum(wrong @ weights / np.maximum(before.loss, TINY), MOST_FEEDBACK / FEEDBACK)
         own = before.closure.by_mean * self.mean + before.closure.by_variance * self.variance
         pull = closure.pull + back[:, None] + np.minimum(own, MOST_FEEDBACK)
+        if before.pulled is not None:
+            pull = before.pulled * pull
         added = np.maximum(after.variance - stays * before.variance, 0.0)
         error = stays * self.variance * before.variance + (1 - stays) * pull * after.variance
         error = error + closure.scatter * added
-        mean = np.minimum(self.mean + 2 * way * pull, LARGEST)
+        mean = self.mean + 2 * way * pull
+        if before.pulled is not None:
+            # The mean is what is left of the mean before, and what weight decay has restored, as an integral (T55).
+            left = np.minimum(np.sqrt(stays * before.square / np.maximum(after.square, TINY)), 1.0)
+            bounded = np.clip(way, TINY, LARGEST_EXPONENT)
+            mean = left * mean + 2 * (1 - left) * (1 - bounded / np.expm1(bounded)) * pull
+        mean = np.minimum(mean, LARGEST)
         later = Carried(mean, error / np.maximum(after.variance, TINY), self.past)
         if kept is None:
             return later
