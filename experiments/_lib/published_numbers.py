@@ -21,8 +21,8 @@ class Range(NamedTuple):
 
 
 # `sgdtheory fit-rates` on the 1,911 dense runs of github.com/step-law/steplaw (arXiv 2503.04715; the file has no
-# licence, so that only the fitted exponents are kept): γ* ∝ D^−c B^p below a kink at B ∝ D^κ.
-STEP_LAW = {"c": Range(0.353, 0.25, 0.47), "p": Range(0.921, 0.79, 1.09), "κ": Range(0.599, 0.45, 0.77)}
+# licence, so that only the fitted exponents are kept): γ* ∝ D^−c B^p below a kink at B ∝ D^κ N^ν.
+STEP_LAW = {"c": Range(0.386, 0.297, 0.480), "p": Range(0.876, 0.770, 1.01), "κ": Range(0.710, 0.597, 0.821)}
 # Slopes of ln γ* along ln D at fixed model size and batch size, in sequences, of the same runs.
 STEP_LAW_ALONG_DATA = {32: -0.27, 64: -0.34, 128: -0.19, 192: -0.05, 256: 0.02, 352: 0.16, 512: 0.17, 1024: 0.24}
 # Bits per byte on C4 by batch size and β₂ of two models, β₁ = 0.9062: github.com/marin-community/marin, issue 4567.

@@ -58,7 +58,7 @@ def rises(laws: Laws, seconds: float) -> list[Verdict]:
         values, text = _exponents(laws, methods, "batch_exponent")
         found.append(
             Verdict(
-                f"γ* ∝ B^0.92 below the kink (step-law): {label}",
+                f"γ* ∝ B^{published.value:.2f} below the kink (step-law): {label}",
                 f"Exponent p of B in the law γ* ∝ D^−c B^p below the kink, from a fit to exact best learning rates "
                 f"of a cosine decay to 0. Published is {published.value} "
                 f"({published.low} … {published.high}). Holds if the theory is inside the interval on every problem, "
@@ -79,7 +79,7 @@ def growths(laws: Laws) -> Verdict:
     values, text = _exponents(laws, (SGD,), "kink_exponent")
     falls, of_falls = _exponents(laws, (SGD,), "duration_exponent")
     return Verdict(
-        "the kink of γ* grows like D^0.60 (step-law): SGD",
+        f"the kink of γ* grows like D^{published.value:.2f} (step-law): SGD",
         f"Exponent κ of the kink in theory, {text}. It is the exponent c of the fall of γ* with D: {of_falls}. "
         f"Published are κ = {published.value} ({published.low} … {published.high}) and c = {STEP_LAW['c'].value} "
         f"({STEP_LAW['c'].low} … {STEP_LAW['c'].high}). The problems were chosen for this c. Holds if κ is inside its "

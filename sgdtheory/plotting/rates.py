@@ -19,8 +19,8 @@ def best_rates(
     """Draw γ*(B) at each duration D, measured and by the law, with the kink B_k(D) on each line.
 
     With several groups every learning rate is divided by the level A of its group and multiplied by their geometric
-    mean; lines and kinks are those of the mean model size. Triangles are bounds: the best rate was the lowest
-    (down) or the highest (up) one that was run.
+    mean; points, lines and kinks are moved to the mean model size by the law. Triangles are bounds: the best rate was
+    the lowest (down) or the highest (up) one that was run.
 
     >>> import numpy as np
     >>> import sgdtheory as st
@@ -43,6 +43,8 @@ def best_rates(
     axes = style.panel(axes)
     rates, law = found.rates, found.law
     levels = law.levels - law.levels.mean()
+    here = rates.group, rates.log_batch, rates.log_samples
+    of_size = law.log_rate(*here, rates.log_size) - law.log_rate(*here, 0.0)  # by how much their kinks differ
     durations = np.unique(rates.log_samples)
     batch = np.linspace(rates.log_batch.min(), rates.log_batch.max(), POINTS)
     chosen = style.few(durations.size, 6)
@@ -50,7 +52,7 @@ def best_rates(
         here = rates.log_samples == duration
         for side, marker in MARKERS.items():
             some = here & (rates.side == side)
-            height = np.exp(rates.log_rate[some] - levels[rates.group[some]])
+            height = np.exp((rates.log_rate - of_size)[some] - levels[rates.group[some]])
             axes.plot(np.exp(rates.log_batch[some]), height, marker, color=color, markersize=3.5, alpha=0.8)
         if place in chosen:
             level = law.levels.mean() - law.levels[0]
