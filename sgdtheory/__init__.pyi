@@ -81,7 +81,6 @@ from .problems import AbstractProblem as AbstractProblem
 from .problems import LeastSquares as LeastSquares
 from .problems import PowerLaw as PowerLaw
 from .problems import read_spectrum as read_spectrum
-from .problems import write_spectrum as write_spectrum
 from .risk import excess_risk as excess_risk
 from .risk import max_stable_learning_rate as max_stable_learning_rate
 from .risk import risk_path as risk_path

@@ -105,7 +105,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             main="log num_steps schedule optimizer learning_rate batch_size preview follow level plot json",
         ),
         "advise": Entry(
-            "what to change when the batch size or the length of a run changes, and why",
+            "what to change with the batch size or the length of a run",
             "advise --batch-size 64 --new-batch-size 256 --learning-rate 3e-4 --beta2 0.95 --weight-decay 0.1",
             main="files new_batch_size new_num_samples batch_size num_samples learning_rate optimizer beta2 "
             "weight_decay warmup target_loss json",

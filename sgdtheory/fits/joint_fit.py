@@ -32,8 +32,8 @@ def fit_joint_law(
 
     >>> import numpy as np
     >>> import sgdtheory as st
-    >>> N, D, B = (10.0**axis for axis in ([8, 8.5, 9], [9.5, 10, 10.5, 11], [1.5, 2, 2.5, 3, 3.5]))
-    >>> N, D, B = (each.ravel() for each in np.meshgrid(N, D, B))
+    >>> logs = np.meshgrid([8, 8.5, 9], [9.5, 10, 10.5, 11], [1.5, 2, 2.5, 3, 3.5])
+    >>> N, D, B = (10 ** each.ravel() for each in logs)
     >>> useful = D / (1 + B / 500)
     >>> loss = 1 + ((N / 1e6) ** -0.75 + (useful / 1e7) ** -0.577) ** 0.4 + 0.2 * B**-0.5  # α = 0.3, β = 0.3/1.3
     >>> columns = {"size": N, "samples": D, "batch_size": B, "learning_rate": np.ones_like(N), "loss": loss}
@@ -41,7 +41,7 @@ def fit_joint_law(
     >>> round(found.size_exponent.value, 2), round(found.growth_exponent.value, 2)
     (0.3, 0.0)
     >>> round(found.critical_batch_size(1e9, 1e11).batch_size)
-    100
+    613
 
     Args:
         table: columns by name (a dict, a pandas DataFrame, what `read_loss_grid` returns) or rows: size (N),

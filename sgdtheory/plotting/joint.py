@@ -20,8 +20,8 @@ def joint_law(found: JointLaw, *, title: str = "Loss at the best learning rate",
 
     >>> import numpy as np
     >>> import sgdtheory as st
-    >>> N, D, B = (10.0**axis for axis in ([8, 9], [9.5, 10, 10.5, 11], [1.5, 2, 2.5, 3, 3.5]))
-    >>> N, D, B = (each.ravel() for each in np.meshgrid(N, D, B))
+    >>> logs = np.meshgrid([8, 9], [9.5, 10, 10.5, 11], [1.5, 2, 2.5, 3, 3.5])
+    >>> N, D, B = (10 ** each.ravel() for each in logs)
     >>> loss = 1 + ((N / 1e6) ** -0.75 + (D / (1 + B / 500) / 1e7) ** -0.577) ** 0.4 + 0.2 * B**-0.5
     >>> columns = {"size": N, "samples": D, "batch_size": B, "learning_rate": np.ones_like(N), "loss": loss}
     >>> st.plot.joint_law(st.fit_joint_law(columns)).axes[0].get_xlabel()

@@ -18,9 +18,9 @@ def read_spectrum(path: str | Path, *, noise_variance: float | None = None) -> L
     """Read a problem from a file with the columns, or arrays, `eigenvalues` and `signal`.
 
     Example:
-        >>> import sgdtheory as st, tempfile, pathlib
+        >>> import sgdtheory as st, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = st.write_spectrum(st.LeastSquares([1.0, 0.5], [1.0, 2.0], 0.3), pathlib.Path(folder, "two.npz"))
+        ...     path = st.problems.write_spectrum(st.LeastSquares([1.0, 0.5], [1.0, 2.0], 0.3), f"{folder}/two.npz")
         ...     problem = st.read_spectrum(path)
         >>> print(problem.eigenvalues, problem.signal, problem.noise_variance)
         [1.  0.5] [1. 2.] 0.3
@@ -54,9 +54,9 @@ def write_spectrum(problem: LeastSquares, path: str | Path) -> Path:
     """Write a problem for `read_spectrum`: `.npz` with its noise, or CSV without.
 
     Example:
-        >>> import sgdtheory as st, tempfile, pathlib
+        >>> import sgdtheory as st, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = st.write_spectrum(st.LeastSquares([1.0, 0.5], [1.0, 2.0]), pathlib.Path(folder, "two.csv"))
+        ...     path = st.problems.write_spectrum(st.LeastSquares([1.0, 0.5], [1.0, 2.0]), f"{folder}/two.csv")
         ...     print(path.read_text().splitlines())
         ['eigenvalues,signal', '1.0,1.0', '0.5,2.0']
 

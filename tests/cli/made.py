@@ -109,7 +109,7 @@ def write_folder(place):
     x, y = power_law_rows(np.random.default_rng(0), 150, 5, 1.5, 2.0)
     for name, values in (("X", x), ("y", y), ("short", np.zeros(10))):
         np.save(place / f"{name}.npy", values)
-    st.write_spectrum(st.LeastSquares([1.0], [1.0]), place / "spectrum.csv")
+    st.problems.write_spectrum(st.LeastSquares([1.0], [1.0]), place / "spectrum.csv")
     (place / "grid.toml").write_text(GRID.format(steps=40))
     for name in ("empty", "folder.png"):
         (place / name).mkdir()

@@ -51,7 +51,7 @@ def test_features_tables_figure_and_spectrum(run, files, tmp_path):
 def test_what_a_spectrum_file_gives(run, tmp_path):
     """risk, cbs and simulate as with the power law that it holds."""
     law, path = st.PowerLaw(2, 3, 6, 0.5), tmp_path / "spectrum.csv"
-    st.write_spectrum(law, path)
+    st.problems.write_spectrum(law, path)
     by_file = ["--spectrum", path, "--noise-variance", 0.5]
     by_law = ["--capacity", 2, "--source", 3, "--dim", 6, "--noise-variance", 0.5]
     settings = ["--batch-size", 4, "--learning-rate", 0.2, "--num-samples", 200, "--json"]
@@ -71,7 +71,7 @@ def test_what_a_spectrum_file_gives(run, tmp_path):
 def test_noise_and_figure_of_a_spectrum_file(run, tmp_path):
     """Its name may have what would be mathematics in a title."""
     path = tmp_path / "$two$.npz"
-    st.write_spectrum(st.LeastSquares([1.0, 0.5], [1.0, 2.0], 0.3), path)
+    st.problems.write_spectrum(st.LeastSquares([1.0, 0.5], [1.0, 2.0], 0.3), path)
     words = ["cbs", "--spectrum", path, "--num-samples", 100, "--json"]
     assert strict_json(run(*words, "--plot", tmp_path / "two.png"))["noise_variance"] == 0.3
     assert (tmp_path / "two.png").exists()
