@@ -137,7 +137,7 @@ def table(name: str) -> Table:
 
 
 def longer_runs() -> Table:
-    """What the advice for a longer run loses at the same batch size, and what γ kept loses."""
+    """Return a table of the excess risk of the advised and of the unchanged learning rate in a longer run."""
     averaged = st.Algorithm()
     runs = [("averaged SGD", averaged, "sgd", (2.0, 3.0)), ("averaged SGD", averaged, "sgd", (1.5, 4.0))]
     runs += [("averaged SGD", averaged, "sgd", (3.0, 3.0)), ("SGD", algorithm(st.SGD()), "sgd", (2.0, 3.0))]

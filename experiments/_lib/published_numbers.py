@@ -91,7 +91,7 @@ def lowest(losses: Losses, steps: int, name: str, low: float = 0.0, high: float 
 
 
 class Decays(NamedTuple):
-    """What the runs or the theory say of schedules, each at its best learning rate.
+    """Properties of learning-rate schedules, each at its best learning rate, from runs or from theory.
 
     Attributes:
         share: of a linear decay with the least loss.

@@ -174,16 +174,19 @@ def _peaks(config: Any, rows: list[Row]) -> Verdict:
         expected = -(1 - pair[0] / pair[1])
         errors.append(found - expected)
         texts.append(f"{named(pair)}: {found:.3f} ({expected:.3f})")
-    return Verdict(
+    return _no_error(
         "the peak of the best schedule ∝ n^−(1 − a/b) (arXiv 2602.06797)",
         f"Slope of the best log γ in log n of the power decay (1 − t/n)^(2a − 1) at B = 1, between the two largest "
         f"n, with the theorem's exponent (s − 1 + 1/β)/(s + 1/β) in brackets; β = a and s = (b − 1)/a. Holds if all "
         f"are within ±{TOLERANCE:g}: {'; '.join(texts)}",
-        "error 0",
-        f"errors {min(errors):+.3f} … {max(errors):+.3f}",
-        span(errors),
-        inside(errors, -TOLERANCE, TOLERANCE),
+        errors,
     )
+
+
+def _no_error(claim: str, statement: str, errors: list[float]) -> Verdict:
+    """Return the verdict on exponents that should be those of a theorem."""
+    measured = f"errors {min(errors):+.3f} … {max(errors):+.3f}"
+    return Verdict(claim, statement, "error 0", measured, span(errors), inside(errors, -TOLERANCE, TOLERANCE))
 
 
 def _epochs(config: Any, rows: list[Row]) -> Verdict:
@@ -195,15 +198,12 @@ def _epochs(config: Any, rows: list[Row]) -> Verdict:
         expected = (1 - b) / b - (1 - b) / a
         errors.append(often - once - expected)
         texts.append(f"{named(pair)}: {often:.3f}, {once:.3f}, {often - once:.3f} ({expected:.3f})")
-    return Verdict(
+    return _no_error(
         "epochs change the power of N from (1 − b)/a to (1 − b)/b, for b < a (arXiv 2506.08415)",
         f"Slopes of the least log risk in log N over any number of epochs, over one epoch, and their difference, with "
         f"the theorem's difference in brackets, between the two largest N. Samples are drawn with replacement, B = 1. "
         f"Holds if all differences are within ±{TOLERANCE:g}: {'; '.join(texts)}",
-        "error 0",
-        f"errors {min(errors):+.3f} … {max(errors):+.3f}",
-        span(errors),
-        inside(errors, -TOLERANCE, TOLERANCE),
+        errors,
     )
 
 

@@ -14,11 +14,10 @@ from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.fitted_critical import FittedCriticalBatchSize
 from sgdtheory.fits.joint_draws import Draws
+from sgdtheory.fits.joint_searches import FARTHEST, NEAREST, OVERHEAD, best_batch, first_below, growth, log_critical
 from sgdtheory.fits.joint_shapes import LossLaw, Settings
 from sgdtheory.fits.steps_table import StepsTable
 
-# The overhead of data that defines B*, over the best batch size.
-OVERHEAD = 0.2
 # The form of the law adds this to the errors of ln B*. On exact risks of models with 1,024 features ln B* is off by at
 # most 0.17 for a = 2, b = 3, for 1.2 and 1.8, and for 1.5 and 2; but by up to 0.48 for 1.1 and 1.5 (T48).
 FORM = 0.2
@@ -26,18 +25,11 @@ FORM = 0.2
 REFUTED = 0.05
 # Pairs of model size and data whose B* is shown, at most: a screen holds them.
 SHOWN = 6
-# Logarithms, from the middle of the table, between which batch sizes, data and model sizes are searched. No table
-# comes near their ends, so that a number there is 0 or infinite.
-NEAREST, FARTHEST = -15.0, 45.0
 # Model sizes among which that of the best run is searched: a parabola through three of them is exact to 1e-3.
 CANDIDATES = np.linspace(-np.log(1000.0), np.log(1000.0), 201)
 # A critical batch size beyond the measured ones by more than this factor has no upper end: no run says where data
 # begin to be lost.
 EXTRAPOLATED = 2.0
-# Halvings, and sections by the golden ratio, after which a search is exact to a millionth.
-HALVINGS, SECTIONS = 50, 40
-# Distance in logs over which the growth of B* is measured.
-STEP = 0.05
 # Batch sizes of a table of steps, as multiples of B*.
 TABLE = np.geomspace(1 / 64, 64, 49)
 
@@ -142,12 +134,12 @@ class JointLaw(Shown):
     @cached_property
     def growth_with_data(self) -> Estimated:
         """Return d ln B*/d ln D at fixed N, in the middle of the table."""
-        return self._estimated(lambda law: _growth(law, 0.0, 1.0))
+        return self._estimated(lambda law: growth(law, 0.0, 1.0))
 
     @cached_property
     def growth_with_size(self) -> Estimated:
         """Return d ln B*/d ln N at fixed D, in the middle of the table."""
-        return self._estimated(lambda law: _growth(law, 1.0, 0.0))
+        return self._estimated(lambda law: growth(law, 1.0, 0.0))
 
     def _estimated(self, quantity: Callable[[LossLaw], np.ndarray], *, new_run: bool = False) -> Estimated:
         return Estimated(*self.draws.estimated(quantity, new_run=new_run)[:, 0].tolist())
@@ -177,7 +169,7 @@ class JointLaw(Shown):
     def best_batch_size(self, size: float, samples: float) -> float:
         """Return the B of the least loss at N and D; 0 where small batches cost nothing."""
         at = self._settings(size, samples, 1.0)
-        best = float(_best_batch(self.draws.law, at.log_size, at.log_samples)[0])
+        best = float(best_batch(self.draws.law, at.log_size, at.log_samples)[0])
         return float(np.exp(best + self.centre[2])) if best > NEAREST + 1 else 0.0
 
     def critical_batch_size(self, size: float, samples: float) -> FittedCriticalBatchSize:
@@ -194,7 +186,7 @@ class JointLaw(Shown):
             ValueError: a number that is not positive.
         """
         at = self._settings(size, samples, 1.0)
-        logs = self.draws.estimated(lambda law: _log_critical(law, at.log_size, at.log_samples))[:, 0]
+        logs = self.draws.estimated(lambda law: log_critical(law, at.log_size, at.log_samples))[:, 0]
         logs += [0.0, -FORM, FORM]
         value, low, high = np.where(logs < FARTHEST - 1, np.exp(logs + self.centre[2]), np.inf).tolist()
         if value > EXTRAPOLATED * self.batch_sizes.max():
@@ -217,10 +209,10 @@ class JointLaw(Shown):
         at = self._settings(size, samples, 1.0)
         law = self.draws.law
         rest = np.log(found.batch_size * TABLE) - self.centre[2]
-        first = max(float(_best_batch(law, at.log_size, at.log_samples)[0]), rest[0])
+        first = max(float(best_batch(law, at.log_size, at.log_samples)[0]), rest[0])
         log_batch = np.append(first, rest[rest > first + 1e-6])
         target = law.loss(Settings(at.log_size, at.log_samples, np.array(first)))
-        needed = _first_below(
+        needed = first_below(
             lambda log_data: law.loss(Settings(at.log_size, log_data, log_batch)), target, NEAREST, log_batch.shape
         )
         reached = needed < FARTHEST - 1
@@ -246,7 +238,7 @@ class JointLaw(Shown):
 
         def best(law: LossLaw) -> np.ndarray:
             """Return log N, log B and log L, along the last axis, by a parabola through three candidates."""
-            log_batch, loss = _best_batch(law, CANDIDATES, data)
+            log_batch, loss = best_batch(law, CANDIDATES, data)
             at = np.clip(loss.argmin(-1), 1, CANDIDATES.size - 2)[..., None]
             low, middle, high = (np.take_along_axis(np.log(loss), at + side, -1)[..., 0] for side in (-1, 0, 1))
             moved = np.clip((low - high) / (2 * (low - 2 * middle + high)), -1.0, 1.0)
@@ -256,7 +248,8 @@ class JointLaw(Shown):
             return np.stack([size, batch, middle + moved * (high - low) / 4], -1)
 
         at = self.draws.estimated(best)
-        log_size, log_batch = at[:, 0] + self.centre[0], at[:, 1] + self.centre[2]
+        log_size = at[:, 0] + self.centre[0]
+        log_batch = at[:, 1] + self.centre[2]
         log_loss = self.draws.estimated(best, new_run=True)[:, 2]
         log_data = budget - log_size[[0, 2, 1]]
         nearest = NEAREST + 1 + self.centre[2]  # small batches cost nothing there
@@ -294,7 +287,21 @@ class JointLaw(Shown):
 
     def sheet(self) -> Sheet:
         """Return the exponents, B* at some model sizes and data, and the laws that were compared."""
-        level = f"{self.level:.0%}"
+        this = self.compared[0]
+        settings = {
+            "deviation": this.deviation,
+            "tied": self.tied,
+            "settings": self.losses.size,
+            "left_out": self.left_out,
+            "level": self.level,
+        }
+        title = (
+            f"loss known to {this.deviation:.2%} ({this.pairs:.2%} at model sizes and data left out); "
+            f"B* ∝ D^{self.growth_with_data.value:.2f} at fixed N, and N^{self.growth_with_size.value:.2f} at fixed D"
+        )
+        return Sheet(title, [self._exponents(), self._critical(), self._laws()], self.remarks, settings)
+
+    def _exponents(self) -> Table:
         by_size = self.size_exponent
         rows = {
             "fall with model size N: α": by_size,
@@ -304,114 +311,50 @@ class JointLaw(Shown):
             "growth of B* with N, at fixed D": self.growth_with_size,
             "irreducible loss E": self.irreducible,
         }
-        first = Table(
-            [
-                Quantity("of", "number", list(rows)),
-                Quantity(
-                    *("value", "value"),
-                    [each.value for each in rows.values()],
-                    [each.interval for each in rows.values()],
-                    digits=3,
-                ),
-            ],
+        values = [each.value for each in rows.values()]
+        intervals = [each.interval for each in rows.values()]
+        return Table(
+            [Quantity("of", "number", list(rows)), Quantity("value", "value", values, intervals, digits=3)],
             "exponents",
             "L = E + [(A N^−α)^k + (C D_e^−β)^k]^{1/k} + G/√B, D = D_e [1 + (B/(B_0 D_e^κ))^h]^{1/h}",
-            level,
+            f"{self.level:.0%}",
         )
+
+    def _critical(self) -> Table:
         pairs = self._shown_pairs()
         found = [self.critical_batch_size(*each) for each in pairs]
-        second = Table(
+        sizes = [each.batch_size for each in found]
+        return Table(
             [
                 Quantity("size", "model size N", [each[0] for each in pairs]),
                 Quantity("samples", "data D", [each[1] for each in pairs]),
                 Quantity("best_batch_size", "best B", [self.best_batch_size(*each) for each in pairs]),
-                Quantity(
-                    "critical_batch_size", "B*", [each.batch_size for each in found], [each.interval for each in found]
-                ),
+                Quantity("critical_batch_size", "B*", sizes, [each.interval for each in found]),
             ],
             "critical",
             f"critical batch size: {OVERHEAD:.0%} more data than at the best batch size",
-            level,
+            f"{self.level:.0%}",
         )
-        compared = self.compared
-        third = Table(
+
+    def _laws(self) -> Table:
+        columns = {"deviation": "fit, %", "largest": "largest N, %", "pairs": "pairs, %"}
+        return Table(
             [
-                Quantity("law", "law", [each.name for each in compared]),
-                Quantity("formula", "", [each.formula for each in compared]),
-                Quantity("parameters", "parameters", [each.number_fitted for each in compared]),
+                Quantity("law", "law", [each.name for each in self.compared]),
+                Quantity("formula", "", [each.formula for each in self.compared]),
+                Quantity("parameters", "parameters", [each.number_fitted for each in self.compared]),
                 *(
-                    Quantity(name, label, [getattr(each, name) * 100 for each in compared], digits=3)
-                    for name, label in (("deviation", "fit, %"), ("largest", "largest N, %"), ("pairs", "pairs, %"))
+                    Quantity(name, label, [getattr(each, name) * 100 for each in self.compared], digits=3)
+                    for name, label in columns.items()
                 ),
-                Quantity("irreducible", "E", [each.irreducible for each in compared], digits=3),
+                Quantity("irreducible", "E", [each.irreducible for each in self.compared], digits=3),
             ],
             "laws",
             "rms errors of the loss: of the fit, at the largest model from smaller ones, and at left-out pairs (N, D)",
             hidden=("formula",),
         )
-        settings = {
-            "deviation": compared[0].deviation,
-            "tied": self.tied,
-            "settings": self.losses.size,
-            "left_out": self.left_out,
-            "level": self.level,
-        }
-        answer = (
-            f"loss known to {compared[0].deviation:.2%} ({compared[0].pairs:.2%} at model sizes and data left out); "
-            f"B* ∝ D^{self.growth_with_data.value:.2f} at fixed N, and N^{self.growth_with_size.value:.2f} at fixed D"
-        )
-        return Sheet(answer, [first, second, third], self.remarks, settings)
 
     def _shown_pairs(self) -> list[tuple[float, float]]:
         every = np.unique(np.stack([self.sizes, self.samples]), axis=1).T
         chosen = np.unique(np.linspace(0, len(every) - 1, SHOWN).round().astype(int))
         return [(float(size), float(data)) for size, data in every[chosen]]
-
-
-# ------------------------------------------------------------------ searches
-
-
-def _best_batch(law: LossLaw, log_size: np.ndarray, log_samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return ln B of the least loss at N and D, and that loss."""
-    rows = np.broadcast_shapes(law.factors.shape[:-1], np.shape(log_size), np.shape(log_samples))
-    return _least(lambda log_batch: law.loss(Settings(log_size, log_samples, log_batch)), NEAREST, FARTHEST, rows)
-
-
-def _log_critical(law: LossLaw, log_size: np.ndarray, log_samples: np.ndarray) -> np.ndarray:
-    """Return ln B*; `FARTHEST` where large batches cost nothing."""
-    best, least = _best_batch(law, log_size, log_samples)
-    more = log_samples + np.log1p(OVERHEAD)
-    return _first_below(lambda log_batch: -law.loss(Settings(log_size, more, log_batch)), -least, best, best.shape)
-
-
-def _growth(law: LossLaw, by_size: float, by_samples: float) -> np.ndarray:
-    """Return the slope of ln B* along a direction of log N and log D, in the middle of the table."""
-    up, down = (_log_critical(law, np.array(end * by_size), np.array(end * by_samples)) for end in (STEP, -STEP))
-    return (up - down) / (2 * STEP)
-
-
-def _first_below(
-    falling: Callable[[np.ndarray], np.ndarray], level: np.ndarray, low: ArrayLike, shape: tuple[int, ...]
-) -> np.ndarray:
-    """Return where a falling function comes down to a level, elementwise; `FARTHEST` where it stays above."""
-    start = np.broadcast_to(np.asarray(low, dtype=float), shape)
-    end = np.full(shape, FARTHEST)
-    for _ in range(HALVINGS):
-        middle = (start + end) / 2
-        above = falling(middle) > level
-        start, end = np.where(above, middle, start), np.where(above, end, middle)
-    return end
-
-
-def _least(
-    function: Callable[[np.ndarray], np.ndarray], low: float, high: float, shape: tuple[int, ...]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return where a function with one minimum is least, elementwise, and its value there."""
-    ratio = (np.sqrt(5) - 1) / 2
-    start, end = np.full(shape, low), np.full(shape, high)
-    for _ in range(SECTIONS):
-        left, right = end - ratio * (end - start), start + ratio * (end - start)
-        falls = function(left) > function(right)
-        start, end = np.where(falls, left, start), np.where(falls, end, right)
-    middle = (start + end) / 2
-    return middle, function(middle)

@@ -14,6 +14,7 @@ from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.loss_grid import LossGrid, fit_loss_grid
 from sgdtheory.fits.loss_noise import cliff_margins
 from sgdtheory.fits.loss_rows import loss_rows
+from sgdtheory.fits.rate_intervals import RateIntervals, chance_without_kink
 from sgdtheory.fits.rate_law import (
     FALL,
     KINK,
@@ -22,10 +23,8 @@ from sgdtheory.fits.rate_law import (
     SIZE_POWER,
     BestRates,
     Likelihood,
-    RateIntervals,
     RateLaw,
     best_rates,
-    chance_without_kink,
 )
 from sgdtheory.fits.tuned_loss import CLIFF, TUNED, TunedLosses, tuned_losses
 

@@ -5,7 +5,8 @@ import pytest
 from scipy import integrate, optimize, stats
 
 import sgdtheory as st
-from sgdtheory.fits import rate_law
+from sgdtheory.fits import rate_intervals
+from sgdtheory.fits.rate_intervals import RateIntervals, chance_without_kink
 from sgdtheory.fits.rate_law import (
     FALL,
     KINK,
@@ -16,8 +17,6 @@ from sgdtheory.fits.rate_law import (
     SIZE_POWER,
     BestRates,
     Likelihood,
-    RateIntervals,
-    chance_without_kink,
 )
 from sgdtheory.fits.rates_fit import REFUTED
 from tests.fits.test_loss_grid import SAMPLES, joined, table
@@ -272,7 +271,7 @@ def test_a_power_law_seldom_seems_to_have_a_kink(made):
 @pytest.mark.slow
 def test_intervals_that_ignore_shared_errors_do_not_hold(monkeypatch):
     """The control: errors of 15% that all batch sizes of a model and duration share, taken for independent ones."""
-    monkeypatch.setattr(rate_law, "FEWEST_CLUSTERS", np.inf)
+    monkeypatch.setattr(rate_intervals, "FEWEST_CLUSTERS", np.inf)
     hold = 0
     for seed in range(40):
         found = likelihood_of(made_rates(seed, deviation=0.1, groups=3, shared=0.15))
