@@ -161,7 +161,7 @@ def problem_of(pair: Pair) -> Any:
 
 
 def limit_power(pair: Pair, returned: str) -> float:
-    """Return the power of N in the limit of E(K, N) for many epochs; of the strongly convex problem it is 0."""
+    """Return the power of N in the limit of E(K, N) for many epochs, b ≤ 2a + 1; 0 of the strongly convex problem."""
     a, b = pair
     if pair == FLAT:
         return 0.0

@@ -73,8 +73,8 @@ def _repeated(config: Any, rows: list[Row]) -> list[Verdict]:
     close = [all(0 <= later < sooner for sooner, later in zip(each, each[1:], strict=False)) for each in gaps.values()]
     few = Verdict(
         "few epochs are worth as much as fresh data: E(2, N) → 2 (arXiv 2511.13421)",
-        f"E of two reshuffled epochs, last iterate at the best constant γ. By the derivation in the finding "
-        f"1/E = 1/K + 1/E(∞, N). Holds if E comes closer to 2 as N grows on every problem, from below: {text}",
+        f"E of two reshuffled epochs, last iterate at the best constant γ. In theory (T42) "
+        f"E(K, N) → K where E(∞, N) is large. Holds if E comes closer to 2 as N grows on every problem: {text}",
         f"{min(found[-1][1] for found in early.values()):.2f} … {max(found[-1][1] for found in early.values()):.2f}",
         "2",
         None,
@@ -119,8 +119,8 @@ def _repeated(config: Any, rows: list[Row]) -> list[Verdict]:
     )
     returned = Verdict(
         "larger data can be repeated more with averaged iterates, too",
-        f"Slope of ln E in ln N for many epochs of averaged SGD, strongly convex or b ≥ a. In theory it is 0: one "
-        f"epoch of averaged SGD reaches the best power of N. Fails if no slope is above {TOLERANCE:g}: {text}",
+        f"Slope of ln E in ln N for many epochs of averaged SGD, strongly convex or a < b ≤ 2a + 1. In theory it is 0: "
+        f"one epoch of averaged SGD reaches the best power of N. Fails if no slope is above {TOLERANCE:g}: {text}",
         f"{min(averaged.values()):+.3f} … {max(averaged.values()):+.3f}",
         "above 0",
         None,

@@ -1,5 +1,6 @@
 """Published tables of repeated data, optimizers by batch size, weight decay and small batches, on made-up risks."""
 
+import dataclasses
 from itertools import product
 
 import numpy as np
@@ -11,7 +12,7 @@ from experiments._lib import published_rest_verdicts as judged
 from experiments._lib.published_rest import ADAMW, FLAT, LAST, LION, NO_WARMUP
 from experiments._lib.published_theory import ADAM, SGD, SIGNUM, Row
 
-FULL = published.SCALES["full"]
+FULL = dataclasses.replace(published.SCALES["full"], replicas=50)
 ABOUT_DATA = {  # whatever the theory says
     "the best weight decay ∝ width^-1.97 (nanochat): the memory keeps its share of the run": "holds",
     "the best weight decay ∝ width^-1.97 (nanochat): the memory keeps its samples (or the weight decay)": "fails",
