@@ -146,10 +146,9 @@ QUICK = Rest(
     repeated=((1.5, 2.0),),
     repeated_sizes=(64, 256),
     reshuffled_sizes=(32, 64),
-    batches=(),  # Adam and Lion with a warm-up take most of the time of these tables.
+    batches=(),  # Adam and Lion take most of the time of these tables.
     multiples=(1,),
-    small=((1.5, 1.2),),
-    small_samples=1e5,
+    small=(),
 )
 
 

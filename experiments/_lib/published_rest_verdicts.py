@@ -235,10 +235,22 @@ def _weight_decay_by_width() -> list[Verdict]:
 def _small_batches(config: Any, rows: list[Row]) -> list[Verdict]:
     """The term G/B^r of the joint law, and what a fixed β₂ = 0.95 costs."""
     table = published_cost_power(config.replicas, config.seed)
+    shares = [losses[64][0] / min(losses[64]) - 1 for losses in BETA2_LOSSES.values()]
+    of_size = Verdict(
+        "step-law's G/B^r is as large as the cost of β₂ = 0.95 at 64 sequences",
+        f"Share of the loss. The public table has {', '.join(f'{each:.2%}' for each in shares)} for its two "
+        f"models, step-law's G/B^r {SMALL_BATCH_SHARE.value:.2%} ({SMALL_BATCH_SHARE.low:.2%} … "
+        f"{SMALL_BATCH_SHARE.high:.2%}). Holds if both are in this interval, fails if none is",
+        f"{min(shares):.2%} … {max(shares):.2%}",
+        SMALL_BATCH_SHARE.value,
+        (SMALL_BATCH_SHARE.low, SMALL_BATCH_SHARE.high),
+        inside(shares, SMALL_BATCH_SHARE.low, SMALL_BATCH_SHARE.high),
+    )
+    if not config.rest.small:
+        return [of_size]
     costs = {pair: small_costs(rows, pair) for pair in config.rest.small}
     powers = [power for power, _ in costs.values()]
     text = "; ".join(f"{named(pair)}: {power:.2f} (cost {cost:.2%})" for pair, (power, cost) in costs.items())
-    shares = [losses[64][0] / min(losses[64]) - 1 for losses in BETA2_LOSSES.values()]
     return [
         Verdict(
             "the power of B in step-law's G/B^r is that of the cost of β₂ = 0.95",
@@ -262,16 +274,7 @@ def _small_batches(config: Any, rows: list[Row]) -> list[Verdict]:
             (table.low, table.high),
             inside(powers, table.low, table.high),
         ),
-        Verdict(
-            "step-law's G/B^r is as large as the cost of β₂ = 0.95 at 64 sequences",
-            f"Share of the loss. The public table has {', '.join(f'{each:.2%}' for each in shares)} for its two "
-            f"models, step-law's G/B^r {SMALL_BATCH_SHARE.value:.2%} ({SMALL_BATCH_SHARE.low:.2%} … "
-            f"{SMALL_BATCH_SHARE.high:.2%}). Holds if both are in this interval, fails if none is",
-            f"{min(shares):.2%} … {max(shares):.2%}",
-            SMALL_BATCH_SHARE.value,
-            (SMALL_BATCH_SHARE.low, SMALL_BATCH_SHARE.high),
-            inside(shares, SMALL_BATCH_SHARE.low, SMALL_BATCH_SHARE.high),
-        ),
+        of_size,
     ]
 
 

@@ -136,11 +136,13 @@ def test_rows_of_the_theory():
     config = published.SCALES["quick"]
     quick = config.rest
     rows = [row for pair in (FLAT, *quick.repeated) for row in rest.of_repeated(quick, pair)]
-    rows += [row for pair in quick.small for row in rest.of_small(quick, pair)]
     claims = {each.claim: each.verdict for each in judged.rest_verdicts(config, rows)}
     assert claims["few epochs are worth as much as fresh data: E(2, N) → 2 (arXiv 2511.13421)"] == "holds"
     assert claims["larger data can be repeated more with averaged iterates, too"] == "fails"
-    shorter = rest.Rest(batches=((2.0, 1.5),), multiples=(1,))
+    shorter = rest.Rest(multiples=(1,), small_samples=1e5)
+    power, cost = rest.small_costs(rest.of_small(shorter, (1.5, 1.2)), (1.5, 1.2))
+    assert 0.5 < power < 2
+    assert cost > 0
     increases = rest.increases(rest.of_batches(shorter, (2.0, 1.5)), LION, (2.0, 1.5), 1)
     assert increases.shape == (1,)
     assert increases[0] > 0
