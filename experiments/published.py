@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from experiments._lib import published_theory as theory
 from experiments._lib.processes import map_on_cores
 from experiments._lib.published_figure import figure
+from experiments._lib.published_rest import FLAT, QUICK, Rest, of_batches, of_repeated, of_small
 from experiments._lib.published_theory import ADAM, SGD, SIGN, Pair, Row
 from experiments._lib.published_verdicts import every_verdict
 from experiments._lib.results import Result
@@ -31,6 +32,7 @@ class Config:
         epochs, epoch_sizes, most_epochs: problems, b < a, N, and epochs over N^(a/b − 1) of the gain by epochs.
         momentum, momentum_steps, momentum_sizes: problems, n and B of signSGD with and without momentum.
         replicas, seed: of the scatter between runs.
+        rest: repeated data, optimizers by batch size, and small batches.
     """
 
     schedules: tuple[tuple[str, Pair, float], ...] = (
@@ -64,6 +66,7 @@ class Config:
     momentum_sizes: tuple[float, ...] = (4, 64, 1024)
     replicas: int = 1000
     seed: int = 0
+    rest: Rest = Rest()
 
 
 SCALES = {
@@ -82,16 +85,21 @@ SCALES = {
         momentum_steps=(500, 1000, 2000, 4000, 8000),
         momentum_sizes=(64,),
         replicas=100,
+        rest=QUICK,
     ),
     "full": Config(),
 }
+REST: dict[str, Any] = {"repeated": of_repeated, "batches": of_batches, "small": of_small}
 UNITS = {
-    "question": ("schedules, kink (γ* over B and D), beta2, peak (of power decays), epochs, momentum"),
+    "question": (
+        "schedules, kink (γ* over B and D), beta2, peak (of power decays), epochs, momentum, repeated, batches, small"
+    ),
     "method": "optimizer",
     "capacity": "exponent a of the eigenvalues",
     "source": "exponent b of the initial risk",
-    "case": "schedule or end rate; of beta2: β₂; of epochs: fresh samples, or the best number of epochs",
-    "number": "schedules, peak, momentum: n; kink, beta2: D; epochs: N",
+    "case": "schedule or end rate; of beta2, small: β₂; of epochs: fresh samples, or the best number of epochs; of "
+    "repeated: iterate and epochs; of batches: multiple of 20 tokens per parameter",
+    "number": "schedules, peak, momentum: n; kink, beta2, batches, small: D; epochs, repeated: N",
     "batch_size": "B, samples",
     "learning_rate": "best peak γ; SGD: units of 1/λ_1; signs, Adam: of the weights",
     "risk": "excess risk there, units of y²",
@@ -107,6 +115,9 @@ def run(config: Config) -> Result:
     items += [("beta2", pair) for pair in config.beta2]
     items += [("epochs", pair) for pair in config.epochs]
     items += [("peak", pair) for pair in config.peaks]
+    items += [("batches", pair) for pair in config.rest.batches]
+    items += [("small", pair) for pair in config.rest.small]
+    items += [("repeated", pair) for pair in (FLAT, *config.rest.repeated)]
     rows = [row for part in map_on_cores(partial(_solve, config), items) for row in part]
     verdicts = every_verdict(config, rows, time.perf_counter() - start)
     return Result(columns_of(rows), UNITS, {"published": figure(config, rows)}, verdicts)
@@ -133,6 +144,8 @@ def _solve(config: Config, item: tuple[str, Any]) -> list[Row]:
         return theory.of_beta2(about, config.beta2_samples, config.beta2_sizes)
     if question == "peak":
         return theory.of_peak(about, config.peak_steps)
+    if question in REST:
+        return REST[question](config.rest, about)
     if question == "epochs":
         return theory.of_epochs(about, config.epoch_sizes, config.most_epochs)
     return theory.of_momentum(about, config.momentum_steps, config.momentum_sizes)

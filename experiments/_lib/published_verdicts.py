@@ -16,6 +16,7 @@ from experiments._lib.published_numbers import (
     decays_124m,
 )
 from experiments._lib.published_rates import TOLERANCE, inside, named, span
+from experiments._lib.published_rest_verdicts import rest_verdicts
 from experiments._lib.published_theory import ADAM, SGD, Pair, Row, decays_of, of, slope, steps_ratio
 from experiments._lib.results import Verdict
 
@@ -37,6 +38,7 @@ def every_verdict(config: Any, rows: list[Row], seconds: float) -> tuple[Verdict
         _peaks(config, rows),
         _epochs(config, rows),
         _momentum(config, rows),
+        *rest_verdicts(config, rows),
     )
 
 

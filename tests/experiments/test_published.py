@@ -81,6 +81,7 @@ def by_claim(monkeypatch):
         return SimpleNamespace(batch_exponent=rise, duration_exponent=fall, kink_exponent=(fall - top) / rise)
 
     monkeypatch.setattr(published_rates, "kink_law", slopes)
+    monkeypatch.setattr(published_verdicts, "rest_verdicts", lambda config, rows: ())  # test_published_rest has them
 
     def found(config, rows):
         fewer = dataclasses.replace(config, replicas=50)

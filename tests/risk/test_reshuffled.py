@@ -178,3 +178,18 @@ def test_what_takes_too_many_steps_is_refused():
     sample = Sample(np.ones(1), np.ones(1), np.ones(1), 1.0, 5000)
     with pytest.raises(ValueError, match="batch_size must be at least N/1024 for reshuffled passes, N = 5000, got 2"):
         reshuffled_passes(sample, batch=2, rate=0.1, steps=[10])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("number", "rate"), [(16, 1e10), (32, 1e6)])
+def test_an_epoch_that_overflows_has_an_infinite_risk(number, rate):
+    """The memory of an epoch is not a number at this learning rate, far beyond the stability threshold."""
+    problem = st.PowerLaw(1.5, 2.0, dim=4).with_samples(number, replacement=False)
+    risk = st.excess_risk(
+        problem,
+        batch_size=1,
+        learning_rate=rate,
+        num_samples=2 * number,
+        algorithm=st.Algorithm(average=st.LastIterate()),
+    )
+    assert risk.total == np.inf

@@ -222,11 +222,14 @@ def epoch_memory(sample: Sample, batch: float, rate: float, length: int, own: fl
     own_share = share * rate / batch * (own if sample.fourth is None else sample.fourth)
     mean, unread = _responses(weight, rate, kernel[:length], own_share)
     falls = kernel[:-1] - kernel[1:]
-    strength, waves = np.linalg.eigh(hankel(falls[:length], falls[length - 1 : 2 * length - 1]))
+    echoes = hankel(falls[:length], falls[length - 1 : 2 * length - 1])
+    # Far beyond the stability threshold an epoch overflows. Not a number is kept then, so that the risk is infinite.
+    finite = np.isfinite(echoes).all()
+    strength, waves = np.linalg.eigh(echoes) if finite else (np.full(length, np.nan), np.eye(length))
     memory = np.append(0.0, kernel)[:length]
     drive = memory - rate * weight[:, None] * _later(unread)
     pulls = _times(drive, _inverse(memory))
-    kept = np.abs(strength) >= NEGLIGIBLE * np.abs(strength).max()
+    kept = ~(np.abs(strength) < NEGLIGIBLE * np.abs(strength).max())
     waves = waves.T[kept]
     strength = strength[kept]
     result = Memory(number, batch, rate, weight, count, own, sample.fourth, mean, unread, waves, strength, pulls)
