@@ -9,6 +9,8 @@ from matplotlib.figure import Figure
 
 from experiments._lib import published_theory as theory
 from experiments._lib.processes import map_on_cores
+from experiments._lib.published_dana import QUICK, Momentum, momentum_items, of_momentum_item
+from experiments._lib.published_dana_verdicts import momentum_figure, momentum_verdicts
 from experiments._lib.published_figure import figure
 from experiments._lib.published_theory import ADAM, SGD, SIGN, Pair, Row
 from experiments._lib.published_verdicts import every_verdict
@@ -31,6 +33,7 @@ class Config:
         epochs, epoch_sizes, most_epochs: problems, b < a, N, and epochs over N^(a/b − 1) of the gain by epochs.
         momentum, momentum_steps, momentum_sizes: problems, n and B of signSGD with and without momentum.
         replicas, seed: of the scatter between runs.
+        dana: DANA and momentum schedules.
     """
 
     schedules: tuple[tuple[str, Pair, float], ...] = (
@@ -64,6 +67,7 @@ class Config:
     momentum_sizes: tuple[float, ...] = (4, 64, 1024)
     replicas: int = 1000
     seed: int = 0
+    dana: Momentum = Momentum()
 
 
 SCALES = {
@@ -82,16 +86,20 @@ SCALES = {
         momentum_steps=(500, 1000, 2000, 4000, 8000),
         momentum_sizes=(64,),
         replicas=100,
+        dana=QUICK,
     ),
     "full": Config(),
 }
 UNITS = {
-    "question": ("schedules, kink (γ* over B and D), beta2, peak (of power decays), epochs, momentum"),
+    "question": (
+        "schedules, kink (γ* over B and D), beta2, peak (of power decays), epochs, momentum; dana: risks along n; "
+        "hard: least risks for b < a; critical: B*"
+    ),
     "method": "optimizer",
     "capacity": "exponent a of the eigenvalues",
     "source": "exponent b of the initial risk",
-    "case": "schedule or end rate; of beta2: β₂; of epochs: fresh samples, or the best number of epochs",
-    "number": "schedules, peak, momentum: n; kink, beta2: D; epochs: N",
+    "case": "schedule or end rate; of beta2: β₂; of epochs: fresh samples, or the best number of epochs; of dana: d",
+    "number": "schedules, peak, momentum, dana, hard: n; kink, beta2, critical: D; epochs: N",
     "batch_size": "B, samples",
     "learning_rate": "best peak γ; SGD: units of 1/λ_1; signs, Adam: of the weights",
     "risk": "excess risk there, units of y²",
@@ -103,18 +111,23 @@ def run(config: Config) -> Result:
     start = time.perf_counter()
     items: list[tuple[str, Any]] = [("kink", each) for each in reversed(config.kinks)]
     items += [("schedules", each) for each in reversed(config.schedules)]
+    items += momentum_items(config.dana)
     items += [("momentum", pair) for pair in config.momentum]
     items += [("beta2", pair) for pair in config.beta2]
     items += [("epochs", pair) for pair in config.epochs]
     items += [("peak", pair) for pair in config.peaks]
     rows = [row for part in map_on_cores(partial(_solve, config), items) for row in part]
-    verdicts = every_verdict(config, rows, time.perf_counter() - start)
-    return Result(columns_of(rows), UNITS, {"published": figure(config, rows)}, verdicts)
+    verdicts = every_verdict(config, rows, time.perf_counter() - start) + momentum_verdicts(config.dana, rows)
+    return Result(columns_of(rows), UNITS, _figures(config, rows), verdicts)
 
 
 def redraw(config: Config, recorded: Any) -> dict[str, Figure]:
     """Return the figure of a recorded table."""
-    return {"published": figure(config, rows_of(Row, recorded.rows))}
+    return _figures(config, rows_of(Row, recorded.rows))
+
+
+def _figures(config: Config, rows: list[Row]) -> dict[str, Figure]:
+    return {"published": figure(config, rows), "published_momentum": momentum_figure(config.dana, rows)}
 
 
 def _solve(config: Config, item: tuple[str, Any]) -> list[Row]:
@@ -133,6 +146,8 @@ def _solve(config: Config, item: tuple[str, Any]) -> list[Row]:
         return theory.of_beta2(about, config.beta2_samples, config.beta2_sizes)
     if question == "peak":
         return theory.of_peak(about, config.peak_steps)
+    if question in ("dana", "hard", "critical"):
+        return of_momentum_item(config.dana, question, about)
     if question == "epochs":
         return theory.of_epochs(about, config.epoch_sizes, config.most_epochs)
     return theory.of_momentum(about, config.momentum_steps, config.momentum_sizes)
