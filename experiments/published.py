@@ -1,7 +1,7 @@
 """Do published numbers on learning rates, schedules, batch sizes and epochs follow from the exact theory?"""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -123,7 +123,9 @@ def run(config: Config) -> Result:
 
 def redraw(config: Config, recorded: Any) -> dict[str, Figure]:
     """Return the figure of a recorded table."""
-    return _figures(config, rows_of(Row, recorded.rows))
+    stored: Any = config.dana  # as a dictionary
+    restored = replace(config, dana=stored if isinstance(stored, Momentum) else Momentum(**stored))
+    return _figures(restored, rows_of(Row, recorded.rows))
 
 
 def _figures(config: Config, rows: list[Row]) -> dict[str, Figure]:

@@ -61,7 +61,7 @@ def momentum_verdicts(config: Momentum, rows: list[Row]) -> tuple[Verdict, ...]:
             "DANA-constant on the largest d, whose effective time is n²/d",
             lambda pair: 2 * exponent(pair),
         ),
-        _hard(config, rows),
+        *([_hard(config, rows)] if config.hard else []),
         *([_critical(config, rows)] if config.critical else []),
     )
 
@@ -131,9 +131,10 @@ def _hard(config: Momentum, rows: list[Row]) -> Verdict:
     low, high = sorted(config.hard_steps)[-2:]
     return Verdict(
         "momentum schedules improve the exponent in the hard phase (arXiv 2602.04774)",
-        f"DANA-decaying as the momentum schedule, for b < a, with label noise and a linear decay at B = 1. Exponent of "
-        f"n in the least risk over γ, between n = {low:g} and {high:g}, that of SGD, and in brackets the smaller of that "
-        f"of the bias, (2 − 1/a)(b − 1)/a, and that of any method, (b − 1)/b. The gain is the difference of the first two. "
+        f"DANA-decaying as the momentum schedule, for b < a, with label noise and a linear decay at B = 1. Exponent "
+        f"of n in the least risk over γ, between n = {low:g} and {high:g}, and that of SGD; in brackets the smaller of "
+        f"two exponents: of the bias, (2 − 1/a)(b − 1)/a, and of any method, (b − 1)/b. The gain is DANA's minus "
+        f"SGD's. "
         f"Holds if it exceeds {TOLERANCE:g} on all problems, fails if on none: {'; '.join(texts)}",
         "above 0",
         f"{min(gains):+.3f} … {max(gains):+.3f}",
