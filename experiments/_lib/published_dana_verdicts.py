@@ -1,4 +1,7 @@
-"""Verdicts and figure of DANA and momentum schedules: exponents of published theory and those of exact risks."""
+"""Verdicts and figure of DANA and momentum schedules: exponents of published theory and those of exact risks.
+
+Numbers in brackets are those of arXiv.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +35,7 @@ def momentum_verdicts(config: Momentum, rows: list[Row]) -> tuple[Verdict, ...]:
             config,
             rows,
             MOMENTUM,
-            "DANA: constant momentum leaves the exponent of SGD as it is (arXiv 2505.16098)",
+            "DANA: constant momentum leaves the exponent of SGD as it is (2505.16098)",
             "SGD with momentum 0.9 and a tenth of its buffer in each step",
             exponent,
         ),
@@ -40,7 +43,7 @@ def momentum_verdicts(config: Momentum, rows: list[Row]) -> tuple[Verdict, ...]:
             config,
             rows,
             FREE,
-            "DANA: schedule-free SGD has the exponent of SGD (arXiv 2505.16098)",
+            "DANA: schedule-free SGD has the exponent of SGD (2505.16098)",
             "Schedule-free SGD with β = 0.9",
             exponent,
         ),
@@ -48,7 +51,7 @@ def momentum_verdicts(config: Momentum, rows: list[Row]) -> tuple[Verdict, ...]:
             config,
             rows,
             DECAYING,
-            "DANA: DANA-decaying multiplies the exponent by 2 − 1/a (arXiv 2410.04228, 2505.16098)",
+            "DANA: DANA-decaying multiplies the exponent by 2 − 1/a (2410.04228, 2505.16098)",
             "DANA-decaying, whose effective time is n^(2 − 1/a)",
             lambda pair: acceleration(pair) * exponent(pair),
         ),
@@ -98,7 +101,7 @@ def _transition(config: Momentum, rows: list[Row]) -> Verdict:
         per_direction = ", ".join(f"{n / size:.1f} d" for n, size in zip(steps, config.sizes, strict=True))
         texts.append(f"{named(pair)}: {powers[-1]:.3f} ({per_direction})")
     return Verdict(
-        "DANA: DANA-constant accelerates from some multiple of d steps on (arXiv 2505.16098)",
+        "DANA: DANA-constant accelerates from some multiple of d steps on (2505.16098)",
         f"Power of d in the number of steps after which DANA-constant has half the risk of SGD, with the steps at "
         f"d = {', '.join(f'{size:g}' for size in config.sizes)} in brackets. Holds if all powers are within "
         f"±{TOLERANCE:g} of 1: {'; '.join(texts)}",
@@ -130,7 +133,7 @@ def _hard(config: Momentum, rows: list[Row]) -> Verdict:
         texts.append(f"{named(pair)}: {found:.3f}, {plain:.3f} (at most {min(acceleration(pair) * bias, best):.3f})")
     low, high = sorted(config.hard_steps)[-2:]
     return Verdict(
-        "momentum schedules improve the exponent in the hard phase (arXiv 2602.04774)",
+        "momentum schedules improve the exponent in the hard phase (2602.04774)",
         f"DANA-decaying as the momentum schedule, for b < a, with label noise and a linear decay at B = 1. Exponent "
         f"of n in the least risk over γ, between n = {low:g} and {high:g}, and that of SGD; in brackets the smaller of "
         f"two exponents: of the bias, (2 − 1/a)(b − 1)/a, and of any method, (b − 1)/b. The gain is DANA's minus "
@@ -183,7 +186,9 @@ def _paths(axis: Axes, config: Momentum, rows: list[Row]) -> None:
         n, risk = path_of(rows, method, pair, size)
         label = f"{method}, $d = 10^{{{np.log10(size):g}}}$" if method == CONSTANT else method
         late = n >= 10
-        axis.plot(n[late], (risk * n ** exponent(pair))[late], lw=1, ms=3, markevery=5, label=label, **style)
+        height = (risk * n ** exponent(pair))[late]
+        order = 3 if method == SGD else 2  # DANA-constant is the same at first
+        axis.plot(n[late], height, lw=1, ms=3, markevery=5, label=label, zorder=order, **style)
     axis.set(
         xlabel="steps $n$",
         ylabel=rf"excess risk $\times\ n^{{{exponent(pair):g}}}$",
@@ -202,7 +207,7 @@ def _comparison(axis: Axes, config: Momentum, rows: list[Row]) -> None:
         CONSTANT: lambda pair: 2 * exponent(pair),
     }
     everything: list[Any] = []
-    for (method, predicted), style in zip(expected.items(), categories(len(expected)), strict=True):
+    for (method, predicted), style in zip(expected.items(), categories(len(expected) + 1)[1:], strict=True):
         pairs = config.wide if method == CONSTANT else config.paths
         size = config.sizes[-1] if method == CONSTANT else config.directions
         points = [(predicted(pair), final_exponent(rows, method, pair, size)) for pair in pairs]
