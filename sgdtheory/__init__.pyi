@@ -17,6 +17,7 @@ from . import sweep as sweep
 from . import testing as testing
 from . import training as training
 from .advice import change_batch_size as change_batch_size
+from .algorithms import DANA as DANA
 from .algorithms import SGD as SGD
 from .algorithms import WSD as WSD
 from .algorithms import AbstractAverage as AbstractAverage

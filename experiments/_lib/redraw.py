@@ -59,6 +59,7 @@ SHOWN = {  # file → name of the figure
     "model_size.png": "model_size",
     **{f"model_size_{name}.png": f"model_size_{name}" for name in MODEL_SIZE},
     **{f"{name}.png": name for name in ("width_limit", "mlperf", "loss_curves", "curves_batch_size", "branching")},
+    "published_momentum.png": "published_momentum",
     "forecasts.png": "forecasts",
     "forecasts_unseen.png": "forecasts_unseen",
     **{f"{name}.png": name for name in ("bounds", "bounds_best")},

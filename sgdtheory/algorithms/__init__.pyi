@@ -18,6 +18,7 @@ from .course import first_step as first_step
 from .course import number_of_steps as number_of_steps
 from .course import numbers_of_steps as numbers_of_steps
 from .course import steps_of_shape as steps_of_shape
+from .dana import DANA as DANA
 from .delayed import DelayedSGD as DelayedSGD
 from .linear_method import Coefficients as Coefficients
 from .linear_method import LinearMethod as LinearMethod

@@ -22,6 +22,7 @@ METHODS = _classes(
     nesterov="momentum.Nesterov",
     schedule_free="schedule_free.ScheduleFree",
     accelerated="accelerated.AcceleratedSGD",
+    dana="dana.DANA",
     delayed="delayed.DelayedSGD",
     sign="normalized.SignSGD",
     normalized="normalized.NormalizedSGD",

@@ -24,6 +24,7 @@ METHODS = {
     "nesterov": st.Nesterov(0.7),
     "schedule-free": st.ScheduleFree(0.8),
     "accelerated": st.AcceleratedSGD(0.8, 0.2, 2.0),
+    "dana": st.DANA(0.5, 2.0, 0.5),
     "weight decay": st.SGD(weight_decay=0.3),
     "sign": st.SignSGD(),
     "signum": st.SignSGD(0.7),
@@ -70,6 +71,7 @@ AVERAGES = {
 ROWS = [  # every method with every average and every kind of shape at least once
     ("heavy ball", "constant", "uniform", "sufficient"),
     ("schedule-free", "constant", "last", "sufficient"),
+    ("dana", "constant", "last", "sufficient"),
     ("weight decay", "any", "exponential", "explicit"),
     ("rotated sign", "constant", "last", "sufficient"),
     ("adam, weight decay", "constant", "uniform", "sufficient"),
@@ -87,6 +89,7 @@ ROWS = [  # every method with every average and every kind of shape at least onc
     slow("nesterov", "constant", "last", "sufficient"),
     slow("schedule-free", "smooth", "last", "explicit"),
     slow("accelerated", "smooth", "window", "explicit"),
+    slow("dana", "smooth", "tail", "explicit"),
     slow("weight decay", "constant", "uniform", "sufficient"),
     slow("weight decay", "smooth", "last", "explicit"),
     slow("sign", "constant", "uniform", "sufficient"),
@@ -160,6 +163,7 @@ class LaterShare(st.ScheduleFree):
         slow(st.HeavyBall(0.9), st.HeavyBall(0.882)),
         slow(st.HeavyBall(0.7), st.Nesterov(0.7)),
         slow(st.ScheduleFree(0.5), LaterShare(0.5)),
+        slow(st.DANA(0.5, 2.0, 0.5), st.DANA(0.5, 2.0, 0.3)),
     ],
 )
 def test_another_method_is_found_out(right, wrong):

@@ -36,6 +36,14 @@ def accelerated(vectors, gradient, rate, step, coupling, forgetting, long_step):
     return y - rate * g, forgetting * y + (1 - forgetting) * v - long_step * rate * g
 
 
+def dana(vectors, gradient, rate, step, momentum_share, damping, momentum_decay, momentum):
+    """Ferbach et al. 2025 with γ_1 = 1, γ_2 = `rate`, γ_3(t), and 1 − Δ(t) times a constant."""
+    w, y = vectors
+    g = gradient(w)
+    y = momentum * (1 - damping / (damping + step)) * y + g
+    return w - rate * g - rate * momentum_share / (1 + step) ** momentum_decay * y, y
+
+
 def sgd(vectors, gradient, rate, step, weight_decay=0.0):
     (w,) = vectors
     return (w - rate * gradient(w) - rate * weight_decay * w,)
@@ -68,6 +76,7 @@ UPDATES = {  # class → update, which vectors begin at w_0 (the others begin at
     st.Nesterov: (nesterov, (True, False), 0),
     st.ScheduleFree: (schedule_free, (True, True), 1),
     st.AcceleratedSGD: (accelerated, (True, True), 0),
+    st.DANA: (dana, (True, False), 0),
     st.SignSGD: (sign, (True, False), 0),
     st.NormalizedSGD: (normalized, (True, False), 0),
     st.Adam: (adam, (True, False, False), 0),

@@ -250,6 +250,7 @@ def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:
     """Return the largest distance by which n steps with gradient 1 move the point where gradients are taken."""
     if method.gain is not None:
         return rate * num_steps * method.gain
+    doublings = math.ceil(math.log2(max(num_steps, 1.0)))
     matrices = method.matrices(np.array([rate]), np.zeros(1))
     A = np.abs(np.eye(len(method.start)) - matrices.decay[0])
     b = matrices.b[0]
@@ -258,6 +259,30 @@ def displacement(method: LinearMethod, rate: float, num_steps: float) -> float:
     doubled = np.eye(2 * k)  # [[A, 1], [0, 1]]: its powers hold A^n and Σ_{j<n} A^j
     doubled[:k, :k], doubled[:k, k:] = A, np.eye(k)
     with np.errstate(all="ignore"):
-        sums = np.linalg.matrix_power(doubled, 2 ** math.ceil(math.log2(max(num_steps, 1.0))))[:k, k:]
+        sums = np.linalg.matrix_power(doubled, 2**doublings)[:k, k:]
         reach = float(np.abs(c) @ sums @ np.abs(b))
+        if method.step_dependence in ("smooth", "any"):
+            reach = max(reach, _displacement_by_octaves(method, rate, doublings))
     return reach if np.isfinite(reach) else LARGEST_REACH
+
+
+def _displacement_by_octaves(method: LinearMethod, rate: float, doublings: int) -> float:
+    """Return the displacement by 2^m steps of a method that changes with the step, such as a growing momentum.
+
+    The steps from 2^j to 2^(j+1) − 1 all have the absolute coefficients of the last of them, which is right to about
+    a factor of 2 where coefficients are powers of the step: enough to tell which directions are still straight lines.
+    """
+    last = 2.0 ** np.arange(1, doublings + 1) - 1
+    last = np.append(0.0, last)  # step 0, then steps 1, 2 to 3, 4 to 7, …
+    matrices = method.matrices(np.full(last.size, rate), last)
+    k = matrices.b.shape[1]
+    octaves = np.zeros((last.size, k + 1, k + 1))  # [[|A|, |b|], [0, 1]] of one step, then of the octave
+    octaves[:, :k, :k] = np.abs(np.eye(k) - matrices.decay)
+    octaves[:, :k, k] = np.abs(matrices.b)
+    octaves[:, k, k] = 1.0
+    for done in range(2, last.size):
+        octaves[done:] = octaves[done:] @ octaves[done:]
+    moved = np.append(np.zeros(k), 1.0)
+    for octave in octaves:
+        moved = octave @ moved
+    return float(np.abs(matrices.c[-1]) @ moved[:k])
