@@ -7,9 +7,13 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from experiments._lib import published_phases as phases
+from experiments._lib import published_signs as signs
 from experiments._lib import published_theory as theory
 from experiments._lib.processes import map_on_cores
 from experiments._lib.published_figure import figure
+from experiments._lib.published_phases_figure import phases_figure
+from experiments._lib.published_phases_verdicts import phase_verdicts
 from experiments._lib.published_theory import ADAM, SGD, SIGN, Pair, Row
 from experiments._lib.published_verdicts import every_verdict
 from experiments._lib.results import Result
@@ -30,6 +34,11 @@ class Config:
         peaks, peak_steps: problems, b > a, and n of the peaks of power decays.
         epochs, epoch_sizes, most_epochs: problems, b < a, N, and epochs over N^(a/b − 1) of the gain by epochs.
         momentum, momentum_steps, momentum_sizes: problems, n and B of signSGD with and without momentum.
+        phases, phase_sizes: phases of arXiv 2405.15074, see `published_phases.PHASES`, and log2 of the smallest and the
+            largest d.
+        octaves: of compute between two computes whose slope is taken.
+        sign_phases, sign_sizes, draws: the same for signSGD, and the number of draws of W.
+        check_sizes, floor_sizes: d at which small signals are compared with `st.SignSGD`, and d of the noise.
         replicas, seed: of the scatter between runs.
     """
 
@@ -62,6 +71,14 @@ class Config:
     momentum: tuple[Pair, ...] = ((1.2, 1.5), (1.5, 1.2), (2.0, 1.5))
     momentum_steps: tuple[float, ...] = (500, 707, 1000, 1414, 2000, 2828, 4000, 5657, 8000)
     momentum_sizes: tuple[float, ...] = (4, 64, 1024)
+    phases: tuple[str, ...] = tuple(phase.name for phase in phases.PHASES)
+    phase_sizes: tuple[float, float] = (4.0, 15.0)
+    octaves: int = 4
+    sign_phases: tuple[str, ...] = ("III", "Ia")
+    sign_sizes: tuple[tuple[float, float], ...] = ((3.5, 11.5), (3.5, 10.0))
+    draws: int = 4
+    check_sizes: tuple[int, ...] = (16, 32)
+    floor_sizes: tuple[int, ...] = (64, 256, 1024)
     replicas: int = 1000
     seed: int = 0
 
@@ -81,20 +98,32 @@ SCALES = {
         momentum=((1.5, 1.2),),
         momentum_steps=(500, 1000, 2000, 4000, 8000),
         momentum_sizes=(64,),
+        phases=("Ia", "III"),
+        phase_sizes=(4.0, 11.0),
+        octaves=2,
+        sign_phases=("III",),
+        sign_sizes=((3.5, 9.0),),
+        draws=2,
+        check_sizes=(16,),
+        floor_sizes=(64, 256),
         replicas=100,
     ),
     "full": Config(),
 }
 UNITS = {
-    "question": ("schedules, kink (γ* over B and D), beta2, peak (of power decays), epochs, momentum"),
+    "question": (
+        "schedules, kink (γ* over B and D), beta2, peak (of power decays), epochs, momentum; phases, signs, noise: "
+        "power-law random features; small signals: their loss over that of st.SignSGD"
+    ),
     "method": "optimizer",
     "capacity": "exponent a of the eigenvalues",
     "source": "exponent b of the initial risk",
-    "case": "schedule or end rate; of beta2: β₂; of epochs: fresh samples, or the best number of epochs",
-    "number": "schedules, peak, momentum: n; kink, beta2: D; epochs: N",
+    "case": "schedule or end rate; of beta2: β₂; of epochs: fresh samples, or the best number of epochs; of random "
+    "features: d and the draw of W",
+    "number": "schedules, peak, momentum, random features: n; kink, beta2: D; epochs: N",
     "batch_size": "B, samples",
     "learning_rate": "best peak γ; SGD: units of 1/λ_1; signs, Adam: of the weights",
-    "risk": "excess risk there, units of y²",
+    "risk": "excess risk there, of phases and signs plus the least risk, units of y²; of small signals: a ratio",
 }
 
 
@@ -107,14 +136,30 @@ def run(config: Config) -> Result:
     items += [("beta2", pair) for pair in config.beta2]
     items += [("epochs", pair) for pair in config.epochs]
     items += [("peak", pair) for pair in config.peaks]
+    items += phase_items(config)
     rows = [row for part in map_on_cores(partial(_solve, config), items) for row in part]
-    verdicts = every_verdict(config, rows, time.perf_counter() - start)
-    return Result(columns_of(rows), UNITS, {"published": figure(config, rows)}, verdicts)
+    verdicts = *every_verdict(config, rows, time.perf_counter() - start), *phase_verdicts(config, rows)
+    return Result(columns_of(rows), UNITS, _figures(config, rows), verdicts)
 
 
 def redraw(config: Config, recorded: Any) -> dict[str, Figure]:
-    """Return the figure of a recorded table."""
-    return {"published": figure(config, rows_of(Row, recorded.rows))}
+    """Return the figures of a recorded table."""
+    return _figures(config, rows_of(Row, recorded.rows))
+
+
+def _figures(config: Config, rows: list[Row]) -> dict[str, Figure]:
+    return {"published": figure(config, rows), "published_phases": phases_figure(config, rows)}
+
+
+def phase_items(config: Config) -> list[tuple[str, Any]]:
+    """Return the items of power-law random features, the largest first."""
+    points = {point.name: point for point in signs.POINTS}
+    items: list[tuple[str, Any]] = []
+    for name, (first, last) in zip(config.sign_phases, config.sign_sizes, strict=True):
+        items += [(signs.SIGNS, (points[name], size)) for size in reversed(phases.sizes_of(first, last))]
+        items += [(signs.CHECK, (points[name], size)) for size in config.check_sizes]
+    items += [(phases.QUESTION, phase) for phase in phases.PHASES if phase.name in config.phases]
+    return items + [(signs.FLOOR, (phase, size)) for phase in signs.FLOORS for size in config.floor_sizes]
 
 
 def _solve(config: Config, item: tuple[str, Any]) -> list[Row]:
@@ -135,4 +180,18 @@ def _solve(config: Config, item: tuple[str, Any]) -> list[Row]:
         return theory.of_peak(about, config.peak_steps)
     if question == "epochs":
         return theory.of_epochs(about, config.epoch_sizes, config.most_epochs)
-    return theory.of_momentum(about, config.momentum_steps, config.momentum_sizes)
+    if question == "momentum":
+        return theory.of_momentum(about, config.momentum_steps, config.momentum_sizes)
+    return of_random_features(config, question, about)
+
+
+def of_random_features(config: Config, question: str, about: Any) -> list[Row]:
+    """Return the rows of an item of `phase_items`."""
+    if question == phases.QUESTION:
+        return phases.of_phase(about, phases.sizes_of(*config.phase_sizes))
+    phase, size = about
+    if question == signs.SIGNS:
+        return signs.of_size(phase, size, config.draws, (0.0, signs.DECAY))
+    if question == signs.CHECK:
+        return [signs.against_library(phase, size, float(steps)) for steps in (4 * size, 32 * size)]
+    return [signs.floor_of(phase, size)]
