@@ -37,6 +37,7 @@ class Config:
         phases, phase_sizes: phases of arXiv 2405.15074, see `published_phases.PHASES`, and log2 of the smallest and the
             largest d.
         octaves: of compute between two computes whose slope is taken.
+        drawn_sizes: d of which W is drawn.
         sign_phases, sign_sizes, draws: the same for signSGD, and the number of draws of W.
         check_sizes, floor_sizes: d at which small signals are compared with `st.SignSGD`, and d of the noise.
         replicas, seed: of the scatter between runs.
@@ -72,8 +73,9 @@ class Config:
     momentum_steps: tuple[float, ...] = (500, 707, 1000, 1414, 2000, 2828, 4000, 5657, 8000)
     momentum_sizes: tuple[float, ...] = (4, 64, 1024)
     phases: tuple[str, ...] = tuple(phase.name for phase in phases.PHASES)
-    phase_sizes: tuple[float, float] = (4.0, 15.0)
+    phase_sizes: tuple[float, float] = (4.0, 16.0)
     octaves: int = 4
+    drawn_sizes: tuple[int, ...] = (64, 256)
     sign_phases: tuple[str, ...] = ("III", "Ia")
     sign_sizes: tuple[tuple[float, float], ...] = ((3.5, 11.5), (3.5, 10.0))
     draws: int = 4
@@ -101,6 +103,7 @@ SCALES = {
         phases=("Ia", "III"),
         phase_sizes=(4.0, 11.0),
         octaves=2,
+        drawn_sizes=(64,),
         sign_phases=("III",),
         sign_sizes=((3.5, 9.0),),
         draws=2,
@@ -112,8 +115,8 @@ SCALES = {
 }
 UNITS = {
     "question": (
-        "schedules, kink (γ* over B and D), beta2, peak (of power decays), epochs, momentum; phases, signs, noise: "
-        "power-law random features; small signals: their loss over that of st.SignSGD"
+        "schedules, kink (γ* over B and D), beta2, peak (of power decays), epochs, momentum; phases, drawn W, "
+        "signs, noise: power-law random features; small signals: their loss over that of st.SignSGD"
     ),
     "method": "optimizer",
     "capacity": "exponent a of the eigenvalues",
@@ -158,7 +161,9 @@ def phase_items(config: Config) -> list[tuple[str, Any]]:
     for name, (first, last) in zip(config.sign_phases, config.sign_sizes, strict=True):
         items += [(signs.SIGNS, (points[name], size)) for size in reversed(phases.sizes_of(first, last))]
         items += [(signs.CHECK, (points[name], size)) for size in config.check_sizes]
-    items += [(phases.QUESTION, phase) for phase in phases.PHASES if phase.name in config.phases]
+    chosen = [phase for phase in phases.PHASES if phase.name in config.phases]
+    items += [(phases.QUESTION, phase) for phase in chosen]
+    items += [(phases.DRAWN, (phase, draw)) for phase in chosen for draw in range(config.draws)]
     return items + [(signs.FLOOR, (phase, size)) for phase in signs.FLOORS for size in config.floor_sizes]
 
 
@@ -189,6 +194,9 @@ def of_random_features(config: Config, question: str, about: Any) -> list[Row]:
     """Return the rows of an item of `phase_items`."""
     if question == phases.QUESTION:
         return phases.of_phase(about, phases.sizes_of(*config.phase_sizes))
+    if question == phases.DRAWN:
+        phase, draw = about
+        return phases.of_phase(phase, config.drawn_sizes, draw, 1.0)
     phase, size = about
     if question == signs.SIGNS:
         return signs.of_size(phase, size, config.draws, (0.0, signs.DECAY))

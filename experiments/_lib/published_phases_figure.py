@@ -38,8 +38,9 @@ def _panel(axis: Axes, rows: Sequence[Row], phase: Phase) -> None:
     sizes = sorted({size_of(row.case) for row in mine})
     for place, size in enumerate(sizes[::2]):
         line = sorted((size * row.number, row.risk) for row in mine if size_of(row.case) == size)
-        label = {"label": "a model size $d$, from $2^4$ by factors of 2"} if place == 0 else {}
-        axis.plot(*np.array(line).T, color=GRAY, lw=0.7, alpha=0.8, **label)
+        compute, losses = np.array(line).T
+        label = "one model size $d$, from $2^4$ by factors of 2" if place == 0 else None
+        axis.plot(compute, losses, color=GRAY, lw=0.7, alpha=0.8, label=label)
     best = frontier(mine, octaves=1)
     if best.compute.size:
         wanted = FORMULAS[phase.name](phase.alpha, phase.beta)
@@ -49,5 +50,5 @@ def _panel(axis: Axes, rows: Sequence[Row], phase: Phase) -> None:
         axis.plot(compute, line, color=VERMILLION, ls="--", lw=1.4, label="the predicted power of $f$")
         axis.set(xlim=(compute[0] / 4, compute[-1] * 4), ylim=(loss[-1] / 2, loss[0] * 4))
     log_axes(axis)
-    name = "on the boundary II/III" if "/" in phase.name else f"phase {phase.name}"
+    name = "boundary II/III" if "/" in phase.name else f"phase {phase.name}"
     axis.set_title(f"{name}: α = {phase.alpha:g}, β = {phase.beta:g}")

@@ -226,4 +226,3 @@ def floor_of(phase: Phase, size: int) -> Row:
     half = np.pi / 8 * FLOOR_RATE * np.sqrt((basis**2) @ eigenvalues).sum()
     noise = (half + np.sqrt(half**2 + problem.approximation_risk)) ** 2 - problem.approximation_risk
     return Row(FLOOR, SIGN, *phase.pair, case_of(size, 0), np.inf, 1, FLOOR_RATE, float(noise))
-

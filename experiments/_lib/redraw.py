@@ -54,7 +54,10 @@ SHOWN = {  # file → name of the figure
     **{f"{name}.png": name for name in ("optimal_ramp_shape", "optimal_ramp_steps")},
     **{f"{name}.png": name for name in ("real_features_critical", "real_features_spectra", "real_features_exponents")},
     "weight_decay.png": "weight_decay",
-    **{f"{name}.png": name for name in ("optimizers", "small_batches", "rate_rule", "muon", "published")},
+    **{
+        f"{name}.png": name
+        for name in ("optimizers", "small_batches", "rate_rule", "muon", "published", "published_phases")
+    },
     **{f"{name}.png": name for name in ("epochs", "epochs_networks", "sign_features", "trained_features")},
     "model_size.png": "model_size",
     **{f"model_size_{name}.png": f"model_size_{name}" for name in MODEL_SIZE},
