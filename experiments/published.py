@@ -1,19 +1,16 @@
 """Do published numbers on learning rates, schedules, batch sizes and epochs follow from the exact theory?"""
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from experiments._lib import published_dana, published_rest
 from experiments._lib import published_theory as theory
 from experiments._lib.processes import map_on_cores
-from experiments._lib.published_dana import Momentum, momentum_items, of_momentum_item
-from experiments._lib.published_dana_verdicts import momentum_figure, momentum_verdicts
 from experiments._lib.published_figure import figure
-from experiments._lib.published_rest import FLAT, Rest, of_batches, of_repeated, of_small
+from experiments._lib.published_rest import FLAT, QUICK, Rest, of_batches, of_repeated, of_small
 from experiments._lib.published_theory import ADAM, SGD, SIGN, Pair, Row
 from experiments._lib.published_verdicts import every_verdict
 from experiments._lib.results import Result
@@ -36,7 +33,6 @@ class Config:
         momentum, momentum_steps, momentum_sizes: problems, n and B of signSGD with and without momentum.
         replicas, seed: of the scatter between runs.
         rest: repeated data, optimizers by batch size, and small batches.
-        dana: DANA and momentum schedules.
     """
 
     schedules: tuple[tuple[str, Pair, float], ...] = (
@@ -71,7 +67,6 @@ class Config:
     replicas: int = 1000
     seed: int = 0
     rest: Rest = Rest()
-    dana: Momentum = Momentum()
 
 
 SCALES = {
@@ -90,23 +85,21 @@ SCALES = {
         momentum_steps=(500, 1000, 2000, 4000, 8000),
         momentum_sizes=(64,),
         replicas=100,
-        rest=published_rest.QUICK,
-        dana=published_dana.QUICK,
+        rest=QUICK,
     ),
     "full": Config(),
 }
 REST: dict[str, Any] = {"repeated": of_repeated, "batches": of_batches, "small": of_small}
 UNITS = {
     "question": (
-        "schedules, kink (γ* over B and D), beta2, peak (of power decays), epochs, momentum, repeated, batches, small; "
-        "dana: risks along n; hard: least risks for b < a; critical: B*"
+        "schedules, kink (γ* over B and D), beta2, peak (of power decays), epochs, momentum, repeated, batches, small"
     ),
     "method": "optimizer",
     "capacity": "exponent a of the eigenvalues",
     "source": "exponent b of the initial risk",
     "case": "schedule or end rate; of beta2, small: β₂; of epochs: fresh samples, or the best number of epochs; of "
-    "repeated: iterate and epochs; of batches: multiple of 20 tokens per parameter; of dana: d",
-    "number": "schedules, peak, momentum, dana, hard: n; kink, beta2, batches, small, critical: D; epochs, repeated: N",
+    "repeated: iterate and epochs; of batches: multiple of 20 tokens per parameter",
+    "number": "schedules, peak, momentum: n; kink, beta2, batches, small: D; epochs, repeated: N",
     "batch_size": "B, samples",
     "learning_rate": "best peak γ; SGD: units of 1/λ_1; signs, Adam: of the weights",
     "risk": "excess risk there, units of y²",
@@ -118,7 +111,6 @@ def run(config: Config) -> Result:
     start = time.perf_counter()
     items: list[tuple[str, Any]] = [("kink", each) for each in reversed(config.kinks)]
     items += [("schedules", each) for each in reversed(config.schedules)]
-    items += momentum_items(config.dana)
     items += [("momentum", pair) for pair in config.momentum]
     items += [("beta2", pair) for pair in config.beta2]
     items += [("epochs", pair) for pair in config.epochs]
@@ -127,19 +119,13 @@ def run(config: Config) -> Result:
     items += [("small", pair) for pair in config.rest.small]
     items += [("repeated", pair) for pair in (FLAT, *config.rest.repeated)]
     rows = [row for part in map_on_cores(partial(_solve, config), items) for row in part]
-    verdicts = every_verdict(config, rows, time.perf_counter() - start) + momentum_verdicts(config.dana, rows)
-    return Result(columns_of(rows), UNITS, _figures(config, rows), verdicts)
+    verdicts = every_verdict(config, rows, time.perf_counter() - start)
+    return Result(columns_of(rows), UNITS, {"published": figure(config, rows)}, verdicts)
 
 
 def redraw(config: Config, recorded: Any) -> dict[str, Figure]:
     """Return the figure of a recorded table."""
-    stored: Any = config.dana  # as a dictionary
-    restored = replace(config, dana=stored if isinstance(stored, Momentum) else Momentum(**stored))
-    return _figures(restored, rows_of(Row, recorded.rows))
-
-
-def _figures(config: Config, rows: list[Row]) -> dict[str, Figure]:
-    return {"published": figure(config, rows), "published_momentum": momentum_figure(config.dana, rows)}
+    return {"published": figure(config, rows_of(Row, recorded.rows))}
 
 
 def _solve(config: Config, item: tuple[str, Any]) -> list[Row]:
@@ -160,8 +146,6 @@ def _solve(config: Config, item: tuple[str, Any]) -> list[Row]:
         return theory.of_peak(about, config.peak_steps)
     if question in REST:
         return REST[question](config.rest, about)
-    if question in ("dana", "hard", "critical"):
-        return of_momentum_item(config.dana, question, about)
     if question == "epochs":
         return theory.of_epochs(about, config.epoch_sizes, config.most_epochs)
     return theory.of_momentum(about, config.momentum_steps, config.momentum_sizes)
