@@ -12,7 +12,8 @@ from experiments._lib.published_theory import Row
 from experiments._lib.results import Result
 from experiments._lib.rows import columns_of, rows_of
 
-SCALES = {"quick": QUICK, "full": Momentum()}
+Config = Momentum
+SCALES = {"quick": QUICK, "full": Config()}
 UNITS = {
     "question": "dana: risks along n; hard: least risks for b < a; critical: B*",
     "method": "optimizer",
@@ -26,20 +27,20 @@ UNITS = {
 }
 
 
-def run(config: Momentum) -> Result:
+def run(config: Config) -> Result:
     """Compute the risks along runs, the least risks, and B*."""
     rows = [row for part in map_on_cores(partial(_solve, config), momentum_items(config)) for row in part]
     return Result(columns_of(rows), UNITS, _figures(config, rows), momentum_verdicts(config, rows))
 
 
-def redraw(config: Momentum, recorded: Any) -> dict[str, Figure]:
+def redraw(config: Config, recorded: Any) -> dict[str, Figure]:
     """Return the figure of a recorded table."""
     return _figures(config, rows_of(Row, recorded.rows))
 
 
-def _figures(config: Momentum, rows: list[Row]) -> dict[str, Figure]:
+def _figures(config: Config, rows: list[Row]) -> dict[str, Figure]:
     return {"published_momentum": momentum_figure(config, rows)}
 
 
-def _solve(config: Momentum, item: tuple[str, Any]) -> list[Row]:
+def _solve(config: Config, item: tuple[str, Any]) -> list[Row]:
     return of_momentum_item(config, *item)
