@@ -336,7 +336,9 @@ def over_training() -> str:
         tied, *others = (cells[split, name, law] for law in laws)
         errors = [f"{each.error:.1%}" for each in (tied, *others)]
         ratio = f"{number(tied.ratio)} ({number(tied.ratio_low)} … {number(tied.ratio_high)})"
-        lines.append((split, name, str(tied.runs), *errors, ratio, f"{number(tied.made_ratio)}, {tied.made_share:.1%}"))
+        lines.append(
+            (split, name, f"{tied.runs:.0f}", *errors, ratio, f"{number(tied.made_ratio)}, {tied.made_share:.1%}")
+        )
     header = (
         "left out",
         "data set",

@@ -28,6 +28,8 @@ from sgdtheory.plotting.style import GRAY, categories, legend_below, log_axes, n
 TIE_WITHIN = 2.0  # A tie that the data know to this factor only, or less well, is not said to hold.
 LEVEL_OF_P = 0.05
 DRAWN = TIED, FREE_TIE, CHINCHILLA
+SHIFTS = 0.12, 0.0, -0.12  # Lines of the three laws in a row of the figure, so that equal errors do not overlap.
+MEASURED: dict[str, Any] = {"color": GRAY, "marker": "o", "ms": 3, "ls": ""}
 SHOWN = "RefinedWeb"  # The table with the runs that a panel shows.
 
 
@@ -123,19 +125,20 @@ def over_training_figure(rows: Sequence[Any]) -> Figure:
         axis.set_yticklabels([])
     _losses_panel(flat[3])
     drawn.suptitle("Laws of the loss in model size N and data D, on public runs of language models", fontsize=10)
-    legend_below(drawn, flat[0], columns=3)
+    flat[0].plot([], [], **MEASURED, label="measured (last panel)")
+    legend_below(drawn, flat[0], columns=4)
     return drawn
 
 
 def _errors_panel(axis: Axes, rows: Sequence[Any], names: Sequence[str]) -> None:
-    for law, style in zip(DRAWN, categories(len(DRAWN)), strict=True):
+    for shift, law, style in zip(SHIFTS, DRAWN, categories(len(DRAWN)), strict=True):
         mine = [row for row in rows if row.law == law.name]
         label = f"{law.name} ({law.number_fitted} parameters)"
-        places = [-names.index(row.table) for row in mine]
+        places = [shift - names.index(row.table) for row in mine]
         points: dict[str, Any] = {**style, "ls": "", "label": label}
         axis.plot([100 * row.error for row in mine], places, **points)
     axis.set(xlabel="rms error of the loss (%)", ylim=(0.5 - len(names), 0.5))
-    axis.set_xlim(left=0)
+    axis.set_xlim(0, 108 * max(row.error for row in rows))
     axis.set_yticks([-place for place in range(len(names))], [name.replace(", ", ",\n") for name in names])
 
 
@@ -152,7 +155,7 @@ def _losses_panel(axis: Axes) -> None:
         at = Settings(np.log(size) - centre[0], np.log(line * size) - centre[1], np.zeros(()))
         for law, style in zip(DRAWN, categories(len(DRAWN)), strict=True):
             axis.plot(line, laws[law].loss(at), color=style["color"], lw=1.0)
-        axis.plot(ratio, table.loss[mine], color=GRAY, marker="o", ms=3, ls="")
+        axis.plot(ratio, table.loss[mine], **MEASURED)
     axis.axvline(100, color=GRAY, lw=0.8, ls=":")
     axis.set(xlabel="tokens per parameter D/N", ylabel="loss (nats per token)")
     axis.set_title(f"{SHOWN}: fitted left of the line")
