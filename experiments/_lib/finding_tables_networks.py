@@ -324,6 +324,32 @@ def forecasts_unseen() -> str:
     return table(("known of the run", *own, *simple), lines)
 
 
+def over_training() -> str:
+    """Errors of the laws by data set and by the runs that are left out, with the ratio of two of them."""
+    from experiments import over_training as experiment
+
+    rows = [each for each in rows_of(experiment.Row, recorded("over_training").rows) if each.variant == "none"]
+    laws = "tied law", "β free", "Chinchilla"
+    cells = {(each.split, each.table, each.law): each for each in rows}
+    lines = []
+    for split, name in dict.fromkeys((each.split, each.table) for each in sorted(rows, key=lambda each: each.split)):
+        tied, *others = (cells[split, name, law] for law in laws)
+        errors = [f"{each.error:.1%}" for each in (tied, *others)]
+        ratio = f"{number(tied.ratio)} ({number(tied.ratio_low)} … {number(tied.ratio_high)})"
+        lines.append(
+            (split, name, f"{tied.runs:.0f}", *errors, ratio, f"{number(tied.made_ratio)}, {tied.made_share:.1%}")
+        )
+    header = (
+        "left out",
+        "data set",
+        "runs",
+        *laws,
+        "tied law over Chinchilla",
+        "the same where Chinchilla's law is true",
+    )
+    return table(header, lines, "llrrrr")
+
+
 def curves_batch_size() -> str:
     """Steps and B* at other batch sizes, predicted from curves at one."""
     steps = claims("curves_batch_size", ("steps at other batch sizes",))
@@ -365,6 +391,6 @@ MADE: dict[str, Callable[[], str]] = {
         *(width_invariance, width_invariance_gpu, width_standard, data_scaling, ablations),
         *(optimizers_networks, smallest_batches, epochs_networks),
         *(branching, sign_features, trained_features, data_law_exponents, data_law, real_features),
-        *(mlperf, loss_curves, forecasts, forecasts_unseen, curves_batch_size),
+        *(mlperf, loss_curves, forecasts, forecasts_unseen, over_training, curves_batch_size),
     )
 }

@@ -29,7 +29,7 @@ TABLES = (
     *("theory_meets_network", "data_law", "ablations", "epochs_networks"),
     *("optimizers_networks", "learning_rate_transfer", "averaging"),
     *("real_features", "mlperf", "loss_curves", "forecasts", "forecasts_unseen", "curves_batch_size"),
-    *("branching", "bounds"),
+    *("over_training", "branching", "bounds"),
 )
 ELSEWHERE = {"width_invariance_gpu": "width_invariance"}  # a second record → its experiment
 MODEL_SIZE = "map", "gaussian", "notions", "compute", "networks"
@@ -63,6 +63,7 @@ SHOWN = {  # file → name of the figure
     **{f"{name}.png": name for name in ("width_limit", "mlperf", "loss_curves", "curves_batch_size", "branching")},
     "forecasts.png": "forecasts",
     "forecasts_unseen.png": "forecasts_unseen",
+    "over_training.png": "over_training",
     **{f"{name}.png": name for name in ("bounds", "bounds_best")},
 }
 

@@ -65,6 +65,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment("loss_curves", 30, 120, by_name_only=True),
         Experiment("forecasts", 40, 400, by_name_only=True),
         Experiment("forecasts_unseen", 40, 1500, by_name_only=True),
+        Experiment("over_training", 10, 230, by_name_only=True),
         Experiment("ratio_law", 8, 60),
         Experiment("model_size", 25, 600),
         Experiment("theorem7", 18, 1500),

@@ -298,7 +298,8 @@ def test_main_exits_1_if_a_claim_fails(monkeypatch, tmp_path):
         (
             ("--only", "theorem8"),
             "only must be one of scaling_laws, why, overhead_convention, mlperf, loss_curves, forecasts, "
-            "forecasts_unseen, ratio_law, model_size, theorem7, bounds, simulation_vs_theory, heavy_tails, "
+            "forecasts_unseen, over_training, ratio_law, model_size, theorem7, bounds, simulation_vs_theory, "
+            "heavy_tails, "
             "corollary8, corollary8_simulated, ramp_or_decay, schedules, optimizers, small_batches, rate_rule, "
             "muon, published, published_momentum, published_phases, epochs, sign_features, optimal_ramp, weight_decay, "
             "averages, momentum, delay, local_sgd, "
