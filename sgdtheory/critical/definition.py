@@ -45,7 +45,7 @@ class CriticalBatchSize(Shown, Generic[Values]):
         optimal_batch_size: the B that attains it.
         optimal_learning_rate: the γ that attains it.
         rate_batch_size: the largest B with `R(D, B) ≤ risk_factor · R_opt(D)`: it keeps the rate, not the risk.
-            Of Lion it may be too small (docs/optimizers.md, "Accuracy of the theory").
+            Of Lion and of normalized SGD it may be too small (docs/optimizers.md, "Accuracy of the theory").
         num_samples: D.
         overhead, risk_factor: the two conventions.
         curves: for each data size R(D, B), f_D(B) and the overhead, for batch sizes from 1 to 10 B* or D/2.
