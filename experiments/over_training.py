@@ -30,8 +30,7 @@ from experiments._lib.over_trained_verdicts import over_training_figure, over_tr
 from experiments._lib.processes import map_on_cores
 from experiments._lib.results import Result
 from experiments._lib.rows import columns_of, rows_of
-from sgdtheory.fits.joint_draws import TunedTable, chance_of_tie
-from sgdtheory.fits.joint_shapes import BLEND, LossLaw
+from sgdtheory.fits import BLEND, LossLaw, TunedTable
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ def _fit(config: Config, item: tuple[str, str, str]) -> list[Row]:
         made = _made(table, out, laws, config)
         if split == IN_SAMPLE:
             whole = TunedTable(table.settings, table.loss)
-            p_value = chance_of_tie(whole, laws[tied], laws[free], config.level, config.seed)
+            p_value = whole.chance_of_tie(laws[tied], laws[free], config.level, config.seed)
     rows = []
     for place, (law, error) in enumerate(zip(laws, found, strict=True)):
         alpha, beta, tie, sharpness = _exponents(law)

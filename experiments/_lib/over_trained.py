@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sgdtheory.fits.joint_draws import TunedTable
-from sgdtheory.fits.joint_shapes import BLEND, LARGEST, RIVALS, Exponents, LossLaw, LossShape, Settings, fitted_law
+from sgdtheory.fits import BLEND, RIVALS, Exponents, LossLaw, LossShape, Settings, TunedTable, fitted_law
 
 DATA = Path(__file__).parents[1] / "data"
 FILES = "over_training.csv", "gemstones.csv"
@@ -46,7 +45,7 @@ def _blend(exponents: Exponents, at: Settings) -> tuple[np.ndarray, ...]:
     by_samples, sharpness = exponents.get("β", by_size / (1 + by_size)), exponents.get("k", BLEND)
     of_samples = -by_samples * (at.log_samples + exponents["log C"])
     larger = np.logaddexp(-sharpness * by_size * at.log_size, sharpness * of_samples) / sharpness
-    return np.ones(()), np.exp(np.clip(larger, -LARGEST, LARGEST))
+    return np.ones(()), np.exp(np.clip(larger, -300.0, 300.0))  # finite at any exponents
 
 
 FORMULA = "E + [(A N^−α)^k + (C D^−β)^k]^{1/k}"

@@ -22,7 +22,7 @@ from experiments._lib.over_trained import (
     tables,
 )
 from experiments._lib.results import Verdict, VerdictName
-from sgdtheory.fits.joint_shapes import BLEND, Settings
+from sgdtheory.fits import BLEND, Settings
 from sgdtheory.plotting.style import GRAY, categories, legend_below, log_axes, new_figure
 
 TIE_WITHIN = 2.0  # A tie that the data know to this factor only, or less well, is not said to hold.

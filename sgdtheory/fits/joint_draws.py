@@ -66,6 +66,20 @@ class TunedTable:
             return float("nan")
         return float(np.sqrt(np.mean(self.held_out(law, self.settings.log_size == sizes[-1]) ** 2)))
 
+    def chance_of_tie(self, tied: LossLaw, free: LossLaw, level: float, seed: int) -> float:
+        """Return the p-value of a law with a tie, against the one in which it is free.
+
+        The statistic is by what factor the sum of squares falls. Its distribution under the tie is that for resampled
+        residuals.
+        """
+        losses, _ = resampled(self, tied, TESTED, level, seed)
+        gains = []
+        for loss in losses:
+            two = [fitted_law(law.shape, self.settings, loss, law.exponents).squares for law in (tied, free)]
+            gains.append(two[0] / max(two[1], TINY))
+        gain = tied.squares / max(free.squares, TINY)
+        return (1 + sum(each >= gain for each in gains)) / (TESTED + 1)
+
 
 @dataclass(frozen=True, eq=False)
 class Draws:
@@ -137,18 +151,3 @@ def drawn(table: TunedTable, law: LossLaw, others: tuple[LossLaw, ...], level: f
     exponents = np.array([each.exponents for each in laws]).T[:, :, None]
     factors = np.array([each.factors for each in laws])[:, None]
     return Draws(law, LossLaw(law.shape, exponents, factors, float("nan")), others, errors, level)
-
-
-def chance_of_tie(table: TunedTable, tied: LossLaw, free: LossLaw, level: float, seed: int) -> float:
-    """Return the p-value of a law with a tie, against the one in which it is free.
-
-    The statistic is by what factor the sum of squares falls. Its distribution under the tie is that for resampled
-    residuals.
-    """
-    losses, _ = resampled(table, tied, TESTED, level, seed)
-    gains = []
-    for loss in losses:
-        two = [fitted_law(law.shape, table.settings, loss, law.exponents).squares for law in (tied, free)]
-        gains.append(two[0] / max(two[1], TINY))
-    gain = tied.squares / max(free.squares, TINY)
-    return (1 + sum(each >= gain for each in gains)) / (TESTED + 1)

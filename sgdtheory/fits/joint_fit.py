@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from sgdtheory._common.arguments import share_between_0_and_1, whole_number
-from sgdtheory.fits.joint_draws import TunedTable, chance_of_tie, drawn
+from sgdtheory.fits.joint_draws import TunedTable, drawn
 from sgdtheory.fits.joint_law import ComparedLaw, JointLaw
 from sgdtheory.fits.joint_shapes import FREED, JOINT, RIVALS, LossLaw, Settings
 from sgdtheory.fits.loss_noise import cliff_margins
@@ -79,7 +79,7 @@ def fit_joint_law(
     best = min(each.pairs for each in fits.values())
     others = tuple(each for each, compared in fits.items() if compared.pairs <= AS_GOOD * best)
     draws = drawn(of_table, taken, others, level, seed)
-    tied = chance_of_tie(of_table, law, freed[0], level, seed)
+    tied = of_table.chance_of_tie(law, freed[0], level, seed)
     compared = fits.pop(taken), *fits.values()
     columns = found[0], found[1], found[2], found[3]
     return JointLaw(*columns, draws, compared, tied, centre, settings - losses.size, level)

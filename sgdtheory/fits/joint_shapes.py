@@ -122,6 +122,14 @@ class LossLaw:
 def fitted_law(shape: LossShape, settings: Settings, loss: np.ndarray, start: np.ndarray | None = None) -> LossLaw:
     """Fit a law to losses, (n,), by least squares of relative residuals.
 
+    >>> import numpy as np
+    >>> from sgdtheory import fits
+    >>> size, samples = (each.ravel() for each in np.meshgrid(np.arange(-2.0, 3), np.arange(-2.0, 3)))
+    >>> loss = 1.5 + np.exp(-0.3 * size) + np.exp(-0.4 * samples)
+    >>> found = fits.fitted_law(fits.RIVALS[-1], fits.Settings(size, samples, 0 * size), loss)  # Chinchilla's law
+    >>> found.exponents.round(2), found.factors.round(2)
+    (array([0.3, 0.4]), array([1.5, 1. , 1. ]))
+
     Args:
         shape: the form of the law.
         settings, loss: of the data.

@@ -252,7 +252,7 @@ def test_the_critical_batch_size_of_an_algorithm(run):
 
 def test_help_says_which_default_is_whose():
     texts = field_texts(AlgorithmFlags)
-    assert texts["momentum"].endswith("momentum β (default: 0 with sign, normalized, 0.95 with muon).")
+    assert texts["momentum"].endswith("momentum β (default: 1 with dana, 0 with sign, normalized, 0.95 with muon).")
     assert texts["nesterov"] == "muon: whether to use the momentum of the next step (Nesterov) (default: no)."
     assert texts["beta1"].endswith(" (default: 0.9).")
 
