@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sgdtheory.fits import BLEND, RIVALS, Exponents, LossLaw, LossShape, Settings, TunedTable, fitted_law
+from sgdtheory.fits import JOINT, RIVALS, Exponents, LossLaw, LossShape, Settings, TunedTable, fitted_law
 
 DATA = Path(__file__).parents[1] / "data"
 FILES = "over_training.csv", "gemstones.csv"
@@ -40,12 +40,13 @@ class Losses:
         return Losses(self.size, self.samples, loss)
 
 
+# A batch size B_0 beyond all others, with which D_e is D to all digits.
+NO_COST = {"log B_0": np.full((), 50.0), "κ": np.zeros(()), "h": np.ones(())}
+
+
 def _blend(exponents: Exponents, at: Settings) -> tuple[np.ndarray, ...]:
-    by_size = exponents["α"]
-    by_samples, sharpness = exponents.get("β", by_size / (1 + by_size)), exponents.get("k", BLEND)
-    of_samples = -by_samples * (at.log_samples + exponents["log C"])
-    larger = np.logaddexp(-sharpness * by_size * at.log_size, sharpness * of_samples) / sharpness
-    return np.ones(()), np.exp(np.clip(larger, -300.0, 300.0))  # finite at any exponents
+    """Return the terms of the joint law that depend on model size and data, where no batch size costs data."""
+    return JOINT.terms({**exponents, **NO_COST}, at)[:2]
 
 
 FORMULA = "E + [(A N^−α)^k + (C D^−β)^k]^{1/k}"

@@ -147,7 +147,7 @@ def _hard(config: Momentum, rows: list[Row]) -> Verdict:
 
 
 def _critical(config: Momentum, rows: list[Row]) -> Verdict:
-    """Whether B* is another one."""
+    """Return the verdict on whether DANA-decaying has a larger B* than SGD."""
     ratios, texts = [], []
     for pair in config.critical:
         sizes = [of(rows, "critical", method, pair)[0].batch_size for method in (SGD, DECAYING)]

@@ -32,6 +32,7 @@ from .joint_law import BestRun as BestRun
 from .joint_law import ComparedLaw as ComparedLaw
 from .joint_law import JointLaw as JointLaw
 from .joint_shapes import BLEND as BLEND
+from .joint_shapes import JOINT as JOINT
 from .joint_shapes import RIVALS as RIVALS
 from .joint_shapes import Exponents as Exponents
 from .joint_shapes import LossLaw as LossLaw
