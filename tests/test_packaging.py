@@ -73,14 +73,14 @@ def test_extras_that_pages_name_exist():
     assert {(page, extra) for page, extra in named if extra not in extras} == set()
 
 
-def test_packages_that_errors_name_are_those_of_an_extra():
-    wanted = {each for extra in PROJECT["optional-dependencies"].values() for each in extra}
+def test_packages_that_errors_name_are_those_of_the_extra_that_they_name():
+    extras = PROJECT["optional-dependencies"]
     named = []
     for path in (ROOT / "sgdtheory").rglob("*.py"):
-        for packages in re.findall(r"pip install ((?:'[^']*' ?)+)", path.read_text()):
-            named += re.findall(r"'([^']*)'", packages)
-    assert len(named) >= 5
-    assert set(named) <= wanted
+        for packages, extra in re.findall(r"pip install ((?:'[^']*' ?)+)\(extra \[(\w+)\]\)", path.read_text()):
+            named.append(extra)
+            assert set(re.findall(r"'([^']*)'", packages)) <= set(extras[extra]), path
+    assert sorted(named) == ["certified", "cluster", "cluster", "explore", "logs", "testing"]
 
 
 def test_recipes_that_install_from_an_index_say_how_until_then():

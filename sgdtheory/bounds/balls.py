@@ -26,7 +26,7 @@ def flint() -> ModuleType:
         import flint as library  # pyright: ignore[reportMissingImports] (an extra)
     except ImportError:
         raise ImportError(
-            "certificates need python-flint, which is not installed: pip install 'python-flint>=0.7'"
+            "certificates need python-flint (not installed): pip install 'python-flint>=0.7' (extra [certified])"
         ) from None
     return library
 

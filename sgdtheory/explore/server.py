@@ -34,7 +34,7 @@ def make_server(*, host: str = "127.0.0.1", port: int | None = None) -> Any:
         ValueError: Bokeh is not installed, or one cannot listen there.
     """
     if importlib.util.find_spec("bokeh") is None:
-        raise ValueError("the explorer needs Bokeh, which is not installed: pip install 'bokeh>=3.7'")
+        raise ValueError("the explorer needs Bokeh, which is not installed: pip install 'bokeh>=3.7' (extra [explore])")
     if port is not None and whole_number("port", port, 1) > 65535:
         raise ValueError(f"port must be at most 65535, got {port}")
     from sgdtheory.explore.workers import Workers

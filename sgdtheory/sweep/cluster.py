@@ -31,7 +31,7 @@ def cluster_executor(address: str, jobs: int = 1) -> Iterator[Executor]:
     try:
         from distributed import Client, KilledWorker
     except ImportError:
-        raise ValueError("cluster needs dask.distributed: pip install -e '.[cluster]' in the clone") from None
+        raise ValueError("cluster needs dask: pip install 'distributed>=2024.1' (extra [cluster])") from None
     with contextlib.ExitStack() as stack:
         jobs = whole_number("jobs", jobs, 1)
         scheduler = stack.enter_context(_slurm(jobs)) if address == "slurm" else address
@@ -54,7 +54,7 @@ def _slurm(jobs: int):
     try:
         from dask_jobqueue.slurm import SLURMCluster
     except ImportError:
-        raise ValueError("cluster slurm needs dask-jobqueue: pip install -e '.[cluster]' in the clone") from None
+        raise ValueError("cluster slurm needs dask: pip install 'dask-jobqueue>=0.9' (extra [cluster])") from None
     try:
         cluster = SLURMCluster()
         cluster.scale(jobs=jobs)

@@ -14,7 +14,7 @@ try:
     from hypothesis import strategies as draw
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
-        "sgdtheory.testing needs Hypothesis, which is not installed: pip install 'hypothesis>=6.130'"
+        "sgdtheory.testing needs Hypothesis, which is not installed: pip install 'hypothesis>=6.130' (extra [testing])"
     ) from missing
 
 from sgdtheory.algorithms import KINDS, Algorithm, LinearMethod, Slider, Stages, parameters

@@ -66,7 +66,7 @@ def test_a_worker_is_killed(tmp_path):
     [
         ("127.0.0.1:9", 1, (), "cluster must be a running dask scheduler's HOST:PORT, got 127.0.0.1:9: "),
         ("a:1", 0, (), "jobs must be a whole number of at least 1, got 0"),
-        ("localhost:1", 1, ("distributed",), r"pip install -e '\.\[cluster\]'"),
+        ("localhost:1", 1, ("distributed",), r"pip install 'distributed>=2024\.1' \(extra \[cluster\]\)"),
     ],
 )
 def test_where_there_is_no_cluster(monkeypatch, place, jobs, missing, message):

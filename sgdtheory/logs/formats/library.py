@@ -15,5 +15,6 @@ def needed(module: str, subject: str) -> Any:
     except ImportError:
         package = module.partition(".")[0]
         raise ValueError(
-            f"{subject} are read by {package}, which is not installed: pip install 'tensorboard>=2.18' 'pyarrow>=16'"
+            f"{subject} are read by {package}, which is not installed: "
+            "pip install 'tensorboard>=2.18' 'pyarrow>=16' (extra [logs])"
         ) from None
