@@ -5,18 +5,18 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import hypothesis
 import numpy as np
-from hypothesis import HealthCheck, Phase
 
 from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.bounds import Comparison, Setting, compare, description
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.testing import strategies
+from sgdtheory.testing.strategies import hypothesis  # not imported above, because this import's error names the extra
 
 SLACK = 1e-9  # relative: exact risks are right to 1e-10
-RANDOM = (Phase.generate, Phase.shrink)
-CLIMBING = (Phase.generate, Phase.target, Phase.shrink)
+PHASE, HEALTH = hypothesis.Phase, hypothesis.HealthCheck
+RANDOM = (PHASE.generate, PHASE.shrink)
+CLIMBING = (PHASE.generate, PHASE.target, PHASE.shrink)
 # Examples of one random search. After its first ten Hypothesis changes each one that it draws five times instead of
 # drawing new ones: of 300 examples of one search with climbs 25 are new, of 30 searches of ten nearly all.
 SHORT = 10
@@ -25,7 +25,7 @@ OPTIONS = hypothesis.settings(
     database=None,
     print_blob=False,
     report_multiple_bugs=False,
-    suppress_health_check=(HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.nested_given),
+    suppress_health_check=(HEALTH.too_slow, HEALTH.filter_too_much, HEALTH.nested_given),
 )
 
 

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 try:
-    from hypothesis import reject
+    import hypothesis
     from hypothesis import strategies as draw
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
@@ -294,7 +294,7 @@ def _or_rejected(kind: type, values: dict[str, Any]) -> Any:
     try:
         return kind(**values)
     except ValueError:
-        reject()
+        hypothesis.reject()
 
 
 def _stages(beginnings: tuple[int, ...], factors: list[int]) -> Stages:

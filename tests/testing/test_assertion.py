@@ -1,6 +1,8 @@
 """`assert_bound`: right bounds pass, wrong ones fail with a counterexample that is right and simple."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -158,3 +160,10 @@ def test_what_is_wrong_in_a_corner_alone_is_found(name):
     settings = st.testing.settings(st.testing.problems(power_laws=False))
     with pytest.raises(AssertionError, match="exact/bound = 1.2"):
         st.testing.assert_bound(wrong, settings=settings)
+
+
+@pytest.mark.parametrize("name", ["assert_bound", "problems"])
+def test_without_hypothesis_it_says_what_to_install(name):
+    code = f"import sys; sys.modules['hypothesis'] = None; import sgdtheory as st; st.testing.{name}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stderr.strip().splitlines()[-1].endswith("pip install 'hypothesis>=6.130' (extra [testing])")
