@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 RIGHT = """
 from typing import assert_type
 
+import jax.numpy as jnp
 import numpy as np
 import sgdtheory as st
 from sgdtheory.training import TrainConfig
@@ -32,6 +33,8 @@ assert_type(several.bias, np.ndarray)
 for size in np.geomspace(1e2, 1e4, 3):
     print(st.excess_risk(problem, batch_size=8, learning_rate=0.5, num_samples=size).total)
 
+for sizes in ((1, 8), range(1, 8), [[1.0, 8.0]], [np.arange(8)], jnp.arange(8), jnp.float32(8), [np.int64(1), 8.0]):
+    assert_type(st.excess_risk(problem, batch_size=sizes, learning_rate=[0.5], num_samples=[[1e4]]).total, np.ndarray)
 assert_type(st.max_stable_learning_rate(problem, batch_size=8), float)
 assert_type(st.max_stable_learning_rate(problem, batch_size=[1, 8]), np.ndarray)
 assert_type(st.critical_batch_size(problem, num_samples=1e4).batch_size, float)
@@ -59,6 +62,10 @@ one.total[0]  # wrong
 one.total + 1
 st.excess_risk(problem, batchsize=32, learning_rate=0.5, num_samples=1e4)  # wrong
 st.excess_risk(problem, 32, 0.5, 1e4)  # wrong
+st.excess_risk(problem, batch_size="32", learning_rate=0.5, num_samples=1e4)  # wrong
+st.excess_risk(problem, batch_size=["32"], learning_rate=0.5, num_samples=1e4)  # wrong
+st.max_stable_learning_rate(problem, batch_size="8")  # wrong
+st.excess_risk(problem, batch_size=32, learning_rate=0.5)  # wrong
 st.critical_batch_size(3.0, num_samples=1e4)  # wrong
 st.critical_batch_size(problem, num_samples=1e4, algorithm="cosine")  # wrong
 several = st.excess_risk(problem, batch_size=32, learning_rate=0.5, num_samples=[1e4, 1e6])

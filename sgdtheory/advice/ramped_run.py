@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_number, single_number, whole_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.fits import BatchRamp, EvenRamp, EvenRule, RampTarget, nearest_even_ramp, stage_ends
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.algorithms.schedules import Shape, Stages, checked_factors, one_row, values_of
 
 SCANNED = 4096  # A feature of f narrower than 1/4096 of the run can be missed; each scan costs as many values of f.

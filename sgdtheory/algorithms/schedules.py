@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, positive_number, real_array, refuse_complex, single_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.algorithms.parameter import Parameter, Slider
 
 DECAY_TEXT = "last fraction of the steps, in which it falls to 0."

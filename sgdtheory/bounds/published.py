@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, get_args, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import Values, checked_name, checked_problem, samples_used, settings_arrays
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.algorithms import DEFAULT, Algorithm, LastIterate, TailAverage
 from sgdtheory.problems import AbstractProblem, LeastSquares, SplitSpectrum
 

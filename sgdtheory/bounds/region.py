@@ -10,9 +10,9 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import real_array, single_number, whole_array, whole_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.bounds.ball_spectra import ListedBalls
 from sgdtheory.bounds.balls import Undecided, flint
 from sgdtheory.bounds.certificate import Certificate, certify, checked_bound, stated

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from numpy.typing import ArrayLike
-
 from sgdtheory._common.arguments import checked_problem
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.problems import AbstractProblem
 
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import Values, positive_number, samples_used, settings_arrays
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import DEFAULT, Algorithm

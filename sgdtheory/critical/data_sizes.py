@@ -3,9 +3,9 @@
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, positive_array
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.critical.step_search import ROUNDING
 
 MOST_SAMPLES = 1e20  # up to here n steps and n + 1 can be told apart well enough for the searches

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, cast, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import Values, positive_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import Algorithm, require_stretching

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.interval import Interval
 from sgdtheory._common.sheets import Sheet
 from sgdtheory._common.shown import Shown

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import stats
 
 from sgdtheory._common.arguments import checked_name, positive_number, real_array, share_between_0_and_1, whole_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import Sheet
 from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import Constant, Shape

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_name, real_array, single_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.csv_rows import csv_rows
 from sgdtheory._common.logged_losses import check_positive_losses, gap, gap_remark
 from sgdtheory._common.sheets import shared

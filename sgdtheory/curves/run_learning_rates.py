@@ -1,9 +1,9 @@
 """Learning rates of a run to predict, given as a peak and a shape or as one number for each step."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_number, real_array, whole_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.algorithms import Algorithm, Constant, LastIterate, Shape, checked_algorithm
 
 

@@ -5,10 +5,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1, whole_array, whole_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.interval import Interval
 from sgdtheory._common.rows import Rows, checked_rows
 from sgdtheory._common.sheets import Quantity, Sheet, Table, between

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.fits.power_law import fit_power_law
 
 

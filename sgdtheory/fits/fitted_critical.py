@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from numpy.typing import ArrayLike
-
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.csv_rows import positive_cell
 from sgdtheory._common.files import csv_number
 from sgdtheory.fits.conventions import Convention

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import stats
 
 from sgdtheory._common.arguments import checked_name, positive_array, positive_number, real_array
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.fits.joint_shapes import LossLaw, Settings
 
 # The overhead of data that defines B*, over the best batch size.

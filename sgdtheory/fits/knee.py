@@ -3,9 +3,9 @@
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import optimize
 
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.fits.steps_law import StepsLaw
 
 POINTS = 400  # at which a knee is looked for

@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array
+from sgdtheory._common.array_like import ArrayLike
 
 CANDIDATES = 20_000  # batch sizes among which the choice is made, at most, for each number of devices
 

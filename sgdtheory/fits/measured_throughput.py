@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import optimize
 
 from sgdtheory._common.arguments import positive_array, positive_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.csv_rows import csv_rows, positive_cell
 from sgdtheory.fits.throughput import Throughput
 

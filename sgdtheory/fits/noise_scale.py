@@ -12,10 +12,10 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import signal, special
 
 from sgdtheory._common.arguments import positive_array, real_array, share_between_0_and_1, whole_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import ABSENT, Quantity, Sheet, Table, between, number
 from sgdtheory._common.shown import Shown
 

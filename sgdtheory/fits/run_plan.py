@@ -17,8 +17,8 @@ from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import Sheet
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import Convention

@@ -3,9 +3,9 @@
 from typing import Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array, positive_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.fits.abstract_law import weights_of
 from sgdtheory.fits.known_noise import misfit_and_chi_square
 from sgdtheory.fits.power_steps import fit_numbers

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import special
 
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter
 from sgdtheory.fits.conventions import Convention, one_convention
 from sgdtheory.fits.power_steps import fit_numbers, largest_root, log_data, smallest_root

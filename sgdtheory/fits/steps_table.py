@@ -5,11 +5,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import optimize, special
 from scipy.interpolate import PchipInterpolator
 
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.fits.conventions import SMALLEST, Convention
 from sgdtheory.fits.fitted_critical import FittedCriticalBatchSize
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import positive_array
+from sgdtheory._common.array_like import ArrayLike
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import special
 
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter, weights_of
 from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention
 from sgdtheory.fits.known_noise import misfit_and_chi_square

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.logged_losses import gap, gap_remark
 
 COLUMNS = "loss", "evaluation_loss", "learning_rate", "batch_size", "tokens", "batch_tokens"

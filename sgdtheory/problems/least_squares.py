@@ -4,9 +4,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import first_where, real_array
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.problems.model_size import Kind, checked_model
 from sgdtheory.problems.problem import (
     AbstractProblem,

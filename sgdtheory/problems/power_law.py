@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import single_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.problems.least_squares import LeastSquares, sketched
 from sgdtheory.problems.model_size import Kind, checked_model
 from sgdtheory.problems.modes import Modes, Rule, power_law_modes, rule_within

@@ -4,7 +4,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+
+from sgdtheory._common.array_like import ArrayLike
 
 # B_2k(1/2) / (2k)! for k = 1 … 5, the coefficients of the midpoint form of the Euler–Maclaurin formula.
 MIDPOINT_COEFFICIENTS = (-1 / 24, 7 / 5760, -31 / 967680, 127 / 154828800, -73 / 3503554560)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import single_number, true_or_false, whole_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.problems.modes import Modes
 
 MOST_SAMPLES = 1e20  # Largest finite sample, as for the number of samples of a run.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, settings_arrays, whole_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import DEFAULT, Algorithm, Constant, Course, LastIterate, number_of_steps, steps_of_shape

@@ -1,7 +1,8 @@
 """Slow, transparent computations of the same risk, for tests and for readers: no code shared with the solvers."""
 
 import numpy as np
-from numpy.typing import ArrayLike
+
+from sgdtheory._common.array_like import ArrayLike
 
 
 def risk_by_recursion(

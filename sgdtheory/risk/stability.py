@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import checked_problem, whole_array
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.algorithms import DEFAULT, SGD, Algorithm, LinearMethod, checked_algorithm
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes
 from sgdtheory.risk.solvers.rounds import PeriodStage, load

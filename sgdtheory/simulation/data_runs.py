@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sgdtheory._common.arguments import real_array, settings_arrays, true_or_false, whole_number
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.rows import checked_rows
 from sgdtheory.simulation.result import Simulation
 from sgdtheory.simulation.runs import LEAST_ROOM, Resources, make_plan

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import stats
 
 from sgdtheory._common.arguments import positive_number, share_between_0_and_1, single_number, whole_array
+from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.training.config import FIELDS, TrainConfig
 from sgdtheory.training.engine import State
 from sgdtheory.training.lanes import Lanes
