@@ -110,10 +110,10 @@ def read_result(directory: Path, config: TrainConfig) -> TrainResult:
             columns["squared_gradient"],
             columns["gradient_variance"],
             summary["num_weights"],
-            summary["seconds"],
-            summary["steps_per_second"],
+            float(summary["seconds"]),
+            float(summary["steps_per_second"]),
         )
-    except (OSError, ValueError, LookupError, TypeError, csv.Error) as error:
+    except (OSError, ValueError, LookupError, TypeError, OverflowError, csv.Error) as error:
         raise ValueError(f"result in {directory} is damaged ({' '.join(str(error).split())})") from None
 
 

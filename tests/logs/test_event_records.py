@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -114,3 +115,21 @@ def test_much_that_is_no_record(tail, event_file):
     log = read(event_file)
     assert log.step.size == len(RUN)
     assert log.remarks == (f"{event_file.name}: {len(tail):,} damaged bytes left out, with the records in them",)
+
+
+def test_a_long_record_is_passed_over_and_a_long_gap_ends_the_file(event_file):
+    """Neither is read: both have a length that no loss needs, and the file is sparse."""
+    content = event_file.read_bytes()
+    middle = records_of(content)[40][0]
+    head = struct.pack("<Q", 4 << 30)
+    head += struct.pack("<I", masked_crc32c(head))
+    start = time.process_time()
+    for gap, steps, lost in ((head, 40, ()), (bytes(8), 20, ("damaged bytes left out",))):
+        with event_file.open("wb") as file:
+            file.write(content[:middle] + gap)
+            file.seek(middle + HEAD + (4 << 30) + TAIL)
+            file.write(content[middle:])
+        log = read(event_file)
+        assert [part in remark for part, remark in zip(lost, log.remarks, strict=True)] == [True] * len(lost)
+        assert abs(log.step.size - steps) <= 1
+    assert time.process_time() - start < 10

@@ -85,6 +85,14 @@ def written(name, content):
     return lambda directory: (directory / name).write_bytes(content)
 
 
+def enlarged(key):
+    def enlarge(directory):
+        path = directory / "result.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | {key: 10**400}))
+
+    return enlarge
+
+
 def shorten_curve(directory):
     path = directory / "curve.csv"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
@@ -105,6 +113,8 @@ DAMAGES = {
     "truncated checkpoint": truncate,
     "garbled result": written("result.json", b"\xff\x00 {"),
     "empty result": written("result.json", b"[]"),
+    "number of steps beyond floats": enlarged("num_steps"),
+    "seconds beyond floats": enlarged("seconds"),
     "shortened curve": shorten_curve,
     "no curve": lambda directory: (directory / "curve.csv").unlink(),
     "garbled curve": written("curve.csv", b"x" * 200_000),  # more than a field of CSV may have

@@ -17,6 +17,10 @@ LENGTH = re.compile(rb"(?!\0{4})[\s\S]{4}\0{4}")  # of a record below 4 GiB that
 # Places at which a checksum is tried, some 5 microseconds each, before the rest of a file is given up: a file of small
 # numbers has one every few bytes, an event file hardly any.
 MOST_TRIES = 200_000
+# The rest of a file is given up after this many bytes without a record. To search them takes 1.1 seconds if they are 0.
+MOST_SEARCHED = 1 << 26
+# Longer records are passed over unread: they are pictures or sound, and a checksum takes a second for 9 MiB.
+LONGEST = 1 << 24
 
 
 class EventRecords(Iterator[bytes]):
@@ -45,6 +49,9 @@ class EventRecords(Iterator[bytes]):
             if length is None or end > self._size:
                 self.cut, self._place = True, self._size
                 break
+            if length > LONGEST:
+                self._place = end
+                continue
             content = self._at(self._place + HEAD, length)
             self._place = end
             if struct.pack("<I", self._checksum(content)) == self._at(end - TAIL, TAIL):
@@ -78,7 +85,7 @@ class EventRecords(Iterator[bytes]):
         """Go to the next place where a record begins, or to the end of the file."""
         start = self._place
         first = start + 1
-        while first < self._size:
+        while first < min(self._size, start + MOST_SEARCHED):
             piece = self._at(first, PIECE + HEAD - 1)
             found = self._begin(piece)
             if found is not None:
