@@ -24,7 +24,6 @@ def tutorials(write: Path) -> Sheet:
     kept = [name for name in files if (write / name).exists()]
     for name, (content, _) in files.items():
         if name not in kept:
-            (write / name).parent.mkdir(parents=True, exist_ok=True)
             write_atomically(write / name, content)
     columns = [
         Quantity("file", "file", list(files)),
