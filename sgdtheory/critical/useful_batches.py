@@ -201,7 +201,7 @@ def _fewest(line: Line, level: float, best: Setting, first: float) -> float:
     scanned = scanned[: len(values)]
     low = _minima(np.array(values))[:-1]  # the last one is at the level
     dips = [_refined(line, each) for each in scanned[low].tolist() if each > EVERY_FEW_STEPS and not every]
-    steps = next((each for each in dips if line(float(np.log(each))) <= level), float(scanned[-1]))
+    steps = min([float(scanned[-1]), *(each for each in dips if line(float(np.log(each))) <= level)])
     before = scanned[scanned < steps]
     if not before.size or steps - before[-1] <= 1:
         return steps

@@ -230,3 +230,14 @@ def test_a_line_that_is_flat_where_it_meets_the_level_gives_no_warning():
     found = st.critical_batch_size(problem, num_samples=1e3, algorithm=algorithm, curve=False)
     assert found.optimal_risk < 1e-13
     assert (found.batch_size, found.num_steps) == (600, 2)
+
+
+@pytest.mark.slow
+def test_a_valley_of_few_steps_that_leads_to_many():
+    """A minimum of the scan over n whose refinement ends beyond the first n at the level does not hide that n."""
+    algorithm = st.Algorithm(st.Lion(), st.Linear(), average=st.LastIterate())
+    problem = st.PowerLaw(2.0, 3.0)
+    found = st.critical_batch_size(problem, num_samples=1e6, algorithm=algorithm, curve=False)
+    assert found.rate_batch_size > 550  # it was 353
+    tuned = st.optimal_learning_rate(problem, batch_size=550, num_samples=1e6, algorithm=algorithm)
+    assert tuned.risk <= 2 * found.optimal_risk
