@@ -99,15 +99,13 @@ def computed_table(repeats: int, toy: bool = False) -> Table:
     if toy:
         rows = [("2, 3, D = 1e3", replace(state, num_samples=1e3, first=each)) for each in ("sgd", OTHERS[0])]
     table = Table(title=f"computed for the page, D = 1e6, ms, medians of one process (goals: {goals()})")
-    for header in ("a, b", "algorithm", *RISKS, "B*, R(D, B) to 1%", "B*", "B*, its curve"):
+    for header in ("a, b", "algorithm", *RISKS, "B*", "B*, its curve"):
         table.add_column(header, justify="left" if header in ("a, b", "algorithm") else "right")
     slowest = dict.fromkeys(GOALS, 0.0)
     for name, state in rows:
         risks = [times(JOBS[each].compute, state, repeats)[1] for each in RISKS.values()]
         found = times(JOBS["critical"].compute, state, repeats)
-        first_look = JOBS["ahead"]
-        ahead = milliseconds(times(first_look.compute, state, repeats)[1]) if first_look.lane(state, 0) else "–"
-        table.add_row(name, state.names[0], *map(milliseconds, risks), ahead, *map(milliseconds, found))
+        table.add_row(name, state.names[0], *map(milliseconds, risks), *map(milliseconds, found))
         if state.quick(0):
             slowest = {"risks": max(slowest["risks"], *risks), "B*": max(slowest["B*"], found[0])}
     table.caption = f"slowest of averaged SGD: {', '.join(f'{k} {milliseconds(v)} ms' for k, v in slowest.items())}"

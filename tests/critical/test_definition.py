@@ -361,5 +361,5 @@ def test_a_critical_batch_size_that_falls_is_explained():
     found = st.critical_batch_size(problem, num_samples=[1e6, 1e3, 1e4, 1e5], curve=False)
     assert found.real_batch_size[0] < 0.9 * found.real_batch_size.max()
     assert "B* falls from" in found.remark
-    assert "of the stability edge" in found.remark
+    assert "of the stability limit" in found.remark
     assert st.critical_batch_size(st.PowerLaw(2, 3), num_samples=[1e3, 1e4, 1e5], curve=False).remark == ""
