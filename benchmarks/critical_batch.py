@@ -1,6 +1,6 @@
 """Speed of the critical batch size, and where the time goes: `python -m benchmarks.critical_batch [--grid]`.
 
-`--optimizers` for those of signSGD, Adam and normalized SGD instead.
+`--optimizers` for those of optimizers that are not linear instead.
 """
 
 import argparse
@@ -24,6 +24,8 @@ OPTIMIZERS = {
     "signSGD, β = 0.9": st.SignSGD(0.9),
     "Adam, β₂ = 0.999": st.Adam(beta2=0.999),
     "Adam, β₂ = 0.95": st.Adam(beta2=0.95),
+    "AdamW, κ = 0.1": st.Adam(beta2=0.999, weight_decay=0.1),
+    "Lion": st.Lion(),
     "normalized SGD": st.NormalizedSGD(),
 }
 OPTIMIZED = (2.0, 3.0), (1.5, 2.0), (2.5, 3.25)  # a, b; with b = a one step of signs is best
