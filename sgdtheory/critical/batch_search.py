@@ -168,8 +168,14 @@ class _Tried:
         return Optimum(float(self.batch[k]), float(self.rate[k]), float(self.risk[k]))
 
 
-def optimal_batch_size(least_risk: LeastRisk, samples: float) -> Optimum:
-    """Return the least risk with D samples (THEORY.md T12)."""
+def optimal_batch_size(least_risk: LeastRisk, samples: float, budget: float = 0.0) -> Optimum:
+    """Return the least risk with D samples (THEORY.md T12).
+
+    Args:
+        least_risk: the least risk of B and n.
+        samples: D.
+        budget: a larger number of samples with which that risk is going to be looked for.
+    """
     tried = _Tried(least_risk, samples)
     if samples <= EVERY_PAIR:
         tried.add(np.arange(1.0, np.floor(samples) + 1))
@@ -180,6 +186,8 @@ def optimal_batch_size(least_risk: LeastRisk, samples: float) -> Optimum:
     number = int(PER_DECADE * np.log10(largest)) + 2
     steps = np.floor(samples / np.geomspace(SMALLEST_BATCHES[-1], max(largest, SMALLEST_BATCHES[-1]), number))
     tried.add(samples / np.append(_even(steps), _resonant_steps(least_risk, samples)))
+    if budget:  # first: few steps that do not reach the least risk with more samples do not with D
+        least_risk(budget / few, few, float(tried.risk.min()))
     tried.add(samples / few)
     every, n = pairs(samples, np.append(np.arange(1.0, ESTIMATED), np.geomspace(1.0, samples, ESTIMATED)))
     many = n > EVERY_FEW_STEPS

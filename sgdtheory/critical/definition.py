@@ -233,8 +233,8 @@ def of_all_workers(found: CriticalBatchSize, workers: int) -> CriticalBatchSize:
 def _solve(
     least_risk: LeastRisk, samples: float, overhead: float, risk_factor: float, with_curve: bool
 ) -> CriticalBatchSize:
-    best = optimal_batch_size(least_risk, samples)
     budget = (1 + overhead) * samples * (1 + ROUNDING)
+    best = optimal_batch_size(least_risk, samples, budget)
     remark = remark_on_optimum(least_risk, best, budget)
     require_learnt(least_risk.tuned, samples, best.risk)
     steps = float(np.floor(samples / best.batch))

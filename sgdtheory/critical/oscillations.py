@@ -109,13 +109,17 @@ class MeanPath:
         return edge * np.union1d(roots**2, np.geomspace(1e-3 / steps, 1.0, POINTS[0]))
 
     def _table(self, edge: float, steps: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the learning rates and risks of one run for all n up to a power of two, γ up to another."""
+        """Return the learning rates and risks of one run for all n up to a power of two, γ up to another.
+
+        The risks of a longer run serve as well: its learning rates are as dense or denser.
+        """
         most = 2.0 ** np.ceil(np.log2(steps))
         end = 2.0 ** np.ceil(np.log2(edge))
-        if (most, end) not in self.tables:
-            rate = self._even(end, most)
+        longest = max((number for number, last in self.tables if last == end), default=0.0)
+        if longest < most:
+            longest, rate = most, self._even(end, most)
             self.tables[most, end] = rate, mean_risks_along(self.algorithm, *self.directions, rate, most)
-        rate, risks = self.tables[most, end]
+        rate, risks = self.tables[longest, end]
         return rate, risks[int(steps)]
 
     def _zoomed(self, edge: float, steps: float) -> tuple[np.ndarray, np.ndarray]:

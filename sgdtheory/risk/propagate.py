@@ -65,7 +65,7 @@ def _short(segment: Segment) -> np.ndarray:
     """Return up to how many steps smooth segments are stepped through, (S,)."""
     if segment.runs.algorithm.method.step_dependence == "none":
         return np.full(segment.low.size, THRESHOLDS.short_smooth)
-    oscillation = THRESHOLDS.short_oscillating * segment.setup.resolution.order**2
+    oscillation = THRESHOLDS.short_oscillating * segment.setup.resolution.order**3
     if segment.setup.summed:  # A step takes half the time, and a panel does not.
         oscillation *= 2
     return np.where(segment.steps >= segment.setup.compiled_from, oscillation, THRESHOLDS.short_smooth)

@@ -76,7 +76,7 @@ def segmented_risks(
     result = SegmentedRisks(np.empty((2, number)), np.zeros(number), np.zeros(number, dtype=bool))
     for indices, by_steps in _batches_of_runs(problem, courses, resolution, compiled_from):
         group = [courses[index] for index in indices]
-        run_ends = _run_to_ends(problem, group, resolution, compiled_from, by_steps, stable, summed)
+        run_ends = _run_to_ends(problem, group, resolution, compiled_from, by_steps, stable, summed, estimate)
         result.parts[:, indices], lost = _risks(problem, run_ends, group)
         result.approximated[indices] = run_ends.approximated
         if estimate:
@@ -163,9 +163,13 @@ def _run_to_ends(
     by_steps: bool = False,
     stable: bool = False,
     summed: bool = False,
+    estimate: bool = False,
     panel_start: PanelStart | None = None,
 ) -> RunEnds:
-    """Propagate S runs with the same number of segments to their ends, from the start or from where panels begin."""
+    """Propagate S runs with the same number of segments to their ends, from the start or from where panels begin.
+
+    The state where panels begin is kept for an `estimate` of the error.
+    """
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         modes = panel_start and panel_start.modes
         segments = segments_of_runs(
@@ -186,7 +190,8 @@ def _run_to_ends(
                     sums = sums._replace(size=size_after(done, sums, segment))
                 return RunEnds(sums, signal, done.approximated, panel_start, np.maximum(done.near, near))
             # The error of panels is estimated on panels of a lower order, which need not repeat the steps before them.
-            if panel_start is None and not by_steps and (begin := to_first_panel(moments, segment)):
+            keeps_start = estimate and panel_start is None and not by_steps
+            if keeps_start and (begin := to_first_panel(moments, segment)):
                 moments, segment = begin
                 panel_start = PanelStart(number, segment.setup.modes, moments, segment.low)
             after = propagate(moments, segment, by_steps)

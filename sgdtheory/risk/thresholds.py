@@ -24,7 +24,7 @@ class Thresholds:
         compiled_from: So many steps or more are taken in a compiled loop: fewer take less time in NumPy than the
             compilation does.
         short_smooth: Smooth segments of at most so many steps are stepped through, faster than panels.
-        short_oscillating: The same for methods that change with the step, times the square of the order of a panel:
+        short_oscillating: The same for methods that change with the step, times the cube of the order of a panel:
             their moments oscillate, so that panels are many.
         rounds_by_steps: At most so many rounds of local steps are stepped through.
         few_rounds: At most so many rounds are taken round by round, before the contour integral is used. So are rounds
@@ -56,7 +56,7 @@ class Thresholds:
     together_compiled: float = 4096.0
     compiled_from: float = 4096.0
     short_smooth: float = 200.0
-    short_oscillating: float = 200.0
+    short_oscillating: float = 16.0
     rounds_by_steps: int = 2
     few_rounds: int = 16
     stage_steps: float = 200.0

@@ -61,14 +61,16 @@ def _in_closed_form(algorithm: Algorithm, eigenvalue: np.ndarray, rate: np.ndarr
     k = len(method.start)
     output = np.asarray(method.output, float)
     begin = np.asarray(method.start, float)
-    step = np.eye(k) - here.decay[:, None] - np.einsum("l,gi,gj->glij", eigenvalue, here.b, here.c)
+    still = np.eye(k) - here.decay
     first = output @ begin
-    second = np.einsum("i,glij,j->gl", output, step, begin)
-    trace = np.trace(step, axis1=2, axis2=3)
+    second = (still @ begin @ output)[:, None] - np.multiply.outer((here.b @ output) * (here.c @ begin), eigenvalue)
+    trace = still.trace(axis1=1, axis2=2)[:, None] - np.multiply.outer((here.b * here.c).sum(1), eigenvalue)
     if k == 1:
         shares = [(np.full_like(trace, first), trace)]
     else:
-        determinant = step[..., 0, 0] * step[..., 1, 1] - step[..., 0, 1] * step[..., 1, 0]
+        adjugate = still[:, ::-1, ::-1].swapaxes(1, 2) * [[1, -1], [-1, 1]]
+        pull = np.einsum("gi,gij,gj->g", here.c, adjugate, here.b)
+        determinant = np.linalg.det(still)[:, None] - np.multiply.outer(pull, eigenvalue)
         root: Any = np.sqrt((trace**2 / 4 - determinant).astype(complex))
         root = np.where(np.abs(root) < APART, APART, root)
         shares = [
