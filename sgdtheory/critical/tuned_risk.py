@@ -130,7 +130,7 @@ class TunedRisk:
         """The end of the range of γ: the largest stable one.
 
         The peak of a schedule may pass that for a while: up to where the moments would grow by e^`ALLOWED_GROWTH`.
-            Where the method changes with the step, or γ_t is a function of it, runs of n steps diverge at the end.
+        Where the method changes with the step, or γ_t is a function of it, runs of n steps diverge at the end.
         """
         if self._without_threshold:
             return self._diverging(batch, steps)
