@@ -15,6 +15,7 @@ from sgdtheory.explore.formulas import typeset
 from sgdtheory.explore.layout import LAW, heading, part, style, tabs
 from sgdtheory.explore.legends import DASHES, MARKS, legend
 from sgdtheory.explore.panels.path import UNSTABLE
+from sgdtheory.explore.panels.rate import OTHER_UNITS
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import SPECS, TITLES
 from sgdtheory.explore.spec import INK
@@ -173,7 +174,7 @@ def _panel(name: str) -> dict[str, Any]:
 def _section(name: str) -> str:
     """Return a panel without its figure."""
     spec = SPECS[name]
-    x, y = (typeset(label) for label in (spec.labels[0] or "samples $D$", spec.labels[1]))
+    x, y = (typeset(label) for label in ((spec.labels[0] or "samples $D$").replace(OTHER_UNITS, ""), spec.labels[1]))
     key = legend([glyph for glyph in spec.glyphs if glyph.name not in NOT_COMPUTED], ("averaged SGD",))
     return f"""<section id="panel-{name}" aria-label="{html.escape(TITLES[name])}">
     {heading(name)}

@@ -195,6 +195,17 @@ def test_layout(open_page, width, scheme):
 
 
 @pytest.mark.slow
+def test_on_a_phone_held_across_a_whole_panel_is_on_the_screen(open_page):
+    page = open_page(844, 390)
+    ready(page)
+    for name in TITLES:
+        page.locator(f"[data-panel={name}]").click()
+        for part in (".caption", ".chart svg", ".label-x"):
+            box = page.locator(f"#panel-{name} {part}").bounding_box()
+            assert 0 <= box["y"] < box["y"] + box["height"] <= 390, (name, part)
+
+
+@pytest.mark.slow
 def test_accuracy_at_random_settings(browser, tmp_path):
     """A hundred and twenty of them; an export has the first 24."""
     path = export_page(tmp_path / "page.html", checked=120)

@@ -35,6 +35,14 @@ def test_layout(visit, width, colours):
 
 
 @pytest.mark.slow
+def test_large_letters_stay_in_their_panel(visit):
+    page = visit("D=500&B=8&text=large", width=1024, height=768)
+    page.number("samples-batch_size-0")
+    for heading in page.page.locator("section h2").all():
+        assert heading.evaluate("(title) => title.scrollWidth - title.clientWidth") <= 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (1280, 900), (1920, 1080)])
 def test_long_numbers_of_a_lecture_are_on_the_screen(visit, width, height):
     page = visit("b=6&noise=1e-4&D=1e9&M=9000&second=last", width=width, height=height)

@@ -73,13 +73,14 @@ def _deeper(lines: str) -> str:
     return textwrap.indent(lines, "    ")
 
 
+OTHER_UNITS = ", or units of the weights"  # the units of γ of signSGD, Adam and Muon
 HERE = "the $γ$ of the loss curve"
 LANES = "quick", "long"
 RATES_JOB = Job("rates", rates, "risk against learning rate", "rate", (*LAW, "batch_size"), turn=2, lanes=LANES)
 PANELS = (
     PanelSpec(
         "rate",
-        ("peak learning rate $γ$ ($1/λ$, or units of the weights)", "excess risk (units of $y²$)"),
+        (f"peak learning rate $γ$ ($1/λ${OTHER_UNITS})", "excess risk (units of $y²$)"),
         place=6,
         glyphs=(
             *risk_lines("rate", "learning_rate"),
