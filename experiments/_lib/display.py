@@ -60,6 +60,9 @@ class Display:
             table.add_column(header, overflow="fold")
         for verdict in verdicts:
             cells = [f"{v:.4g}" if isinstance(v, float) else str(v) for v in (verdict.predicted, verdict.measured)]
+            if verdict.interval and isinstance(verdict.measured, float):  # A text states its own range.
+                low, high = verdict.interval
+                cells[1] += f" ({low:.4g} … {high:.4g})"
             row = [escape(cell) for cell in (verdict.claim, *cells)]
             table.add_row(*row, f"[{COLORS[verdict.verdict]}]{verdict.verdict}[/]")
         self._console.print(table)
