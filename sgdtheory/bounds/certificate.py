@@ -17,7 +17,7 @@ from sgdtheory.bounds.node_rules import checked_nodes, single_nodes, systems
 from sgdtheory.bounds.published import Description, PublishedBound, Statement, description
 from sgdtheory.bounds.setting import Setting, as_setting
 from sgdtheory.bounds.theorem_7 import theorem7, zhang_2024
-from sgdtheory.problems import LeastSquares
+from sgdtheory.problems import AbstractProblem, LeastSquares
 
 TIGHT = 1e-30  # relative width of what is limited by the working precision alone: as many digits are printed
 LEAST_BITS = 256
@@ -98,7 +98,7 @@ class Certificate:
         rows = {"exact": self.exact, "bound": self.bound, "exact/bound": self.ratio}
         lines = [f"{name:<12} {value if value is not None else 'not known'}" for name, value in rows.items()]
         lines[1] += f"  ({self.source})"
-        return "\n".join([f"{'problem':<12} {_named(self.setting[0])}", *lines, self.proves])
+        return "\n".join([f"{'problem':<12} {problem_in_words(self.setting[0])}", *lines, self.proves])
 
     __repr__ = __str__
 
@@ -317,8 +317,8 @@ def _distinct(problem: Any) -> int:
     return problem.dim
 
 
-def _named(problem: Any) -> str:
-    """A problem as it would be written down."""
+def problem_in_words(problem: AbstractProblem) -> str:
+    """Return the numbers of a problem, or only their count if there are many."""
     if not isinstance(problem, LeastSquares):
         return repr(problem)
     if len(problem.eigenvalues) > SHOWN_DIRECTIONS:

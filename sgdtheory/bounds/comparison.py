@@ -12,7 +12,7 @@ from sgdtheory._common.arguments import first_where, real_array, samples_used, s
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import DEFAULT, Algorithm
-from sgdtheory.bounds.certificate import Certificates, certify
+from sgdtheory.bounds.certificate import Certificates, certify, problem_in_words
 from sgdtheory.bounds.published import description
 from sgdtheory.bounds.setting import Setting, as_setting
 from sgdtheory.bounds.simulated import Simulated, disagreements, simulated_means
@@ -20,8 +20,8 @@ from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import excess_risk
 
 ENDLESS = (
-    "the problem has infinitely many directions: st.testing.settings(st.testing.problems(power_laws=False)) asks about "
-    "finitely many alone, whose eigenvalues and signal problem.directions() has"
+    "the problem has infinitely many directions. To test the bound on finite problems only, pass "
+    "settings=st.testing.settings(st.testing.problems(power_laws=False))"
 )
 
 
@@ -107,7 +107,7 @@ class Comparison(Shown):
             Quantity("batch_size", "B", [setting.batch_size for *_, setting in extremes]),
             Quantity("learning_rate", "γ", [setting.learning_rate for *_, setting in extremes]),
             Quantity("num_samples", "D", [setting.num_samples for *_, setting in extremes]),
-            Quantity("problem", "problem", [str(setting.problem) for *_, setting in extremes]),
+            Quantity("problem", "problem", [problem_in_words(setting.problem) for *_, setting in extremes]),
         ]
         title = f"{inside} of {self.applies.size} settings meet the bound's conditions"
         return Sheet(title, [Table(quantities, "extremes")])

@@ -20,6 +20,8 @@ from sgdtheory.problems.sketch import Sketch, equivalent_sketch, sampled_sketch
 
 # This many distinct eigenvalues, from the largest, each get a separate part of a sketch's spectrum.
 SINGLE_CUTS = 300
+# `repr` writes lists of up to this many different numbers in full, as NumPy does; it abbreviates longer ones.
+MOST_WRITTEN = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,11 @@ class LeastSquares(SplitSpectrum):
             array.flags.writeable = False
             object.__setattr__(self, name, array)
         object.__setattr__(self, "noise_variance", checked_noise_variance(self.noise_variance))
+
+    def __repr__(self) -> str:
+        """Return Python code with all digits, which `repr` of an array would round to eight."""
+        lists = f"eigenvalues={_written(self.eigenvalues)}, signal={_written(self.signal)}"
+        return f"LeastSquares({lists}, noise_variance={self.noise_variance!r})"
 
     def truncated(self, dim: int) -> "LeastSquares":
         """Return the problem with only the `dim` directions of the largest eigenvalues."""
@@ -153,6 +160,15 @@ def sketched(sketch: Sketch, problem: AbstractProblem) -> LeastSquares:
     noise = problem.noise_variance + sketch.missed
     missed = problem.approximation_risk + sketch.missed
     return LeastSquares(sketch.eigenvalues, sketch.signal, noise, approximation_risk=missed)
+
+
+def _written(numbers: np.ndarray) -> str:
+    values = [float(number) for number in numbers]
+    if len(values) > 1 and len(set(values)) == 1:
+        return f"{values[:1]} * {len(values)}"
+    if len(values) <= MOST_WRITTEN:
+        return repr(values)
+    return ", ".join([*map(repr, values[:3]), "...", *map(repr, values[-3:])]).join("[]")
 
 
 def _spectrum(name: str, value: object) -> np.ndarray:

@@ -76,6 +76,17 @@ def test_unsorted_spectrum_is_sorted_with_its_signal():
         problem.eigenvalues[0] = 3.0
 
 
+def test_repr_of_least_squares_is_code_with_all_digits():
+    eigenvalues = np.random.default_rng(0).uniform(size=7)
+    problem = st.LeastSquares(eigenvalues, np.full(7, 0.1), noise_variance=1 / 3)
+    assert "signal=[0.1] * 7" in repr(problem)
+    again = eval(repr(problem), {"LeastSquares": st.LeastSquares})
+    np.testing.assert_array_equal(again.eigenvalues, problem.eigenvalues)
+    np.testing.assert_array_equal(again.signal, problem.signal)
+    assert again.noise_variance == problem.noise_variance
+    assert len(repr(st.LeastSquares(np.arange(1e6), np.ones(10**6)))) < 200
+
+
 def test_input_arrays_stay_the_callers():
     eigenvalues = np.array([1.0, 2.0])
     problem = st.LeastSquares(eigenvalues, [1.0, 1.0])
