@@ -43,7 +43,7 @@ def test_theorem_7_holds_up_to_a_factor_of_8_and_no_better_than_1_5():
 def test_a_wrong_bound_is_caught_and_shrunk():
     """Negative control: a true shape with a false constant, and a counterexample of one direction."""
     text = failure(without_fourth_moment)
-    assert "LeastSquares(eigenvalues=array([1.])" in text
+    assert "LeastSquares(eigenvalues=[1.0], " in text
     assert "B = 1" in text
     assert number(text, "exact/bound =") > 1
 
@@ -133,6 +133,27 @@ def test_an_error_of_the_bound_is_its_own():
 
     with pytest.raises(KeyError, match="mine"):
         st.testing.assert_bound(broken, max_examples=30)
+
+
+def without_the_small_eigenvalues(problem, *, batch_size, learning_rate, num_samples):
+    """2σ² max{k*, 1}/D, without (nγ)² Σ λ_i² of the directions behind k*: false with 30 equal eigenvalues."""
+    learnt = problem.count_above(batch_size / (learning_rate * num_samples))
+    return 2 * problem.noise_variance * np.maximum(learnt, 1) / num_samples
+
+
+def test_a_bound_that_is_false_with_many_directions_alone_is_caught():
+    settings = st.testing.settings(st.testing.problems(largest_dim=30))
+    with pytest.raises(AssertionError, match=r"eigenvalues=\[1.0\] \* \d\d, "):
+        st.testing.assert_bound(without_the_small_eigenvalues, quantity="variance", settings=settings)
+
+
+def test_a_bound_that_needs_finitely_many_directions_fails_with_its_own_error():
+    def finite(problem, **run):
+        return problem.directions()[0].sum() * 1e9 * np.ones(np.shape(run["num_samples"]))
+
+    with pytest.raises(ValueError, match="no list of directions") as caught:
+        st.testing.assert_bound(finite, max_examples=60)
+    assert any("problems(power_laws=False)" in note for note in caught.value.__notes__)
 
 
 CORNERS = {
