@@ -308,10 +308,14 @@ def ask_for_batch_size(log: TrainingLog) -> str:
         return f"{part}; give the total over all devices, batch_size= (--batch-size)"
     if log.has("batch_tokens"):
         return (
-            "batch size not known: the log has it in tokens; give sequence_length= (--sequence-length) or batch_size="
+            "batch size not known: the log has it in tokens; give sequence_length= (--sequence-length) or "
+            "batch_size= (--batch-size)"
         )
     if _tokens_seen(log)[0].size:
-        return "batch size not known: the log has tokens; give sequence_length= (--sequence-length) or batch_size="
+        return (
+            "batch size not known: the log has tokens; give sequence_length= (--sequence-length) or "
+            "batch_size= (--batch-size)"
+        )
     return "batch size not known; give its column or its number, batch_size= (--batch-size)"
 
 
