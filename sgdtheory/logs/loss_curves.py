@@ -200,6 +200,8 @@ def losses_of(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
         return steps, losses
     there = [*log.columns.values(), *log.unused]
     likely = candidates(column, there)
+    if column == "loss" and not likely and log.has("evaluation_loss"):
+        raise ValueError(f"{log.name}: it has no training loss, only evaluations; select them by loss= (--loss) eval")
     kind = "evaluation" if loss == "eval" else "training"
     which = (
         f"it may be {' or '.join(map(repr, likely))}"
