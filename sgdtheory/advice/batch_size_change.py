@@ -235,7 +235,7 @@ def change_batch_size(
     found = tuple(row for row in rows if row is not None)
     headline = _headline(setup, new, known)
     if new_num_samples is not None:
-        headline = _headline_of_new_length(rate, ratio, known, law)
+        headline = _headline_of_new_length(rate, (new / setup.batch_size, ratio), known, law)
     return BatchSizeChange(setup, new, optimizer, found, unknown, headline, new_num_samples)
 
 
@@ -287,8 +287,8 @@ def _headline(current: TrainingSetup, new: float, known: Evidence) -> str:
     """Return the sentence that precedes all numbers: B* with its reference, or that it is not known."""
     if known.stated is not None:
         if current.critical_batch_size is None or current.reference is not None:
-            return known.stated.text
-        return f"{known.stated.text}; if `fit` printed this B*, give its reference too (--reference)"
+            return known.stated.answer
+        return f"{known.stated.answer}; if `fit` printed this B*, give its reference too (--reference)"
     if new > current.batch_size:
         limit = f"beyond it the extra data grow up to {new / current.batch_size - 1:+.0%}"
     else:
@@ -298,13 +298,18 @@ def _headline(current: TrainingSetup, new: float, known: Evidence) -> str:
     )
 
 
-def _headline_of_new_length(rate: AdviceRow, ratio: float, known: Evidence, law: LearningRateLaw | None) -> str:
-    """Return the learning rate with its range, and what the range rests on."""
-    answer = f"{times_the_data(ratio)}: learning rate {number(rate.old)} → {number(rate.new)} ({_range(rate)})"
+def _headline_of_new_length(
+    rate: AdviceRow, change: tuple[float, float], known: Evidence, law: LearningRateLaw | None
+) -> str:
+    """Return the learning rate with its range, and what the range rests on; `change` has the factors of B and D."""
+    of_batch = "" if change[0] == 1 else f" and {number(change[0], 3)} times the batch size"
+    answer = (
+        f"{times_the_data(change[1])}{of_batch}: learning rate {number(rate.old)} → {number(rate.new)} ({_range(rate)})"
+    )
     if law is not None:
         return f"{answer}, by the law of your own runs"
     if known.stated is not None:
-        return f"{answer}. Now {known.stated.text}"
+        return f"{answer}. Now {known.stated.answer}"
     return f"{answer}. B* is not known: fit a law to your own runs (fit-rates), which gives a shorter range"
 
 

@@ -35,8 +35,21 @@ class StatedSize(NamedTuple):
         """B* with its interval and its reference, for a sentence."""
         value, low, high = self.size
         ends = "" if np.isnan(low) else f" ({between(low, high)})"
+        return f"B* = {number(value)}{ends}, {self._definition}"
+
+    @property
+    def answer(self) -> str:
+        """Return the same, or that B* is not determined if its interval is open."""
+        _, low, high = self.size
+        if low > 0 and np.isfinite(high) or np.isnan(low):
+            return self.text
+        return f"B* is not determined: its interval is {between(low, high)}, for {self._definition}"
+
+    @property
+    def _definition(self) -> str:
+        """Return how much more data B* needs, and than what."""
         counted = "vanishing batch sizes need" if self.reference is None else f"at batch size {self.reference:g}"
-        return f"B* = {number(value)}{ends}, {self.overhead:.0%} more data than {counted}"
+        return f"{self.overhead:.0%} more data than {counted}"
 
 
 class Evidence(NamedTuple):

@@ -113,7 +113,7 @@ def advise(
         current.pop("num_steps", None)  # The data that a flag gives replace the steps that a log names.
     for name in NUMBERS:
         if name not in current:
-            where = f"; fit-curves {files[0]} --preview says what the log has of it" if files else ""
+            where = f"; `sgdtheory fit-curves {files[0]} --preview` shows what the log has" if files else ""
             raise ValueError(f"the {name.replace('_', ' ')} now is not known: give --{name.replace('_', '-')}{where}")
     flags = {"weight_decay": weight_decay, "beta2": beta2, "sequence_length": logs.sequence_length}
     taken = taken_optimizer(optimizer, known.logs, optimizer_named, flags)

@@ -82,7 +82,23 @@ class LawsOfGroups(Shown):
         if self.power:
             settings["forecasts"] = []
             tables += [_exponent(self.power, self.level), *self._forecasts(self.power), self._sensitivity()]
-        return Sheet("", tables, list(self._remarks()), settings)
+        return Sheet("", tables, list(self._remarks()), settings, answer=self._answer())
+
+    def _answer(self) -> str:
+        """Return B* of a single group, or of several the groups that do not determine it; empty if all do."""
+        critical = [self._of(law, "critical_batch_size") for law in self.laws]
+        opened = [
+            f"{each.group or 'all'}, {between(*ends)}"
+            for each, (_, ends) in zip(self.measurements, critical, strict=True)
+            if ends[0] == 0 or np.isinf(ends[1])
+        ]
+        if len(critical) > 1:
+            return f"B* is not determined ({self.level:.0%}) for {'; '.join(opened)}" if opened else ""
+        ((value, ends),) = critical
+        if opened:
+            return f"B* is not determined: its {self.level:.0%} interval is {between(*ends)}"
+        definition = definition_text(self.convention, curved=self.is_curved)
+        return f"B* = {number(value)} ({between(*ends)}, {self.level:.0%}), {definition}"
 
     def _laws(self) -> Table:
         names = CURVED if self.is_curved else STRAIGHT

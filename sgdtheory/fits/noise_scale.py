@@ -161,8 +161,8 @@ class NoiseScaleFit(Shown):
             reasons.append("no noise scale fits these norms: were they interchanged, clipped, or smoothed apart?")
         elif np.isinf(high):
             reasons.append(
-                "‖G‖² is not told apart from 0: log more steps or a larger large batch, and leave out the first ones "
-                "if their gradients are far larger"
+                "‖G‖² is not distinguished from 0: log more steps or a larger large batch, and leave out the first "
+                "steps if their gradients are far larger"
             )
         if self._heavy_tails:
             reasons.append(
@@ -272,7 +272,10 @@ class NoiseScaleFit(Shown):
         rows_have = "1 row has" if self.left_out == 1 else f"{self.left_out} rows have"
         missing = f"{rows_have} a norm that is missing or not finite: left out" if self.left_out else ""
         ends = ABSENT if np.isnan(low) else between(low, high)
-        title = f"gradient noise scale tr Σ/‖G‖²: {number(self.noise_scale)} ({ends}), {self.steps.size} rows"
+        value = f"{number(self.noise_scale)} ({ends})"
+        if np.isinf(high):
+            value = f"at least {number(low)} ({level:.0%}), without an upper bound" if low > 0 else "not determined"
+        title = f"gradient noise scale tr Σ/‖G‖²: {value}, {self.steps.size} rows"
         table = Table(quantities, interval=f"{level:.0%}", legend=legend)
         return Sheet(title, [table], [self.remark, missing], settings)
 

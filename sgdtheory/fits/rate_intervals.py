@@ -1,6 +1,6 @@
 """Intervals of the law of the best learning rate, and a test of its kink (THEORY.md T47)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -118,6 +118,17 @@ class RateIntervals:
                 return side * np.inf
             inner, outer = outer, begin + 2 * (outer - begin)
         return float(optimize.brentq(excess, inner, outer, xtol=1e-3 * abs(outer - begin)))  # pyright: ignore[reportArgumentType]
+
+
+def hull(laws: Sequence[RateIntervals], weights: np.ndarray) -> tuple[float, float]:
+    """Return the smallest interval that contains that of the last law and those of the others.
+
+    An interval of the others that is open is left out. With a kink that happens if all batch sizes may lie beyond the
+    kink: p below it may then be anything.
+    """
+    *others, last = (each.of(weights) for each in laws)
+    low, high = zip(last, *(each for each in others if np.isfinite(each).all()), strict=True)
+    return min(low), max(high)
 
 
 def chance_without_kink(likelihood: Likelihood, law: RateLaw, seed: int) -> float:

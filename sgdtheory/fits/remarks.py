@@ -34,6 +34,13 @@ def law_remarks(law: AbstractStepsLaw, convention: Convention, scatter: Scatter 
         yield f"the reference {reference:g} lies outside {inside}"
     if not (law.b or (curved and law.c)):
         yield "steps do not fall with the batch size, so B* is the convention alone"
+    elif isinstance(law, StepsLaw) and reference > law.knee:
+        least = (1 + convention.overhead) * reference
+        yield (
+            f"the reference {reference:g} lies beyond the knee {law.knee:.4g}, where steps hardly fall any more, so B* "
+            f"is close to {1 + convention.overhead:g} × {reference:g} = {least:.4g} wherever the knee is: give steps "
+            "of smaller batch sizes"
+        )
     elif np.isinf(critical):
         yield "no plateau was measured, so B* is not bounded from above"
     elif not low <= critical <= high:

@@ -200,6 +200,8 @@ def losses_of(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
         return steps, losses
     there = [*log.columns.values(), *log.unused]
     likely = candidates(column, there)
+    if column == "loss" and not likely and log.has("evaluation_loss"):
+        raise ValueError(f"{log.name}: it has no training loss, only evaluations; select them by loss= (--loss) eval")
     kind = "evaluation" if loss == "eval" else "training"
     which = (
         f"it may be {' or '.join(map(repr, likely))}"
@@ -308,10 +310,14 @@ def ask_for_batch_size(log: TrainingLog) -> str:
         return f"{part}; give the total over all devices, batch_size= (--batch-size)"
     if log.has("batch_tokens"):
         return (
-            "batch size not known: the log has it in tokens; give sequence_length= (--sequence-length) or batch_size="
+            "batch size not known: the log has it in tokens; give sequence_length= (--sequence-length) or "
+            "batch_size= (--batch-size)"
         )
     if _tokens_seen(log)[0].size:
-        return "batch size not known: the log has tokens; give sequence_length= (--sequence-length) or batch_size="
+        return (
+            "batch size not known: the log has tokens; give sequence_length= (--sequence-length) or "
+            "batch_size= (--batch-size)"
+        )
     return "batch size not known; give its column or its number, batch_size= (--batch-size)"
 
 

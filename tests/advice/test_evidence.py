@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.advice.evidence import StatedSize
+from sgdtheory.advice.row import Estimate
 from tests.advice.test_change import SETUP
 
 NOW = {"batch_size": 64, "learning_rate": 0.01}
@@ -180,3 +182,16 @@ def test_a_grid_with_another_overhead_is_counted_at_20_percent():
     low, high = (0.4 * (end - 1.5 * 16) for end in target.interval)
     found = extra_data(grid)
     assert (found[0], found[2]) == pytest.approx((data_above(high), data_above(low)))
+
+
+@pytest.mark.parametrize(
+    ("interval", "begin"),
+    [
+        ((120.0, 160.0), "B* = 137 (120 … 160), 20% more data than at batch size 64"),
+        ((83.8, np.inf), "B* is not determined: its interval is 83.8 … ∞, for 20% more data than at batch size 64"),
+        ((0.0, 160.0), "B* is not determined: its interval is 0 … 160, for 20% more data than at batch size 64"),
+        ((np.nan, np.nan), "B* = 137, 20% more data than at batch size 64"),
+    ],
+)
+def test_an_open_interval_does_not_determine_b_star(interval, begin):
+    assert StatedSize(Estimate(137.0, *interval), 64.0, 0.2).answer == begin

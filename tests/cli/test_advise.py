@@ -102,6 +102,9 @@ def test_a_longer_run(run):
     assert [row["new"] for row in run.json(*flags)["rows"]] == [row.new for row in change.rows]
     both = run.json(*flags, "--new-batch-size", 256)
     assert (both["new_batch_size"], both["new_num_samples"]) == (256, 3.2e7)
+    assert run(*flags, "--new-batch-size", 256).startswith(
+        "10 times the data and 4 times the batch size: learning rate"
+    )
 
 
 def test_a_grid_has_its_own_law_of_duration(run, tmp_path):

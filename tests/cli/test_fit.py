@@ -93,7 +93,27 @@ def test_an_infinite_critical_batch_size_is_inf_in_json(run, tmp_path):
     assert row["a"] == 0
     assert row["critical_batch_size"] == "inf"
     assert row["critical_batch_size_interval"][1] == "inf"
-    assert cells(run("fit", path), "all")[5] == "∞"
+    out = run("fit", path)
+    assert cells(out, "all")[5] == "∞"
+    assert out.startswith("B* is not determined: its 95% interval is ")
+
+
+def test_the_first_line_has_the_answer(run, tmp_path):
+    """Of a single group B*; of several, which of them do not determine it."""
+    path = tmp_path / "one.csv"
+    path.write_text("batch_size,steps\n64,48000\n512,7800\n4096,2200\n")
+    assert run("fit", path).splitlines()[0].endswith(", 95%), 20% more data than at B = 64")
+    rows = [f"straight,{batch},{3e6 / batch!r}\nbent,{batch},{1000 + 1e6 / batch!r}\n" for batch in BATCHES]
+    path.write_text("model,batch_size,steps\n" + "".join(rows))
+    first = run("fit", path, "--group", "model").splitlines()[0]
+    assert first.startswith("B* is not determined (95%) for straight, ")
+    assert "bent" not in first
+
+
+def test_a_reference_beyond_the_knee_is_remarked(run, tmp_path):
+    path = tmp_path / "large.csv"
+    path.write_text("batch_size,steps\n" + "".join(f"{batch},{2400 + 1e5 / batch!r}\n" for batch in (2048, 4096, 8192)))
+    assert "so B* is close to 1.2 × 2048 = 2458" in " ".join(run.json("fit", path)["notes"])
 
 
 def test_group_names_are_printed_as_they_are(run, tmp_path):

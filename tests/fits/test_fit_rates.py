@@ -158,6 +158,38 @@ def test_no_kink_where_there_is_none():
     assert found.duration_interval[0] <= 0.25 <= found.duration_interval[1]
 
 
+def rates_with_a_kink(kink, seed):
+    """Losses whose γ* ∝ D^−0.35 B^0.5 below the kink `kink` D^0.4, at learning rates a factor √2 apart."""
+    axes = 2.0 ** np.arange(4, 12), np.array([1e5, 3e5, 1e6, 3e6]), 2.0 ** np.arange(-18, 2, 0.5)
+    batch, samples, rate = (each.ravel() for each in np.meshgrid(*axes, indexing="ij"))
+    off = np.log(rate) - np.log(0.002 * (samples / 1e5) ** -0.35 * (np.minimum(batch, kink * samples**0.4) / 64) ** 0.5)
+    noise = np.exp(0.003 * np.random.default_rng(seed).standard_normal(off.size))
+    near = np.abs(off) < 1.5
+    loss = (1.9 + 300 * samples**-0.6) * (1 + np.where(off < 0, 0.12, 0.18) * off**2) * noise
+    columns = {"batch_size": batch, "samples": samples, "learning_rate": rate, "loss": loss}
+    return {name: column[near] for name, column in columns.items()}
+
+
+def test_intervals_allow_for_a_kink_that_is_not_seen():
+    """The power law alone has intervals of c and p that miss both."""
+    found = st.fit_rates(rates_with_a_kink(4.0, seed=3), compare=False)
+    assert not found.has_kink
+    assert found.batch_exponent < 0.45
+    assert found.duration_interval[0] <= 0.35 <= found.duration_interval[1]
+    assert found.batch_interval[0] <= 0.5 <= found.batch_interval[1]
+    assert "the intervals allow for a kink" in str(found)
+
+
+def test_batch_sizes_beyond_the_kink_do_not_determine_it():
+    """Also where the power law is refuted by chance, as with the second seed."""
+    for seed in (0, 2):
+        found = st.fit_rates(rates_with_a_kink(0.02, seed), compare=False)
+        assert (found.kink_intervals == (0, np.inf)).all()
+        assert str(found).startswith("B* is not determined: the best learning rate need not depend on B")
+        assert found.has_kink == (seed == 2)
+        assert not found.remarks
+
+
 def test_one_duration_has_a_kink_and_no_exponents_of_duration():
     found = st.fit_rates(exact_table(2.0, 3.0, samples=[1e5]), compare=False)
     assert np.isnan([found.duration_exponent, found.kink_exponent]).all()

@@ -92,6 +92,8 @@ def test_what_cannot_be_known_is_asked_for_in_a_sentence(tmp_path):
         ValueError, match=r"run7: no evaluation loss is known for sure; its columns are: none; name it, loss="
     ):
         curve_of(loss="eval")
+    with pytest.raises(ValueError, match=r"run7: it has no training loss, only evaluations; select them by loss="):
+        st.logs.loss_curve(log_of(loss=None, evaluation_loss=([10, 20, 30], [3.0, 2.9, 2.8])))
     path = tmp_path / "a.csv"
     path.write_text(
         "step,lr,a_loss,b_loss,eval_c_loss,eval_d_loss\n" + "".join(f"{t},1,1,2,3,4\n" for t in range(1, 7))
