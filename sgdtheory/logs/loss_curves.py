@@ -231,7 +231,7 @@ def _given_rates(
         said.assumed.append(f"the learning rate {peak:g} {' and '.join(words)}, as the log says")
     if log.format in NOT_CONSTANT and not down:
         taken = f"the learning rate is taken as constant{' after that' if words else ''}"
-        default = f"{log.format} {NOT_CONSTANT[log.format]} unless told otherwise"
+        default = f"{log.format} {NOT_CONSTANT[log.format]} by default"
         said.assumed.append(f"{taken}, but {default}; if it did, name a table of steps and rates beside the log")
     return peak * share
 
