@@ -206,7 +206,7 @@ def losses_of(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
         if likely
         else f"its columns are: {', '.join(map(repr, there)) or 'none'}"
     )
-    raise ValueError(f"{log.name}: no {kind} loss is known for sure; {which}; name it, loss= (--loss)")
+    raise ValueError(f"{log.name}: no {kind} loss is recognized; {which}; name it, loss= (--loss)")
 
 
 def _given_rates(

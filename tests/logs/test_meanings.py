@@ -321,7 +321,7 @@ def test_a_text_log_is_not_taken_for_csv(tmp_path):
     ]
     log = read(tmp_path / "a.log", first + "".join(lines))
     assert (log.step.tolist(), log.has("loss")) == ([10, 20, 30, 40, 50], False)
-    with pytest.raises(ValueError, match="no training loss is known for sure"):
+    with pytest.raises(ValueError, match="no training loss is recognized"):
         st.logs.loss_curve(log)
 
 
