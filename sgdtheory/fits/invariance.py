@@ -28,7 +28,7 @@ from sgdtheory.fits.steps_measurement import StepsMeasurement
 STEP = 1e-4  # of log steps, for derivatives
 TWO_SIZES = "two sizes cannot distinguish scatter of B* between sizes from a slope: measure three or more"
 Method = Literal["law", "interpolation", "balance"]
-METHODS: Mapping[Method, str] = {"law": "B* of the law", "interpolation": "B* read off", "balance": "b/a"}
+METHODS: Mapping[Method, str] = {"law": "B* of the law", "interpolation": "B* interpolated", "balance": "b/a"}
 VerdictName = Literal["holds", "fails", "inconclusive"]
 Pair = tuple[float, float] | np.ndarray
 
