@@ -346,7 +346,7 @@ def _unknown(
         found.append(_beyond(current, new, family))
     if ratio != 1 and law is None:
         found.append(
-            "how γ* moves with D on your task: runs at several batch sizes, durations and learning rates tell "
+            "how γ* moves with D on your task: runs at several batch sizes, durations and learning rates show it "
             "(fit-rates; rate_law=, or a grid's CSV file)"
         )
     if new == current.batch_size and ratio != 1:

@@ -82,7 +82,7 @@ def evidence(current: TrainingSetup, fit: Fit | None, level: float) -> Evidence:
     if fit is None:
         return Evidence() if current.critical_batch_size is None else _of_setup(current)
     if current.critical_batch_size is not None:
-        raise ValueError("critical_batch_size is what fit tells: give one of the two")
+        raise ValueError("fit already gives critical_batch_size: give one of the two")
     if isinstance(fit, StepsLaw):
         return _of_law(fit, level)
     if isinstance(fit, LossGrid):

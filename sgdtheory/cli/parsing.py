@@ -102,8 +102,10 @@ def _mistaken(sentence: str, flags: list[Flag], words: Sequence[str]) -> str:
     flag, _, reason = sentence.removeprefix("Error parsing ").partition(": ")
     kind = KINDS.get(next((each.value for each in flags if flag in each.spellings), ""))
     written = [place for place, word in enumerate(words) if _spelling(word) == flag]
-    if not sentence.startswith("Error parsing ") or kind is None or not written or "overhead is" in reason:
+    if not sentence.startswith("Error parsing ") or kind is None or not written:
         return ""
+    if reason.startswith("overhead is"):
+        return f"{flag}{reason.removeprefix('overhead')}"
     first, equals, value = words[written[-1]].partition("=")
     after = itertools.takewhile(lambda word: not word.startswith("--"), words[written[-1] + 1 :])
     got = [value] if equals else list(after)

@@ -154,7 +154,7 @@ def _output(table: Any, store: Path, csv: Path | None) -> Output:
     settings = {"runs": table.columns(), "outcomes": outcomes}
     shown = Table(quantities, legend=legend)
     return Output(
-        Sheet(f"{len(table.configs)} runs in {store}", [shown], table.notes, settings),
+        Sheet(f"{len(table.configs)} run{'s' * (len(table.configs) != 1)} in {store}", [shown], table.notes, settings),
         _interrupted if table.interrupted else lambda: None,
     )
 

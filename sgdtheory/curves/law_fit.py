@@ -13,7 +13,7 @@ from sgdtheory._common.shown import Shown
 from sgdtheory.curves.laws.law import AbstractLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.profile import AbstractConfidenceSet, LinearSet, ProfileSet
-from sgdtheory.curves.robust_fit import DIFFERENCE, GROSS, Observed, RobustFit, fit, observed, rows_of, spread
+from sgdtheory.curves.robust_fit import DIFFERENCE, TUNING, Observed, RobustFit, fit, observed, rows_of, spread
 from sgdtheory.curves.valley import GAIN
 
 LARGEST = 600.0  # of the logarithm of a number
@@ -200,14 +200,14 @@ def intervals(found: RobustFit, data: Observed, level: float) -> tuple[dict[str,
 
 
 def told(found: RobustFit, log_loss: np.ndarray) -> str:
-    """Return the remark for curves that identify nothing; if their losses fall, the reason is that residuals drift."""
+    """Return the remark for curves that identify nothing; if their losses change, residuals that drift are named."""
     if found.told.any():
         return ""
-    if spread(log_loss) > GROSS * found.scale and found.freedom < found.coordinates.size:
+    if spread(log_loss) > TUNING * found.scale and found.freedom < found.coordinates.size:
         return (
-            "these curves determine too little: the loss falls, but the residuals of the law drift so slowly that the "
-            "rows count as fewer than the law's numbers; numbers, predictions and B* are not known; give a longer run, "
-            "or runs with other schedules beside it"
+            "these curves determine too little: the loss changes by more than the residuals of the law, but these "
+            "drift so slowly that the rows count as fewer than the law's numbers; numbers, predictions and B* are not "
+            "known; give a longer run, or runs with other schedules beside it"
         )
     return (
         "these curves determine nothing: their losses change no more than they scatter, and numbers, predictions "

@@ -132,7 +132,7 @@ class DataProblem(Shown):
         samples = np.atleast_1d(positive_array("num_samples", num_samples))
         if not self.problem.initial_risk > 0:
             raise ValueError(
-                f"targets must have a part that {self.num_rows} rows tell from noise, got none; "
+                f"targets must have a part that {self.num_rows} rows distinguish from noise, got none; "
                 "add rows or check the pairing"
             )
         critical = critical_batch_size(self.problem, num_samples=samples, curve=False, **options)

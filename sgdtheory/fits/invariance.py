@@ -26,9 +26,9 @@ from sgdtheory.fits.steps_fit import fit_steps_law
 from sgdtheory.fits.steps_measurement import StepsMeasurement
 
 STEP = 1e-4  # of log steps, for derivatives
-TWO_SIZES = "two sizes cannot tell scatter of B* between sizes from a slope: measure three or more"
+TWO_SIZES = "two sizes cannot distinguish scatter of B* between sizes from a slope: measure three or more"
 Method = Literal["law", "interpolation", "balance"]
-METHODS: Mapping[Method, str] = {"law": "B* of the law", "interpolation": "B* read off", "balance": "b/a"}
+METHODS: Mapping[Method, str] = {"law": "B* of the law", "interpolation": "B* interpolated", "balance": "b/a"}
 VerdictName = Literal["holds", "fails", "inconclusive"]
 Pair = tuple[float, float] | np.ndarray
 
@@ -177,7 +177,7 @@ def size_dependence(
     laws = [fit_steps_law(each.batch_sizes, each.steps) for each in measurements]
     freedom = sum(law.steps.size - 2 for law in laws)
     if freedom < 2:
-        raise ValueError("measurements must have four batch sizes or more to tell scatter from law")
+        raise ValueError("measurements must have four batch sizes or more to distinguish scatter from law")
     scatter = float(np.sqrt(sum((law.residuals**2).sum() for law in laws) / freedom))
     find = _finder(method)
     critical = np.array([find(each.batch_sizes, each.steps, convention) for each in measurements])

@@ -108,7 +108,7 @@ def read_measurements(
         if differs:
             raise ValueError(
                 f"{where}: {batch_size} {batch:g} occurs twice{f' for {name}' if name else ''}, with different "
-                f"{differs}; keep its best run, or name the column that tells the groups apart"
+                f"{differs}; keep its best run, or name the column that separates the groups"
             )
         if row.get(COMPUTED, "").strip() == "yes":
             rows.computed = True

@@ -118,7 +118,7 @@ class NoiseScaleFit(Shown):
             level: confidence level in (0, 1).
 
         Returns:
-            (low, high); high = inf where ‖G‖² is not told apart from 0; (nan, nan) where no ρ ≥ 0 fits, as with norms
+            (low, high); high = inf where ‖G‖² may be 0; (nan, nan) where no ρ ≥ 0 fits, as with norms
             that were interchanged; (0, inf) where a norm is the same at both batch sizes.
         """
         quantile = special.stdtrit(self._blocks().shape[1] - 1, (1 + share_between_0_and_1("level", level)) / 2)
@@ -133,7 +133,7 @@ class NoiseScaleFit(Shown):
         The statistic is `Σ_j (c_j − c̄) v_j (tr Σ_j − ρ‖G_j‖²)` over blocks in order: c_j = j, v_j one over the level of
         the block before, which makes early blocks count as late ones do, and c̄ the mean of c_j weighted with
         v_j‖G_j‖², so that ρ drops out. It is divided by the root of the sum of its squared terms and held against
-        Student's t. nan where ‖G‖² is not told apart from 0 at 95%.
+        Student's t. nan where ‖G‖² cannot be distinguished from 0 at 95%.
         """
         blocks = self._blocks()
         if self.equal or not np.isfinite(_fieller(blocks, float(special.stdtrit(blocks.shape[1] - 1, 0.975)))[1]):
@@ -161,7 +161,7 @@ class NoiseScaleFit(Shown):
             reasons.append("no noise scale fits these norms: were they interchanged, clipped, or smoothed apart?")
         elif np.isinf(high):
             reasons.append(
-                "‖G‖² is not distinguished from 0: log more steps or a larger large batch, and leave out the first "
+                "‖G‖² cannot be distinguished from 0: log more steps or a larger large batch, and leave out the first "
                 "steps if their gradients are far larger"
             )
         if self._heavy_tails:
@@ -360,7 +360,7 @@ def _over_levels(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
 def _fieller(blocks: np.ndarray, quantile: float) -> tuple[float, float]:
     """The least and the largest ρ ≥ 0 with `(S − ρG)² ≤ t² k var(S_j − ρG_j)`, G and S sums of k blocks; inf at most.
 
-    That is `q(ρ) = q₀ + q₁ρ + q₂ρ² ≤ 0`. At ρ = ∞ it holds iff q₂ ≤ 0: iff G is not told apart from 0.
+    That is `q(ρ) = q₀ + q₁ρ + q₂ρ² ≤ 0`. At ρ = ∞ it holds iff q₂ ≤ 0: iff G cannot be distinguished from 0.
     """
     squared, trace = blocks.sum(1)
     ((var_squared, shared), (_, var_trace)) = quantile**2 * blocks.shape[1] * np.cov(blocks)
@@ -370,7 +370,7 @@ def _fieller(blocks: np.ndarray, quantile: float) -> tuple[float, float]:
     within = constant <= 0, leading <= 0  # is ρ = 0 in the set, is ρ = ∞
     if all(within):
         return 0.0, float("inf")
-    if not any(within) and min(squared, trace) <= 0:  # a ratio of wrong signs, both told apart from 0
+    if not any(within) and min(squared, trace) <= 0:  # a ratio of wrong signs, both distinguished from 0
         return float("nan"), float("nan")
     root = np.sqrt(max(0.0, linear**2 - 4 * constant * leading))  # real, as ρ = S/G is in the set and not all ρ are
     towards = -(linear + np.copysign(root, linear)) / 2  # no difference of numbers that are alike

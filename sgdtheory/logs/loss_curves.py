@@ -208,7 +208,7 @@ def losses_of(log: TrainingLog, loss: str) -> tuple[np.ndarray, np.ndarray]:
         if likely
         else f"its columns are: {', '.join(map(repr, there)) or 'none'}"
     )
-    raise ValueError(f"{log.name}: no {kind} loss is known for sure; {which}; name it, loss= (--loss)")
+    raise ValueError(f"{log.name}: no {kind} loss is recognized; {which}; name it, loss= (--loss)")
 
 
 def _given_rates(
@@ -233,7 +233,7 @@ def _given_rates(
         said.assumed.append(f"the learning rate {peak:g} {' and '.join(words)}, as the log says")
     if log.format in NOT_CONSTANT and not down:
         taken = f"the learning rate is taken as constant{' after that' if words else ''}"
-        default = f"{log.format} {NOT_CONSTANT[log.format]} unless told otherwise"
+        default = f"{log.format} {NOT_CONSTANT[log.format]} by default"
         said.assumed.append(f"{taken}, but {default}; if it did, name a table of steps and rates beside the log")
     return peak * share
 

@@ -60,7 +60,8 @@ class LogPreview(Shown):
     @property
     def title(self) -> str:
         """Run, format, rows."""
-        return f"{self.log.name}: {self.log.format}, {self.log.step.size} rows"
+        rows = self.log.step.size
+        return f"{self.log.name}: {self.log.format}, {rows} row{'s' * (rows != 1)}"
 
     @property
     def notes(self) -> list[str]:

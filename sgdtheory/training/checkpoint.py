@@ -202,7 +202,7 @@ def extended(config: TrainConfig, max_steps: int | None, target_loss: float | No
     """Return the config of a run that continues: schedule and evaluations stay those of the first duration.
 
     Raises:
-        ValueError: if there are fewer steps or a higher target than before; both can be read off the curve.
+        ValueError: if there are fewer steps or a higher target than before; both follow from the curve.
     """
     if max_steps is not None and max_steps < config.max_steps:
         raise ValueError(
@@ -211,7 +211,7 @@ def extended(config: TrainConfig, max_steps: int | None, target_loss: float | No
     if None not in (target_loss, config.target_loss) and target_loss > config.target_loss:  # pyright: ignore
         raise ValueError(
             f"target_loss must be at most the run's own, {config.target_loss:g}, to continue it, got {target_loss:g}; "
-            "steps to a higher one can be read off its curve"
+            "steps to a higher one follow from its curve"
         )
     if max_steps is None and target_loss is None:
         return config

@@ -159,7 +159,7 @@ def test_targets_that_are_noise():
     assert len(before) >= 3
     assert all(each.critical_batch_size(50).interval.tolist() == [[1, np.inf]] for each in before[:3])
     nothing = next(each for each in found if each.problem.initial_risk == 0)
-    with pytest.raises(ValueError, match="targets must have a part that .* rows tell from noise"):
+    with pytest.raises(ValueError, match="targets must have a part that .* rows distinguish from noise"):
         nothing.critical_batch_size(50)
 
 
@@ -287,7 +287,7 @@ def test_where_signal_is_not_resolved_b_star_may_be_anything(small, monkeypatch)
     nothing = found.left_out[0]._replace(signal=np.zeros(5))
     for unsure in (replace(found, resolved=False), replace(found, left_out=(*found.left_out[:2], nothing))):
         assert unsure.critical_batch_size([100, 200]).interval.tolist() == [[1, np.inf], [1, np.inf]]
-    with pytest.raises(ValueError, match="targets must have a part that 480 rows tell from noise"):
+    with pytest.raises(ValueError, match="targets must have a part that 480 rows distinguish from noise"):
         replace(found, problem=st.LeastSquares([1.0, 0.5], [0.0, 0.0], 1.0)).critical_batch_size(100)
 
 

@@ -223,7 +223,7 @@ def test_two_sizes_have_no_scatter_around_a_line():
     found = size_dependence(only(measured(0.1, np.random.default_rng(2)), 32, 512), convention=CONVENTION)
     assert np.isnan(found.birge)
     assert found.freedom == 6
-    assert "two sizes cannot tell scatter" in found.remark
+    assert "two sizes cannot distinguish scatter" in found.remark
     low, high = found.critical_intervals  # of each B*, by the scatter of its steps
     half = stats.t.ppf(0.975, 6) * found.standard_errors
     np.testing.assert_allclose(np.log([found.critical / low, high / found.critical]), [half, half], rtol=1e-9)

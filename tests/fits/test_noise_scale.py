@@ -271,7 +271,7 @@ def test_remarks():
     assert "interchanged" in fit(large, small).remark
     far = np.random.default_rng(9).chisquare(500, (2, 20)) * [[1 / MICRO], [1 / (MICRO * PARTS)]]  # noise alone
     found = fit(*far)
-    assert "not distinguished from 0" in found.remark
+    assert "cannot be distinguished from 0" in found.remark
     assert np.isnan(found.drift)
     assert ": at least " in str(found).splitlines()[0] or ": not determined" in str(found).splitlines()[0]
 

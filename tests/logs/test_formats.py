@@ -120,7 +120,7 @@ READ = {  # what is special → name of the file, its text, options of the reade
     ),
     "a tag that says nothing is taken for the loss": (
         ("download.csv", "Wall time,Step,Value\n1,10,3\n2,20,2\n", {}),
-        {"loss": [[3, 2]], "remarks": [("its name does not tell what 'download' is: taken for the loss",)]},
+        {"loss": [[3, 2]], "remarks": [("its name does not say what 'download' is: taken for the loss",)]},
     ),
     "a tag of the learning rate": (
         ("run-.-tag-train_lr.csv", "Wall time,Step,Value\n1,10,3\n2,20,2\n", {}),

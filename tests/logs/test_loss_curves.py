@@ -89,7 +89,7 @@ def test_what_cannot_be_known_is_asked_for_in_a_sentence(tmp_path):
         curve_of(learning_rate=None)
     assert st.logs.loss_curve(log_of(learning_rate=None), learning_rate=0.5).learning_rate.tolist() == [0.5] * 10
     with pytest.raises(
-        ValueError, match=r"run7: no evaluation loss is known for sure; its columns are: none; name it, loss="
+        ValueError, match=r"run7: no evaluation loss is recognized; its columns are: none; name it, loss="
     ):
         curve_of(loss="eval")
     with pytest.raises(ValueError, match=r"run7: it has no training loss, only evaluations; select them by loss="):

@@ -264,7 +264,7 @@ def test_schedules_that_a_log_prints_are_applied_and_others_remarked(tmp_path):
     np.testing.assert_allclose(curve.learning_rate, 8e-4 * np.minimum(run.steps / 200, 1))
     assert curve.warmup == run.steps[0]
     assert curve.assumed[0] == "the learning rate 0.0008 rises over 200 steps, as the log says"
-    assert "torchtitan decays it linearly unless told otherwise" in curve.assumed[1]
+    assert "torchtitan decays it linearly by default" in curve.assumed[1]
     text = PRINTINGS["modded-nanogpt"].text(run)
     down = text.replace(
         "    sequence_length",
@@ -277,7 +277,7 @@ def test_schedules_that_a_log_prints_are_applied_and_others_remarked(tmp_path):
     (tmp_path / "a.log").write_text(text)
     (curve,) = st.read_training_log(tmp_path / "a.log", learning_rate=1.0)
     assert set(curve.learning_rate) == {1}
-    assert "decays it linearly to 0 over its last steps unless told otherwise" in curve.assumed[0]
+    assert "decays it linearly to 0 over its last steps by default" in curve.assumed[0]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
@@ -321,7 +321,7 @@ def test_a_text_log_is_not_taken_for_csv(tmp_path):
     ]
     log = read(tmp_path / "a.log", first + "".join(lines))
     assert (log.step.tolist(), log.has("loss")) == ([10, 20, 30, 40, 50], False)
-    with pytest.raises(ValueError, match="no training loss is known for sure"):
+    with pytest.raises(ValueError, match="no training loss is recognized"):
         st.logs.loss_curve(log)
 
 

@@ -156,6 +156,12 @@ class TestRiskPath:
         assert not np.isnan(path.iterate.total).any()
         assert np.isposinf(st.excess_risk(problem, **setting).total)
 
+    @pytest.mark.parametrize("algorithm", [st.Algorithm(average=LAST), st.Algorithm(st.HeavyBall(0.9))], ids=str)
+    def test_a_learning_rate_whose_square_overflows_diverges(self, algorithm):
+        problem = st.PowerLaw(1.5, 2.0, dim=50)
+        risk = st.excess_risk(problem, batch_size=4, learning_rate=1e160, num_samples=1600, algorithm=algorithm)
+        assert np.isposinf(risk.total)
+
     def test_its_end_is_the_excess_risk(self):
         algorithm = st.Algorithm(schedule=st.WSD(), batch_schedule=st.Linear(final=3), average=st.TailAverage(0.2))
         setting = {"batch_size": 3, "learning_rate": 0.1, "num_samples": 9000, "algorithm": algorithm}

@@ -274,10 +274,11 @@ def test_where_steps_lead_to_and_fro_a_larger_error_is_stated():
     assert ERROR <= small < 0.02
 
 
-def test_a_run_that_diverges_is_data():
-    found = st.excess_risk(
-        PROBLEM, batch_size=2, learning_rate=1e200, num_samples=200, algorithm=st.Algorithm(SIGN, average=LAST)
-    )
+@pytest.mark.parametrize("learning_rate", [1e200, 1e300])  # With 1e300 the number of moving directions overflows.
+@pytest.mark.parametrize("method", [SIGN, st.Adam(0.9, 0.99), st.NormalizedSGD(), st.Lion()], ids=str)
+def test_a_run_that_diverges_is_data(method, learning_rate):
+    algorithm = st.Algorithm(method, average=LAST)
+    found = st.excess_risk(PROBLEM, batch_size=2, learning_rate=learning_rate, num_samples=200, algorithm=algorithm)
     assert not found.total < 1e300
 
 

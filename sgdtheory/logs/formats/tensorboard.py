@@ -78,7 +78,7 @@ class TensorBoard(AbstractLogFormat):
         said = list(remarks)
         if by_epoch and not terms and epoch:
             terms = [("step", epoch), ("", epoch)]
-            said.append(f"{by_epoch[0]!r} goes by epochs, of {epoch:g} steps as {COUNTED!r} tells")
+            said.append(f"{by_epoch[0]!r} goes by epochs, of {epoch:g} steps according to {COUNTED!r}")
         if by_epoch and not terms:
             steps = points[by_epoch[0]][0]
             raise ValueError(

@@ -37,7 +37,7 @@ class TensorBoardCsv(AbstractLogFormat):
         tag = named["tag"] if named else stem(path)
         run = named["run"].strip("-.") if named else ""
         understood = {key: column for key, column in names.understand([tag]).items() if key not in ("step", "run")}
-        remarks = () if understood else (f"its name does not tell what {tag!r} is: taken for the loss",)
+        remarks = () if understood else (f"its name does not say what {tag!r} is: taken for the loss",)
         (attribute,) = understood or ("loss",)
 
         def read(numeric: Sequence[str], words: Sequence[str]) -> dict[str, np.ndarray]:  # noqa: ARG001

@@ -101,6 +101,7 @@ def _kept(problem: AbstractProblem, way: float) -> float | None:
         raise ValueError(
             "problem must have finitely many directions, or be a PowerLaw, for a method that is not linear; truncate it"
         )
-    moving = (way / UNMOVED) ** (2 / problem.capacity)
+    with np.errstate(over="ignore"):  # A very large γ moves all directions.
+        moving = np.float64(way / UNMOVED) ** (2 / problem.capacity)
     last = math.inf if problem.dim is None else problem.dim
     return float(min(max(np.ceil(moving), LEAST_KEPT), LARGEST_INDEX, last))

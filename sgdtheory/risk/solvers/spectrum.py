@@ -183,7 +183,9 @@ def _largest_excess(maps: CoupledMaps, indices: np.ndarray, settles: np.ndarray)
     low = np.where(settles, floor, np.maximum(floor, 0.0))
     high = np.where(settles, 0.0, np.maximum(2 * floor, 1e-6))
     short = np.flatnonzero(~settles)
-    while (short := short[maps.load_at(high[short], indices[short]) >= 1]).size:
+    while short.size:
+        short = short[np.isfinite(high[short])]  # It overflows where γ² does: the moments grow beyond all floats.
+        short = short[maps.load_at(high[short], indices[short]) >= 1]
         high[short] *= 4
     span = high - low
 
