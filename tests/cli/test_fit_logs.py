@@ -52,9 +52,9 @@ def test_preview_says_what_the_fit_would_stop_at(run, tmp_path):
     assert out.count("batch size not known") == 1
     assert "bs512/train: batch size not known" in out
     assert "warm-up" not in out
-    assert "no training loss is known" not in out
+    assert "no training loss is recognized" not in out
     out = run("fit", folder, "--preview", "--batch-size", "8", "--loss", "eval")
-    assert out.count("no evaluation loss is known") == len(BATCHES)
+    assert out.count("no evaluation loss is recognized") == len(BATCHES)
 
 
 def test_a_grid_from_logs(run, tmp_path):

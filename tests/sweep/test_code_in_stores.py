@@ -136,7 +136,7 @@ def test_commands_that_read_import_nothing(trick, here, good, capsys):
     (here / "mine.py").write_text(MINE.format(place="mine:net"))
     store, modules = trap.store, set(sys.modules)
     cli.main(["show-sweep", str(store)])
-    assert "1 runs in" in capsys.readouterr().out
+    assert "1 run in" in capsys.readouterr().out
     quietly("show-sweep", store, "--losses", "losses.csv", "--csv", "table.csv", "--json")
     quietly("fit-sweep", store, "--target-loss", "1")
     assert f"{trap.run.name},4,0.003,4," in (here / "table.csv").read_text()
@@ -241,7 +241,7 @@ def test_a_store_of_ones_own_goes_on(here, good, capsys):
     cli.main(["extend-sweep", "runs", "--entry-point", "mine:net"])
     out, err = capsys.readouterr()
     assert f"the model mine:net is Python code in {here / 'mine.py'}" in err
-    assert "1 runs in runs" in out
+    assert "1 run in runs" in out
     table = SweepTable.from_store("runs")
     assert [each.num_steps for each in table.finished] == [2, 4]
 
