@@ -58,8 +58,8 @@ def advise(
     Samples are kept: half-lives, warm-up and decay. Each number has a range, a reason and a source. A training log says
     what the settings are now. With logs at three batch sizes or more and --target-loss, B* is fitted to them as `fit`
     does it. With runs at several batch sizes and learning rates, as logs or as a grid (columns batch_size, samples,
-    learning_rate and loss), the learning rate follows their own exponent, and with --new-num-samples the law that
-    `fit-rates` fits to them.
+    learning_rate and loss), the learning rate follows the law that `fit-rates` fits to them, or their own exponent if
+    the length of the run now is not given.
 
     Args:
         new_batch_size: Batch size to change to, in the unit of the one now; None: as it is.
@@ -106,9 +106,9 @@ def advise(
     if new_batch_size is None and new_num_samples is None:
         raise ValueError("nothing changes: give new_batch_size, new_num_samples, or both")
     known = _known(logs, files, new_batch_size, target_loss, level)
-    if new_num_samples is not None and known.table is not None:
-        known = _with_rates(known, level)
     current = known.settings | {name: value for name, value in given.items() if value is not None}
+    if known.table is not None and (new_num_samples is not None or {"num_samples", "num_steps"} & current.keys()):
+        known = _with_rates(known, level, needed=new_num_samples is not None)
     if num_samples is not None and num_steps is None:
         current.pop("num_steps", None)  # The data that a flag gives replace the steps that a log names.
     for name in NUMBERS:
@@ -151,12 +151,19 @@ def _with_answer(
     return replace(sheet, answer=answer, settings={**sheet.settings, **settings})
 
 
-def _with_rates(known: Known, level: float) -> Known:
-    """Return what is known with the law of the best learning rate in B and D, or with the reason why there is none."""
+def _with_rates(known: Known, level: float, needed: bool) -> Known:
+    """Return what is known with the law of the best learning rate in B and D.
+
+    If the runs have no such law, the reason is a remark where it is `needed`. At the same D the exponent of the grid
+    does without it, but that is one power of B, which misses a kink between the two batch sizes.
+    """
     try:
-        return known._replace(rates=fits.fit_rates(known.table or {}, level=level, compare=False))
+        found = fits.fit_rates(known.table or {}, level=level, compare=False)
     except ValueError as error:
-        return known._replace(remarks=[f"the runs have no law of the best learning rate: {error}", *known.remarks])
+        reason = [f"the runs have no law of the best learning rate: {error}"] if needed else []
+        return known._replace(remarks=[*reason, *known.remarks])
+    whole = not np.isnan(found.duration_exponent + found.batch_exponent)
+    return known._replace(rates=found) if whole or needed else known
 
 
 def _known(

@@ -118,6 +118,41 @@ def test_a_grid_has_its_own_law_of_duration(run, tmp_path):
     assert row["source"].startswith("your runs, fit_rates")
 
 
+def grid_with_a_kink(seed):
+    """γ* = 0.01 D^−0.3 (B^−2 + B_D^−2)^−0.3 and B_D = 100 (D/2^18)^0.5, two runs a point, noise of 0.2%."""
+    random = np.random.default_rng(seed)
+    batch, samples, apart = (
+        each.ravel()
+        for each in np.meshgrid(2.0 ** np.arange(3, 12), 2.0 ** np.arange(15, 22, 2), np.log(2) * np.arange(-3, 4))
+    )
+    best = best_rate_with_a_kink(batch, samples)
+    loss = (
+        (2 + 30 * (samples / (1 + batch / 200)) ** -0.5)
+        * (1 + 0.02 * apart**2)
+        * (1 + 0.002 * random.normal(size=batch.size))
+    )
+    return {"batch_size": batch, "samples": samples, "learning_rate": best * np.exp(apart), "loss": loss}
+
+
+def best_rate_with_a_kink(batch, samples):
+    kink = 100 * (samples / 2.0**18) ** 0.5
+    return 0.01 * samples**-0.3 * (batch**-2.0 + kink**-2.0) ** -0.3
+
+
+@pytest.mark.parametrize(("old", "new"), [(8, 64), (512, 2048)])
+def test_a_new_batch_size_follows_the_kink_of_a_grid(run, tmp_path, old, new):
+    """The interval of one power of B for all batch sizes of the grid misses the truth on both sides of the kink."""
+    path = write_table(tmp_path / "grid.csv", grid_with_a_kink(1))
+    now, truth = best_rate_with_a_kink(np.array([old, new]), 2.0**19)
+    flags = ["--batch-size", old, "--new-batch-size", new, "--learning-rate", now, "--optimizer", "adam", path]
+    row = run.json("advise", "--num-samples", 2**19, *flags)["rows"][0]
+    assert row["new"] == pytest.approx(truth, rel=0.05)
+    # The range takes the sharpness of the kink for known, which is 2% here.
+    assert row["low"] / 1.02 <= truth <= row["high"] * 1.02
+    one_power = run.json("advise", *flags)["rows"][0]
+    assert not one_power["low"] / 1.2 <= truth <= one_power["high"] * 1.2
+
+
 def test_a_grid_without_a_law_of_duration_says_why(notes, tmp_path):
     grid = grid_of_losses((16, 64, 256), (2**16, 2**18, 2**20), 2.0 ** np.arange(-4, 3), 0.3)
     out, lines = notes(*LONGER, "--new-num-samples", "6.4e6", write_table(tmp_path / "grid.csv", grid))
