@@ -274,7 +274,7 @@ def test_intervals_hold(made, open_share):
     for seed in range(100):
         found = likelihood_of(made_rates(seed, **made))
         intervals = RateIntervals(found, *found.best(), 0.95, True)
-        unit = np.eye(made.get("groups", 1) + 5)
+        unit = np.eye(intervals.parameters.size)
         for place, truth in truths.items():
             low, high = intervals.of(unit[place])
             hold[place] += low <= truth <= high
