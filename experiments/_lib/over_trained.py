@@ -12,10 +12,13 @@ from sgdtheory.fits import JOINT, RIVALS, Exponents, LossLaw, LossShape, Setting
 
 DATA = Path(__file__).parents[1] / "data"
 FILES = "over_training.csv", "gemstones.csv"
-WITHOUT_EMBEDDING, WARMED_UP = "sizes without embeddings", "without runs that end in their warm-up"
+WITHOUT_EMBEDDING = "sizes without embeddings"
+WARMED_UP = "without runs that end in their warm-up"
 VARIANTS = WITHOUT_EMBEDDING, WARMED_UP
-IN_SAMPLE, LARGEST_SIZE = "in sample", "largest size left out"
-OVER_TRAINED, LARGEST_QUARTER = "D/N > 100 left out", "largest quarter of sizes left out"
+IN_SAMPLE = "in sample"
+LARGEST_SIZE = "largest size left out"
+OVER_TRAINED = "D/N > 100 left out"
+LARGEST_QUARTER = "largest quarter of sizes left out"
 OVER = 100.0  # samples per parameter from which a model counts as over-trained, five times Chinchilla's 20
 MANY_SIZES = 12  # from which a quarter of the sizes is more than the largest one or two
 FEWEST_SIZES = 3  # E, A and α need three sizes
@@ -50,7 +53,8 @@ def _blend(exponents: Exponents, at: Settings) -> tuple[np.ndarray, ...]:
 
 
 FORMULA = "E + [(A N^−α)^k + (C D^−β)^k]^{1/k}"
-OWN, FACTORS = ("α", "log C"), ("E", "A")
+OWN = "α", "log C"
+FACTORS = "E", "A"
 TIED = LossShape("tied law", f"{FORMULA}, β = α/(1 + α), k = 5/2", _blend, OWN, FACTORS)
 FREE_TIE = LossShape("β free", f"{FORMULA}, k = 5/2", _blend, (*OWN, "β"), FACTORS)
 FREE_SHARPNESS = LossShape("k free", f"{FORMULA}, β = α/(1 + α)", _blend, (*OWN, "k"), FACTORS)

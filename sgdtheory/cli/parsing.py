@@ -104,8 +104,9 @@ def _mistaken(sentence: str, flags: list[Flag], words: Sequence[str]) -> str:
     written = [place for place, word in enumerate(words) if _spelling(word) == flag]
     if not sentence.startswith("Error parsing ") or kind is None or not written:
         return ""
-    if reason.startswith("overhead is"):
-        return f"{flag}{reason.removeprefix('overhead')}"
+    name = flag.removeprefix("--").replace("-", "_")
+    if reason.startswith(f"{name} is "):  # The reader of this flag has found out what is wrong.
+        return f"{flag}{reason.removeprefix(name)}"
     first, equals, value = words[written[-1]].partition("=")
     after = itertools.takewhile(lambda word: not word.startswith("--"), words[written[-1] + 1 :])
     got = [value] if equals else list(after)

@@ -185,6 +185,7 @@ class LearningRateLaw(Shown):
         ]
         if not np.isnan(self.size_exponent):
             exponents.append(("growth of the kink with model size N: ν", self.size_exponent, self.size_interval))
+        answer, law = self._in_words
         level = f"{self.level:.0%}"
         labels, values, intervals = zip(*exponents, strict=True)
         first = Table(
@@ -193,9 +194,7 @@ class LearningRateLaw(Shown):
                 Quantity("value", "value", list(values), list(intervals), digits=3),
             ],
             "exponents",
-            "γ* ∝ D^−c B^p up to the kink B_k ∝ D^κ, and independent of B beyond"
-            if self.has_kink
-            else "γ* ∝ D^−c B^p; the intervals allow for a kink that is not seen",
+            law,
             level,
         )
         second = Table(
@@ -216,7 +215,7 @@ class LearningRateLaw(Shown):
             "level": self.level,
         }
         tables = [first, second, *([self._compared(level)] if self.comparisons else [])]
-        return Sheet(self._answer, tables, self.remarks, settings)
+        return Sheet(answer, tables, self.remarks, settings)
 
     @property
     def _is_open(self) -> bool:
@@ -224,13 +223,18 @@ class LearningRateLaw(Shown):
         return bool((self.kink_intervals == (0, np.inf)).all())
 
     @property
-    def _answer(self) -> str:
-        """Return whether a kink is seen, and what that says of B*."""
-        if self._is_open:
-            return "B* is not determined: the best learning rate need not depend on B, as if all B were beyond the kink"
+    def _in_words(self) -> tuple[str, str]:
+        """Return the first line, whether a kink is seen and what that says of B*, and the law of the exponents."""
+        law = "γ* ∝ D^−c B^p; the intervals allow for a kink that is not seen"
+        answer = f"no kink seen: a power of B does as well (p = {self.no_kink:.2g}), so that B* has no upper bound"
         if self.has_kink:
-            return f"kink seen: a power of B alone is refuted (p = {self.no_kink:.2g})"
-        return f"no kink seen: a power of B does as well (p = {self.no_kink:.2g}), so that B* has no upper bound"
+            law = "γ* ∝ D^−c B^p up to the kink B_k ∝ D^κ, and independent of B beyond"
+            answer = f"kink seen: a power of B alone is refuted (p = {self.no_kink:.2g})"
+        elif self._is_open:
+            law = "γ* ∝ D^−c B^p over these runs; if they lie beyond a kink, c and p below it may be anything"
+        if self._is_open:
+            answer = "B* is not determined: the best learning rate need not depend on B, as if all B were beyond a kink"
+        return answer, law
 
     @property
     def _at_mean(self) -> str:

@@ -187,6 +187,7 @@ def test_batch_sizes_beyond_the_kink_do_not_determine_it():
         assert (found.kink_intervals == (0, np.inf)).all()
         assert str(found).startswith("B* is not determined: the best learning rate need not depend on B")
         assert found.has_kink == (seed == 2)
+        assert ("c and p below it may be anything" in str(found)) == (not found.has_kink)
         assert not found.remarks
 
 
