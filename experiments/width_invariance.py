@@ -166,7 +166,7 @@ def _verdict(config: Config, each: Found, contrast: Found | None, method: str, s
     dependence = each.fit.dependence.get(method)
     what = {"law": "B*", "interpolation": "B* by interpolation, without a law", "balance": "b/a"}[method]
     claim = f"{what} does not change with the width ({each.task}, loss {each.target:g})"
-    predicted = f"0 within ±{config.margin:g}"
+    predicted = f"0 within ±{config.margin:g}, by the {2 * config.level - 1:.0%} interval"
     untuned = sum(not point.tuned for point in each.fit.tuned.points)
     left = f"{untuned} of {len(each.fit.tuned.points)} cells are not tuned and left out"
     if dependence is None:
