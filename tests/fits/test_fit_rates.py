@@ -308,7 +308,8 @@ def test_intervals_that_ignore_shared_errors_do_not_hold(monkeypatch):
     hold = 0
     for seed in range(40):
         found = likelihood_of(made_rates(seed, deviation=0.1, groups=3, shared=0.15))
-        low, high = RateIntervals(found, *found.best(), 0.95, True).of(np.eye(8)[FALL])
+        intervals = RateIntervals(found, *found.best(), 0.95, True)
+        low, high = intervals.of(np.eye(intervals.parameters.size)[FALL])
         hold += low <= FALL_OF_D <= high
     print(hold)
     assert hold < stats.binom.ppf(1e-4, 40, 0.95)
