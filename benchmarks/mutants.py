@@ -1,8 +1,11 @@
 """Do the tests notice? `python -m benchmarks.mutants sgdtheory/bounds/theorem_7.py` changes one operator at a time.
 
-The mutants that survive are listed. Some of them change no result, but only a search grid or a tolerance. Whether
-tests may be deleted is a comparison: `--without` names them, the other tests run first, and the mutants that survive
-meet those tests alone. A mutant that only they kill would come back to life.
+The mutants that survive are listed. Some of them change no result, but only a search grid or a tolerance. A folder in
+place of the file, with `--sample 40`, gives the score of a subpackage: a mutant then meets the tests named after its
+module first and the other tests of the subpackage after them.
+
+Whether tests may be deleted is a comparison: `--without` names them, the other tests run first, and the mutants that
+survive meet those tests alone. A mutant that only they kill would come back to life.
 
 Outcomes are kept in `results/mutants` as long as the module and its test files stay as they are (delete them after
 changes elsewhere); a mutant that a test has killed meets that test first the next time.
@@ -16,9 +19,9 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 from queue import SimpleQueue
@@ -51,11 +54,14 @@ class Outcome:
 
 
 class _Recorder:
-    """A pytest plugin that keeps the first test that failed."""
+    """A pytest plugin that keeps the first test that failed and the seconds that each test file took."""
 
-    failed = ""
+    def __init__(self) -> None:
+        self.failed = ""
+        self.seconds: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
+        self.seconds[report.nodeid.partition("::")[0]] += report.duration
         if report.failed and not self.failed:
             self.failed = report.nodeid
 
@@ -81,15 +87,29 @@ def _run_tests(folder: str, options: list[str], answer: str) -> None:
     hypothesis.settings.load_profile("mutants")  # shrinking an example takes minutes
     recorder = _Recorder()
     status = pytest.main([*OPTIONS, "--rootdir", folder, *options], plugins=[recorder])
-    Path(answer).write_text(json.dumps([int(status), recorder.failed]))
+    Path(answer).write_text(json.dumps([int(status), recorder.failed, recorder.seconds]))
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A mutant of `module`, and the test files that it meets, in this order."""
+
+    module: Path
+    mutant: Mutant
+    tests: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """Its module and what is changed there."""
+        return f"{self.module}: {self.mutant.name}"
 
 
 class Project:
-    """Copies of the project, one a worker, in which a module is replaced and its tests are run."""
+    """Copies of the project, one a worker, in which a module is replaced and tests are run."""
 
-    def __init__(self, root: Path, module: Path, options: list[str], jobs: int, scratch: Path) -> None:
-        self.module, self.options, self.scratch = module, options, scratch
+    def __init__(self, root: Path, jobs: int, scratch: Path) -> None:
         self.free: SimpleQueue[Path] = SimpleQueue()
+        self.seconds: dict[str, float] = {}
         for k in range(jobs):
             folder = scratch / str(k)
             folder.mkdir()
@@ -103,16 +123,14 @@ class Project:
         self.context = get_context("forkserver")
         self.context.set_forkserver_preload(PRELOADED)
 
-    def outcome(self, source: str, first: str, limit: float, fingerprint: str = "") -> Outcome:
-        """Run the tests, `first` before the others, on the module with another source."""
+    def outcome(self, module: Path, source: str, options: list[str], limit: float, fingerprint: str = "") -> Outcome:
+        """Run tests, which may fail for at most `limit` seconds, on a module with another source."""
         folder = self.free.get()
         answer = folder / "answer.json"
         answer.unlink(missing_ok=True)
-        (folder / self.module).write_text(source)
-        for stale in (folder / self.module).parent.glob(f"__pycache__/{self.module.stem}.*"):
-            stale.unlink()  # of another mutant written within the same second
+        original = (folder / module).read_text()
+        _write(folder / module, source)
         start = time.perf_counter()
-        options = [first, *self.options] if first else self.options
         process = self.context.Process(target=_run_tests, args=(str(folder), options, str(answer)))
         process.start()
         process.join(limit)
@@ -121,12 +139,20 @@ class Project:
             process.kill()
             process.join()
         seconds = time.perf_counter() - start
-        status, failed = json.loads(answer.read_text()) if answer.exists() else (-1, "")
+        status, failed, self.seconds = json.loads(answer.read_text()) if answer.exists() else (-1, "", {})
+        _write(folder / module, original)
         self.free.put(folder)
-        if status == 4 and first:  # the test that killed it before is no more
-            return self.outcome(source, "", limit, fingerprint)
+        if status == 4 and "::" in options[0]:  # the test that killed it before is no more
+            return self.outcome(module, source, options[1:], limit, fingerprint)
         state = "slow" if late else "alive" if status == 0 else "killed"
         return Outcome(state, failed, round(seconds, 2), fingerprint)
+
+
+def _write(module: Path, source: str) -> None:
+    """Replace a module, and its compiled file, which may be of another source written within the same second."""
+    module.write_text(source)
+    for stale in module.parent.glob(f"__pycache__/{module.stem}.*"):
+        stale.unlink()
 
 
 def own_tests(module: Path) -> list[str]:
@@ -136,30 +162,36 @@ def own_tests(module: Path) -> list[str]:
     if not found:
         dotted = ".".join(module.with_suffix("").parts)
         found = sorted(path for path in Path("tests").rglob("test_*.py") if dotted in path.read_text())
-    if not found:
-        raise SystemExit(f"no tests of {module} found; name them with --tests")
     return [str(path) for path in found]
 
 
-def judge(
-    module: Path, tests: list[str], jobs: int, chosen: Iterable[Mutant], without: tuple[str, ...] = ()
-) -> dict[str, Outcome]:
+def subpackage_tests(module: Path) -> list[str]:
+    """The test files of a module, of its subpackage, and those that compare all algorithms, in this order."""
+    folders = Path("tests", *module.parts[1:2]), Path("tests", "golden")
+    others = [path for folder in folders for path in sorted(folder.rglob("test_*.py"))]
+    return list(dict.fromkeys([*own_tests(module), *map(str, others), "tests/test_agreement.py"]))
+
+
+def judge(name: str, chosen: list[Tried], jobs: int, without: tuple[str, ...] = ()) -> dict[str, Outcome]:
     """An outcome for each mutant; those whose module and tests have not changed since come from the cache."""
-    options = [*tests, *(f"--deselect={each}" for each in without)]
-    selection = hashlib.sha256("\n".join(options).encode()).hexdigest()[:8]  # outcomes are those of these tests
-    cache = Path("results", "mutants", "-".join([*module.with_suffix("").parts, selection]) + ".json")
+    tests = list(dict.fromkeys(test for tried in chosen for test in tried.tests))
+    left_out = [f"--deselect={each}" for each in without]
+    selection = hashlib.sha256("\n".join([*tests, *left_out]).encode()).hexdigest()[:8]  # outcomes are of these tests
+    cache = Path("results", "mutants", f"{name}-{selection}.json")
     known = {name: Outcome(**value) for name, value in json.loads(cache.read_text()).items()} if cache.exists() else {}
     cache.parent.mkdir(parents=True, exist_ok=True)
-    texts = "".join(Path(test.partition("::")[0]).read_text() for test in tests)
+    texts = {test: Path(test.partition("::")[0]).read_text() for test in tests}
     found: dict[str, Outcome] = {}
-    with tempfile.TemporaryDirectory() as scratch, Console().status(f"{module}: its tests as they are") as status:
-        project = Project(Path.cwd(), module, options, jobs, Path(scratch))
-        baseline = project.outcome(module.read_text(), "", 3600.0)
+    with tempfile.TemporaryDirectory() as scratch, Console().status(f"{name}: its tests as they are") as status:
+        project = Project(Path.cwd(), jobs, Path(scratch))
+        module = chosen[0].module
+        baseline = project.outcome(module, module.read_text(), [*tests, *left_out], 3600.0)
         if baseline.state != "alive":
             raise SystemExit(f"the tests fail before anything is changed: {baseline.killer}")
-        if project.outcome("raise ImportError\n", "", 3600.0).state == "alive":
+        seconds = project.seconds
+        if project.outcome(module, "raise ImportError\n", [*chosen[0].tests, *left_out], 3600.0).state == "alive":
             raise SystemExit(f"the tests do not use {module} of their copy")
-        limit, lock = 30 + 5 * baseline.seconds, Lock()
+        lock = Lock()
 
         def keep() -> None:
             with lock:
@@ -167,15 +199,19 @@ def judge(
                 written.write_text(json.dumps({k: asdict(v) for k, v in (known | found).items()}, indent=1))
                 written.replace(cache)
 
-        def one(mutant: Mutant) -> None:
-            fingerprint = hashlib.sha256((mutant.source + texts).encode()).hexdigest()[:16]
-            before = known.get(mutant.name)
+        def one(tried: Tried) -> None:
+            words = "".join([tried.mutant.source, *(texts[test] for test in tried.tests)])
+            fingerprint = hashlib.sha256(words.encode()).hexdigest()[:16]
+            before = known.get(tried.name)
             if before and before.fingerprint == fingerprint:
-                found[mutant.name] = before
+                found[tried.name] = before
             else:
-                found[mutant.name] = project.outcome(mutant.source, before.killer if before else "", limit, fingerprint)
+                first = [before.killer] if before and before.killer else []
+                limit = 30 + 5 * sum(seconds.get(test.partition("::")[0], 0.0) for test in tried.tests)
+                options = [*first, *tried.tests, *left_out]
+                found[tried.name] = project.outcome(tried.module, tried.mutant.source, options, limit, fingerprint)
                 keep()
-            status.update(f"{module}: {len(found)} mutants, {sum(o.state == 'alive' for o in found.values())} alive")
+            status.update(f"{name}: {len(found)} mutants, {sum(o.state == 'alive' for o in found.values())} alive")
 
         with ThreadPoolExecutor(jobs) as executor:
             list(executor.map(one, chosen))
@@ -194,30 +230,38 @@ def main(
     """Change one operator of a module at a time and list the changes that its tests do not notice.
 
     Args:
-        module: the file, from the project's root: sgdtheory/bounds/theorem_7.py
-        tests: test files to run; those named after the module unless given.
+        module: the file, from the project's root: sgdtheory/bounds/theorem_7.py; or a folder, for all files in it.
+        tests: test files to run; by default those named after the module and, for a folder, the others of the
+            subpackage after them.
         without: files or tests (`file::test`) that may be deleted; tells which mutants they alone kill.
         jobs: how many mutants are tried at a time.
         only: try those whose name has this in it.
         sample: try only so many, drawn at random but the same ones every time.
         show: list the mutants and try none.
     """
-    every = mutants(module.read_text())
+    files = sorted(module.rglob("*.py")) if module.is_dir() else [module]
+    every = [(file, mutant) for file in files for mutant in mutants(file.read_text())]
     console = Console(soft_wrap=True)
     if show:
-        for mutant in every:
-            console.print(f"{mutant.line:4d}  {mutant.name}", markup=False, highlight=False)
+        for file, mutant in every:
+            console.print(f"{file}:{mutant.line:<4d}  {mutant.name}", markup=False, highlight=False)
         return
-    chosen = [mutant for mutant in every if only in mutant.name]
-    if sample is not None and sample < len(chosen):
-        chosen = Random(0).sample(chosen, sample)
-    found = judge(module, list(tests) or own_tests(module), jobs, chosen, without)
-    alive = [mutant for mutant in chosen if found[mutant.name].state == "alive"]
-    again = judge(module, list(without), jobs, alive) if without and alive else {}
-    back = [mutant for mutant in alive if mutant.name in again and again[mutant.name].state != "alive"]
-    for mutant in alive:
-        note = "back to life" if mutant in back else "alive"
-        console.print(f"{module}:{mutant.line}  {note}  {mutant.name}", markup=False, highlight=False)
+    drawn = [(file, mutant) for file, mutant in every if only in mutant.name]
+    if sample is not None and sample < len(drawn):
+        drawn = Random(0).sample(drawn, sample)
+    tests_of = subpackage_tests if module.is_dir() else own_tests
+    chosen = [Tried(file, mutant, tests or tuple(tests_of(file))) for file, mutant in drawn]
+    untested = {str(tried.module) for tried in chosen if not tried.tests}
+    if untested:
+        raise SystemExit(f"no tests of {', '.join(sorted(untested))} found; name them with --tests")
+    name = "-".join(module.with_suffix("").parts)
+    found = judge(name, chosen, jobs, without) if chosen else {}
+    alive = [tried for tried in chosen if found[tried.name].state == "alive"]
+    again = judge(name, [replace(tried, tests=without) for tried in alive], jobs) if without and alive else {}
+    back = [tried for tried in alive if tried.name in again and again[tried.name].state != "alive"]
+    for tried in alive:
+        note = "back to life" if tried in back else "alive"
+        console.print(f"{tried.module}:{tried.mutant.line}  {note}  {tried.mutant.name}", markup=False, highlight=False)
     table = Table("module", "mutants", "tried", "alive", "back to life", "killed")
     killed = f"{1 - len(alive) / max(len(chosen), 1):.1%}"
     table.add_row(str(module), str(len(every)), str(len(chosen)), str(len(alive)), str(len(back)), killed)
