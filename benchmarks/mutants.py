@@ -2,7 +2,8 @@
 
 The mutants that survive are listed. Some of them change no result, but only a search grid or a tolerance. A folder in
 place of the file, with `--sample 40`, gives the score of a subpackage: a mutant then meets the tests named after its
-module first and the other tests of the subpackage after them.
+module first, the other tests of the subpackage after them, and if it survives these, all test files that name what the
+module defines.
 
 Whether tests may be deleted is a comparison: `--without` names them, the other tests run first, and the mutants that
 survive meet those tests alone. A mutant that only they kill would come back to life.
@@ -11,9 +12,11 @@ Outcomes are kept in `results/mutants` as long as the module and its test files 
 changes elsewhere); a mutant that a test has killed meets that test first the next time.
 """
 
+import ast
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
 import sys
@@ -40,6 +43,8 @@ LEFT_OUT = shutil.ignore_patterns("__pycache__", "results", "*.png", ".*")
 PRELOADED = ["pytest", "numpy", "scipy.optimize", "scipy.stats", "mpmath", "hypothesis", "jax"]  # not what is mutated
 OPTIONS = ["-o", "addopts=", "-m", "not slow", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
 OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is loaded before
+LONGEST = 3600.0  # seconds that tests may take whose usual time is not known
+DEFINITIONS = ast.FunctionDef, ast.ClassDef
 MEMORY = 12 * 2**30  # bytes of address space that a mutant may take
 
 
@@ -172,7 +177,18 @@ def subpackage_tests(module: Path) -> list[str]:
     return list(dict.fromkeys([*own_tests(module), *map(str, others), "tests/test_agreement.py"]))
 
 
-def judge(name: str, chosen: list[Tried], jobs: int, without: tuple[str, ...] = ()) -> dict[str, Outcome]:
+def tests_elsewhere(tried: Tried) -> tuple[str, ...]:
+    """The other test files that name a public function or class of the module, those that name most of them first."""
+    defined = [node.name for node in ast.parse(tried.module.read_text()).body if isinstance(node, DEFINITIONS)]
+    public = {name for name in defined if not name.startswith("_")}
+    files = (path for folder in ("tests", "paper_checks") for path in sorted(Path(folder).rglob("test_*.py")))
+    named = {str(path): len(public & set(re.findall(r"\w+", path.read_text()))) for path in files}
+    return tuple(sorted((test for test in named if named[test] and test not in tried.tests), key=lambda t: -named[t]))
+
+
+def judge(
+    name: str, chosen: list[Tried], jobs: int, without: tuple[str, ...] = (), known_to_pass: bool = False
+) -> dict[str, Outcome]:
     """An outcome for each mutant; those whose module and tests have not changed since come from the cache."""
     tests = list(dict.fromkeys(test for tried in chosen for test in tried.tests))
     left_out = [f"--deselect={each}" for each in without]
@@ -185,13 +201,13 @@ def judge(name: str, chosen: list[Tried], jobs: int, without: tuple[str, ...] = 
     with tempfile.TemporaryDirectory() as scratch, Console().status(f"{name}: its tests as they are") as status:
         project = Project(Path.cwd(), jobs, Path(scratch))
         module = chosen[0].module
-        baseline = project.outcome(module, module.read_text(), [*tests, *left_out], 3600.0)
-        if baseline.state != "alive":
-            raise SystemExit(f"the tests fail before anything is changed: {baseline.killer}")
-        seconds = project.seconds
-        if project.outcome(module, "raise ImportError\n", [*chosen[0].tests, *left_out], 3600.0).state == "alive":
-            raise SystemExit(f"the tests do not use {module} of their copy")
-        lock = Lock()
+        if not known_to_pass:
+            baseline = project.outcome(module, module.read_text(), [*tests, *left_out], LONGEST)
+            if baseline.state != "alive":
+                raise SystemExit(f"the tests fail before anything is changed: {baseline.killer}")
+            if project.outcome(module, "raise ImportError\n", [*chosen[0].tests, *left_out], LONGEST).state == "alive":
+                raise SystemExit(f"the tests do not use {module} of their copy")
+        seconds, lock = project.seconds, Lock()
 
         def keep() -> None:
             with lock:
@@ -207,7 +223,8 @@ def judge(name: str, chosen: list[Tried], jobs: int, without: tuple[str, ...] = 
                 found[tried.name] = before
             else:
                 first = [before.killer] if before and before.killer else []
-                limit = 30 + 5 * sum(seconds.get(test.partition("::")[0], 0.0) for test in tried.tests)
+                expected = sum(seconds.get(test.partition("::")[0], 0.0) for test in tried.tests)
+                limit = LONGEST if known_to_pass else 30 + 5 * expected
                 options = [*first, *tried.tests, *left_out]
                 found[tried.name] = project.outcome(tried.module, tried.mutant.source, options, limit, fingerprint)
                 keep()
@@ -257,6 +274,12 @@ def main(
     name = "-".join(module.with_suffix("").parts)
     found = judge(name, chosen, jobs, without) if chosen else {}
     alive = [tried for tried in chosen if found[tried.name].state == "alive"]
+    if module.is_dir() and not tests:
+        for tried in alive:
+            others = replace(tried, tests=tests_elsewhere(tried))
+            if others.tests:
+                found |= judge(f"{name}-elsewhere", [others], jobs, known_to_pass=True)
+        alive = [tried for tried in alive if found[tried.name].state == "alive"]
     again = judge(name, [replace(tried, tests=without) for tried in alive], jobs) if without and alive else {}
     back = [tried for tried in alive if tried.name in again and again[tried.name].state != "alive"]
     for tried in alive:
