@@ -38,7 +38,8 @@ from rich.table import Table
 
 from benchmarks.mutations import Mutant, mutants
 
-COPIED = "sgdtheory", "tests", "experiments", "paper_checks", "benchmarks", "pyproject.toml", "README.md", "THEORY.md"
+COPIED = "sgdtheory", "tests", "docs", "experiments", "paper_checks", "benchmarks", "pyproject.toml"
+COPIED += "README.md", "THEORY.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "mkdocs.yml"
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "results", "*.png", ".*")
 PRELOADED = ["pytest", "numpy", "scipy.optimize", "scipy.stats", "mpmath", "hypothesis", "jax"]  # not what is mutated
 OPTIONS = ["-o", "addopts=", "-m", "not slow", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
