@@ -46,7 +46,7 @@ OPTIONS = ["-o", "addopts=", "-m", "not slow", "-x", "-q", "--tb=no", "-p", "no:
 OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is loaded before
 LONGEST = 3600.0  # seconds that tests may take whose usual time is not known
 DEFINITIONS = ast.FunctionDef, ast.ClassDef
-MEMORY = 12 * 2**30  # bytes of address space that a mutant may take
+MEMORY = 12 * 2**30  # bytes that a mutant may take (browsers reserve far more address space than they use)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _run_tests(folder: str, options: list[str], answer: str) -> None:
     import hypothesis
     import pytest
 
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     os.chdir(folder)
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = False  # what is not mutated is compiled once
@@ -188,9 +188,12 @@ def tests_elsewhere(tried: Tried) -> tuple[str, ...]:
 
 
 def judge(
-    name: str, chosen: list[Tried], jobs: int, without: tuple[str, ...] = (), known_to_pass: bool = False
+    name: str, chosen: list[Tried], jobs: int, without: tuple[str, ...] = (), checked: bool = True
 ) -> dict[str, Outcome]:
-    """An outcome for each mutant; those whose module and tests have not changed since come from the cache."""
+    """An outcome for each mutant; those whose module and tests have not changed since come from the cache.
+
+    That the tests pass as they are is `checked` first, or only of those that kill a mutant.
+    """
     tests = list(dict.fromkeys(test for tried in chosen for test in tried.tests))
     left_out = [f"--deselect={each}" for each in without]
     selection = hashlib.sha256("\n".join([*tests, *left_out]).encode()).hexdigest()[:8]  # outcomes are of these tests
@@ -202,7 +205,7 @@ def judge(
     with tempfile.TemporaryDirectory() as scratch, Console().status(f"{name}: its tests as they are") as status:
         project = Project(Path.cwd(), jobs, Path(scratch))
         module = chosen[0].module
-        if not known_to_pass:
+        if checked:
             baseline = project.outcome(module, module.read_text(), [*tests, *left_out], LONGEST)
             if baseline.state != "alive":
                 raise SystemExit(f"the tests fail before anything is changed: {baseline.killer}")
@@ -225,9 +228,17 @@ def judge(
             else:
                 first = [before.killer] if before and before.killer else []
                 expected = sum(seconds.get(test.partition("::")[0], 0.0) for test in tried.tests)
-                limit = LONGEST if known_to_pass else 30 + 5 * expected
+                limit = 30 + 5 * expected if checked else LONGEST
                 options = [*first, *tried.tests, *left_out]
-                found[tried.name] = project.outcome(tried.module, tried.mutant.source, options, limit, fingerprint)
+                while True:
+                    outcome = project.outcome(tried.module, tried.mutant.source, options, limit, fingerprint)
+                    original = tried.module.read_text()
+                    if checked or outcome.state != "killed":
+                        break
+                    if project.outcome(tried.module, original, [outcome.killer], limit).state == "alive":
+                        break
+                    options.append(f"--deselect={outcome.killer}")  # It fails without a change as well.
+                found[tried.name] = outcome
                 keep()
             status.update(f"{name}: {len(found)} mutants, {sum(o.state == 'alive' for o in found.values())} alive")
 
@@ -279,7 +290,7 @@ def main(
         for tried in alive:
             others = replace(tried, tests=tests_elsewhere(tried))
             if others.tests:
-                found |= judge(f"{name}-elsewhere", [others], jobs, known_to_pass=True)
+                found |= judge(f"{name}-elsewhere", [others], jobs, checked=False)
         alive = [tried for tried in alive if found[tried.name].state == "alive"]
     again = judge(name, [replace(tried, tests=without) for tried in alive], jobs) if without and alive else {}
     back = [tried for tried in alive if tried.name in again and again[tried.name].state != "alive"]
