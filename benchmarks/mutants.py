@@ -45,6 +45,7 @@ PRELOADED = ["pytest", "numpy", "scipy.optimize", "scipy.stats", "mpmath", "hypo
 OPTIONS = ["-o", "addopts=", "-m", "not slow", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
 OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is loaded before
 LONGEST = 3600.0  # seconds that tests may take whose usual time is not known
+MOST_FILES = 20  # test files: a name that more of them have, such as `settings`, does not tell whose tests they are
 DEFINITIONS = ast.FunctionDef, ast.ClassDef
 MEMORY = 12 * 2**30  # bytes that a mutant may take (browsers reserve far more address space than they use)
 
@@ -179,12 +180,14 @@ def subpackage_tests(module: Path) -> list[str]:
 
 
 def tests_elsewhere(tried: Tried) -> tuple[str, ...]:
-    """The other test files that name a public function or class of the module, those that name most of them first."""
+    """The other test files that name public functions or classes of the module, those that name most of them first."""
     defined = [node.name for node in ast.parse(tried.module.read_text()).body if isinstance(node, DEFINITIONS)]
-    public = {name for name in defined if not name.startswith("_")}
-    files = (path for folder in ("tests", "paper_checks") for path in sorted(Path(folder).rglob("test_*.py")))
-    named = {str(path): len(public & set(re.findall(r"\w+", path.read_text()))) for path in files}
-    return tuple(sorted((test for test in named if named[test] and test not in tried.tests), key=lambda t: -named[t]))
+    files = [path for folder in ("tests", "paper_checks") for path in sorted(Path(folder).rglob("test_*.py"))]
+    words = {str(path): set(re.findall(r"\w+", path.read_text())) for path in files}
+    files_of = {name: [test for test in words if name in words[test]] for name in defined if name[0] != "_"}
+    telling = (tests for tests in files_of.values() if len(tests) <= MOST_FILES)
+    number = Counter(test for tests in telling for test in tests if test not in tried.tests)
+    return tuple(test for test, _ in number.most_common())
 
 
 def judge(
