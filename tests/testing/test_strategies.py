@@ -68,18 +68,19 @@ def test_problems_stay_in_their_ranges():
     laws = [problem for problem in found if isinstance(problem, st.PowerLaw)]
     for exponents, largest in (([law.capacity for law in laws], 4.0), ([law.source for law in laws], 8.0)):
         np.testing.assert_allclose(exponents, np.round(exponents, 1))
-        assert min(exponents) == 1.1
-        assert max(exponents) == largest
+        assert 1.1 <= min(exponents) < 1.5
+        assert 0.9 * largest < max(exponents) <= largest
     finite = [problem for problem in found if problem.dim]
     assert {problem.dim for problem in finite} == {1, 2, 3, 4, 5, 6}
-    assert 0.2 * len(found) < len(laws) < 0.6 * len(found)
+    assert 0.1 * len(found) < len(laws) < 0.7 * len(found)
     largest = np.array([problem.largest_eigenvalue for problem in finite])
     assert 1e-3 <= largest.min() < 0.01
     assert 1e3 < largest.max() < 1e4
     assert all(1e-6 * problem.largest_eigenvalue <= problem.eigenvalues.min() for problem in finite)
     assert all(problem.signal.max() < 10 for problem in finite)
-    alone = [np.flatnonzero(problem.signal) for problem in finite if problem.dim == 4 and sum(problem.signal > 0) == 1]
-    assert {0, 3} <= {int(places[0]) for places in alone}
+    alone = [problem.signal for problem in finite if problem.dim > 1 and sum(problem.signal > 0) == 1]
+    assert any(signal[0] > 0 for signal in alone)
+    assert any(signal[-1] > 0 for signal in alone)
     assert {0.0} < {problem.noise_variance for problem in found}
     assert max(problem.noise_variance for problem in found) < 1e7
 
