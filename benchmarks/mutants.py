@@ -233,14 +233,15 @@ def judge(
                 expected = sum(seconds.get(test.partition("::")[0], 0.0) for test in tried.tests)
                 limit = 30 + 5 * expected if checked else LONGEST
                 options = [*first, *tried.tests, *left_out]
-                while True:
-                    outcome = project.outcome(tried.module, tried.mutant.source, options, limit, fingerprint)
+                outcome = project.outcome(tried.module, tried.mutant.source, options, limit, fingerprint)
+                while not checked and outcome.state == "killed":
                     original = tried.module.read_text()
-                    if checked or outcome.state != "killed":
-                        break
                     if project.outcome(tried.module, original, [outcome.killer], limit).state == "alive":
                         break
                     options.remove(outcome.killer.partition("::")[0])  # A test of this file fails without a change too.
+                    outcome = Outcome("alive", "", outcome.seconds, fingerprint)
+                    if options:
+                        outcome = project.outcome(tried.module, tried.mutant.source, options, limit, fingerprint)
                 found[tried.name] = outcome
                 keep()
             status.update(f"{name}: {len(found)} mutants, {sum(o.state == 'alive' for o in found.values())} alive")
