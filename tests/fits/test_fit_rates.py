@@ -268,11 +268,11 @@ def test_batch_sizes_that_follow_the_duration_leave_exponents_unknown():
     ],
 )
 def test_intervals_hold(made, open_share):
-    """Of 100 sets of rates with a sharp kink at least 85 of nominally 95 intervals hold: below with chance 1e-4."""
+    """Of 40 sets of rates with a sharp kink at least 31 of nominally 38 intervals hold: fewer with chance 1e-4."""
     truths = {FALL: FALL_OF_D, RISE: RISE_OF_B, KINK: np.log(KINK_AT), KINK_POWER: GROWTH}
     hold = dict.fromkeys(truths, 0)
     opened = 0
-    for seed in range(100):
+    for seed in range(40):
         found = likelihood_of(made_rates(seed, **made))
         intervals = RateIntervals(found, *found.best(), 0.95, True)
         unit = np.eye(intervals.parameters.size)
@@ -281,8 +281,8 @@ def test_intervals_hold(made, open_share):
             hold[place] += low <= truth <= high
             opened += place in (KINK, KINK_POWER) and np.isinf(high)
     print(made, hold, opened)
-    assert min(hold.values()) >= stats.binom.ppf(1e-4, 100, 0.95)
-    assert opened <= 200 * open_share
+    assert min(hold.values()) >= stats.binom.ppf(1e-4, 40, 0.95)
+    assert opened <= 80 * open_share
 
 
 @pytest.mark.slow
