@@ -106,6 +106,19 @@ def json_data(text: str | bytes) -> Any:
         raise json.JSONDecodeError(str(error), "", 0) from None
 
 
+def damage(error: Exception) -> str:
+    """Return what is wrong with a file that a run wrote, in words, from the error that reading it raised."""
+    if isinstance(error, KeyError):
+        return f"it has no {error.args[0]}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{Path(error.filename).name}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is no JSON: {error}"
+    if isinstance(error, ValueError | csv.Error) and not isinstance(error, UnicodeError):
+        return " ".join(str(error).split())
+    return "its content is not what a run writes"
+
+
 def csv_text(header: Iterable[str], rows: Iterable[Sequence[Any]]) -> str:
     """CSV with lines that end in a line feed; numbers that are not finite as the head of this module has it."""
     buffer = io.StringIO()
@@ -127,7 +140,10 @@ def csv_number(cell: str) -> float:
     Raises:
         ValueError: it holds something else.
     """
-    return float(cell or "nan")
+    try:
+        return float(cell or "nan")
+    except ValueError:
+        raise ValueError(f"{cell!r} is not a number") from None
 
 
 def csv_columns(columns: Mapping[str, Iterable[Any]]) -> str:
