@@ -110,7 +110,7 @@ REFUSALS = {  # command → part of the one line on standard error, with exit st
     "noise-scale two.csv --small-batch 4 --large-batch 32": "holds 2 runs (a, b): give the log of one",
     "fit steps.csv --group g --level 1": "level must lie between 0 and 1, got 1",
     "fit steps.csv --group g --steps Z": "has no column 'Z'; its columns are: 'g', 'size', 'batch_size', 'steps'",
-    "fit steps.csv --group g --overhead 20": "overhead is a fraction, 0.2 is 20%; got 20: write 20% or 2000%",
+    "fit steps.csv --group g --overhead 20": "overhead 20 would be 2000%: write 20% or 0.2, or 2000% if that is meant",
     "fit steps.csv --group g --overhead 1.5": "got 1.5: write 1.5% or 150%",
     "fit steps.csv --group g --size size --forecast 100 0": "forecast",
     "fit steps.csv --group g --forecast 100": "forecast needs a column of sizes (--size)",
