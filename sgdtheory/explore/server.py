@@ -1,4 +1,4 @@
-"""The server: pages, downloads and programs, on this machine alone unless told otherwise."""
+"""The server: pages, downloads and programs, on this machine alone unless `host` says otherwise."""
 
 import asyncio
 import functools
