@@ -50,6 +50,11 @@ class Lane:
         self._served: list[Hashable] = []  # pages, the one served last at the end
         self._workers = [_Process(self) for _ in range(number)]
 
+    @property
+    def waiting(self) -> int:
+        """Return the number of jobs that no worker has begun."""
+        return len(self._waiting)
+
     def submit(self, task: Task) -> None:
         """Compute it when a worker is free; what it overtakes is dropped."""
         with self.lock:
