@@ -18,7 +18,9 @@ def _share(word: str) -> float:
     value = float(word[:-1]) / 100 if word.endswith("%") else float(word)
     if value > 1 and not word.endswith("%"):
         share, percent = f"{value / 100:g}", f"{100 * value:g}%"
-        raise ValueError(f"overhead {word} would be {percent}: write {word}% or {share}, or {percent} if that is meant")
+        raise ValueError(
+            f"overhead is a share: {word} would be {percent}; write {word}% or {share}, or {percent} if meant"
+        )
     return value
 
 
