@@ -196,7 +196,7 @@ class _Lines(io.TextIOWrapper):
         self._rows = 0
 
     def __iter__(self) -> Iterator[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Yield the lines from here on; a call of `readline` for each would take ten times as long."""
+        """Yield the lines from here on; a call of `readline` for each would take four times as long."""
         while True:
             yield from iter(self._block.readline, "")  # whoever leaves an iterator of the block would close the block
             if not (block := self._next_block()):

@@ -84,7 +84,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _value(line: str) -> Any:
-    """Return what a line of JSON holds, in half the time of `json_data` where it is plain.
+    """Return what a line of JSON holds, in two thirds of the time of `json_data` where it is plain.
 
     Raises:
         json.JSONDecodeError: as of `json_data`.

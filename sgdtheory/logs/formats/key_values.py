@@ -92,7 +92,7 @@ def _pairs(line: str, keys: re.Pattern[str]) -> dict[str, float]:
     try:
         return {
             key: float(text) for key, text in found
-        }  # half the time of `number`, where no number has commas or units
+        }  # three times as fast as `number`, but without commas and units
     except ValueError:
         return {key: value for key, text in found if (value := number(text)) is not None}
 
