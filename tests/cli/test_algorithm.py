@@ -65,6 +65,18 @@ HEAVY, LAST = st.HeavyBall(0.9), st.LastIterate()
 UNUSED = " does not matter with"
 
 
+def test_a_flag_of_several_meanings_has_the_text_of_each():
+    """Lion's and Adam's β₁ are not the same thing, and one kind's text is not shown for the other."""
+    texts = field_texts(AlgorithmFlags)
+    for part, kinds in KINDS.items():
+        if part == "batch_schedule":
+            continue  # refers to the flags of the learning rate
+        for name, kind in kinds.items():
+            for setting, field in settings_of_kind(part, kind).items():
+                said = parameters(kind)[field].text.removesuffix(".")
+                assert said in texts[setting], (name, setting)
+
+
 @pytest.mark.parametrize(
     ("part", "setting", "names"),
     [
