@@ -4,6 +4,7 @@ import numpy as np
 
 import sgdtheory as st
 
+
 def coefficients(method, rate):
     """A (n, …, 2, 2), b and c (n, …, 2), start and output (2,) of every step, by T21; unused entries are 0."""
     one, zero = np.ones_like(rate), np.zeros_like(rate)
@@ -96,7 +97,10 @@ def risks_of_rates(problem, algorithm, batch, rates, n):
         drive = x**2 * inverse[step] * (drift + drift.sum(-1, keepdims=True) + problem.noise_variance)
         b0, b1 = b[step]
         (k00, k01), (k10, k11) = A[step] - x * b[step][:, None] * c[step]
-        half = (k00 * own + k01 * cross, k00 * cross + k01 * other), (k10 * own + k11 * cross, k10 * cross + k11 * other)
+        half = (
+            (k00 * own + k01 * cross, k00 * cross + k01 * other),
+            (k10 * own + k11 * cross, k10 * cross + k11 * other),
+        )
         if step >= first:
             SS = rho**2 * SS + 2 * rho * omega * (S0, S1)[o] + omega**2 * (own, other)[o]
             S0, S1 = (
