@@ -207,14 +207,15 @@ def judge(
     found: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory() as scratch, Console().status(f"{name}: its tests as they are") as status:
         project = Project(Path.cwd(), jobs, Path(scratch))
-        module = chosen[0].module
+        module, seconds = chosen[0].module, {}
         if checked:
             baseline = project.outcome(module, module.read_text(), [*tests, *left_out], LONGEST)
             if baseline.state != "alive":
                 raise SystemExit(f"the tests fail before anything is changed: {baseline.killer}")
+            seconds = project.seconds
             if project.outcome(module, "raise ImportError\n", [*chosen[0].tests, *left_out], LONGEST).state == "alive":
                 raise SystemExit(f"the tests do not use {module} of their copy")
-        seconds, lock = project.seconds, Lock()
+        lock = Lock()
 
         def keep() -> None:
             with lock:
