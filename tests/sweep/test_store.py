@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sgdtheory.sweep import Store, SweepTable, sweep
+from sgdtheory.sweep.runner import run_unit
 from sgdtheory.training import train
 from sgdtheory.training.checkpoint import VERSION
 from tests.runs import changed, run_of
@@ -51,6 +52,11 @@ def test_a_finished_sweep_is_read_and_not_run(whole, tmp_path):
     assert rows == [(config.learning_rate, config.seed) for config in CONFIGS]
     with pytest.raises(ValueError, match="store must be a folder of runs, got .*none, which is not there"):
         SweepTable.from_store(tmp_path / "none")
+
+
+def test_a_unit_that_another_process_has_finished_takes_no_steps(copy):
+    report = run_unit(copy, tuple(CONFIGS[:LANES]))
+    assert (report.done, report.notes, report.taken.steps) == (True, (), 0)
 
 
 def test_edited_data_are_trained_on_anew(tmp_path):
