@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 import sgdtheory as st
 from sgdtheory.algorithms import KINDS, algorithm_settings, algorithm_text, make_algorithm, parameters, settings_of_kind
 from sgdtheory.cli.algorithm import AlgorithmFlags
-from sgdtheory.cli.commands import command_class
+from sgdtheory.cli.commands import command_named
 from sgdtheory.cli.flags import field_texts
 from tests.cli.text import RISK, records, strict_json
 
@@ -260,5 +260,6 @@ def test_help_says_which_default_is_whose():
 def test_help_says_in_which_units_learning_rates_are():
     """The help states the units of γ for every registered method that is not linear."""
     names = [name for name, kind in KINDS["method"].items() if issubclass(kind, st.NonlinearMethod)]
-    for command in map(command_class, ("risk", "path")):
-        assert f"with {', '.join(names)} in units of the weights" in field_texts(command)["learning_rate"]
+    for command in map(command_named, ("risk", "path")):
+        (text,) = (flag.text for flag in command.flags if flag.name == "learning_rate")
+        assert f"with {', '.join(names)} in units of the weights" in text
