@@ -281,7 +281,7 @@ def _both_ends(rows: list[list[str]]) -> list[list[str]]:
     return [*rows[:half], ["…"] * len(rows[0]), *rows[-half:]]
 
 
-def sides(rows: list[list[str]], width: int) -> list[bool]:
+def sides(rows: Sequence[Sequence[str]], width: int) -> list[bool]:
     """Return whether each column holds numbers, which are aligned to the right."""
     if not rows:
         return [False] * width

@@ -35,15 +35,11 @@ def main(arguments: list[str] | None = None) -> None:
 def _run(arguments: list[str]) -> int:
     """The exit status of a command, whose output may still wait in the buffer of standard output."""
     from sgdtheory._common.printable import one_line, shortened
-    from sgdtheory.cli.parsing import in_flags, parse
+    from sgdtheory.cli.parsing import parse
 
     try:
         try:
-            command = parse(arguments)
-            try:
-                command.run()
-            except ValueError as error:
-                raise ValueError(in_flags(str(error), command)) from None
+            parse(arguments).run()
         finally:
             ctrl_c.answered()
     except KeyboardInterrupt:

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import tyro
 
 from sgdtheory import fits
 from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.sheets import Sheet, number
 from sgdtheory.advice import BatchSizeChange, change_batch_size
+from sgdtheory.cli.flags import Files
 from sgdtheory.cli.function_command import Output
 from sgdtheory.cli.log_flags import NUMBERS, LogFlags, number_or_text, remarks_of_logs
 from sgdtheory.cli.log_optimizer import optimizer_named, taken_optimizer
@@ -37,7 +37,7 @@ class Known(NamedTuple):
 
 def advise(
     logs: LogFlags,
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional] = (),
+    files: Files = (),
     new_batch_size: float | None = None,
     new_num_samples: float | None = None,
     target_loss: float | None = None,

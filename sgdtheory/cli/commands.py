@@ -6,7 +6,9 @@ have may say why in `REFUSED`.
 """
 
 import importlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from sgdtheory.cli.function_command import Command, command_of
 
 
 class Entry(NamedTuple):
@@ -78,16 +80,19 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "critical batch size from a grid of losses, or logs",
             "fit-grid grid.csv --batch-size bs --samples tokens --plot grid.png",
             main="files batch_size samples learning_rate loss group target reference overhead plot json",
+            module="grids",
         ),
         "fit-rates": Entry(
             "best learning rate by batch size and duration, and B*",
             "fit-rates grid.csv --batch-size bs --samples tokens --learning-rate lr --plot rates.png",
             main="files batch_size samples learning_rate loss group rates_alone level plot json",
+            module="grids",
         ),
         "fit-law": Entry(
             "loss by model size, data and batch size, and B*",
             "fit-law grid.csv --size params --samples tokens --learning-rate lr --compute 1e21 --plot law.png",
             main="files batch_size samples learning_rate loss size parameters num_samples compute level plot json",
+            module="grids",
         ),
         "plan": Entry(
             "batch size, time and cost of a run, and a batch ramp",
@@ -148,6 +153,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "plan-sweep": Entry(
             "what a sweep will take, and whether it will decide",
             "plan-sweep sweep.toml --scatter 0.05",
+            module="sweep",
         ),
         "show-sweep": Entry(
             "what a store of runs holds",
@@ -158,6 +164,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "critical batch size from a store of runs, and what moves it",
             "fit-sweep runs --plot critical.png",
             main="store target_loss by where reference overhead level steps_csv plot json",
+            module="sweep",
         ),
         "extend-sweep": Entry(
             "add to a store the runs that its fit lacks",
@@ -184,10 +191,8 @@ REFUSED: dict[str, dict[str, str]] = {  # command → flag of others → why it 
 }
 
 
-def command_class(name: str) -> Any:
-    """Return the dataclass of a command's flags, which imports the module of its function."""
-    from sgdtheory.cli.function_command import command_of
-
+def command_named(name: str) -> Command:
+    """Return a command, which imports the module of its function."""
     function = name.replace("-", "_")
     module = importlib.import_module(f"sgdtheory.cli.{COMMANDS[name].module or function}")
     return command_of(getattr(module, function))

@@ -2,6 +2,7 @@
 
 import sys
 
+from sgdtheory import training
 from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.network import NetworkFlags
 from sgdtheory.cli.output import announce_models
@@ -27,11 +28,9 @@ def coordcheck(
         tolerance: Largest slope that passes.
         zero_output: Train from output weights of 0, to which the initial output tends under µP.
     """
-    from sgdtheory.training import coordinate_check
-
     config = network.config
     announce_models([config.value("entry_point")])
-    found = coordinate_check(
+    found = training.coordinate_check(
         config, widths=widths, steps=steps, seeds=seeds, tolerance=tolerance, zero_output=zero_output
     )
 

@@ -2,6 +2,7 @@
 
 import webbrowser
 
+from sgdtheory import explore as explorer
 from sgdtheory.cli.ctrl_c import Unwinding
 
 
@@ -22,14 +23,10 @@ def explore(
         export: Write the page to this .html file, to be sent or hosted, and serve nothing.
     """
     if export is not None:
-        from sgdtheory.explore import export_page
-
-        written = export_page(export)
+        written = explorer.export_page(export)
         print(f"{written}  ({written.stat().st_size / 1000:.0f} kB: one file, for any browser, without a network)")
         return
-    from sgdtheory.explore import make_server  # Bokeh is slow to import
-
-    server = make_server(host=host, port=port)
+    server = explorer.make_server(host=host, port=port)
     try:
         print(f"{server.explorer_url}  (Ctrl-C ends it)", flush=True)
         if not no_browser:

@@ -3,25 +3,25 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
 
+from sgdtheory import data, simulation
 from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory.cli.flags import File
 from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import Overhead
-
-if TYPE_CHECKING:
-    from sgdtheory.data import DataCriticalBatchSize, DataProblem
+from sgdtheory.problems import write_spectrum
+from sgdtheory.risk import excess_risk
 
 FIRST_SIZE = 1000.0  # The data sizes without --num-samples are powers of ten from here up to the number of rows.
 
 
 def features(
-    features: Annotated[Path, tyro.conf.Positional],
-    targets: Annotated[Path, tyro.conf.Positional],
+    features: File,
+    targets: File,
     in_sample: bool = False,
     fit_range: tuple[int, int] | None = None,
     level: float = 0.95,
@@ -54,24 +54,21 @@ def features(
     """
     if write and write.suffix not in (".npz", ".csv"):
         raise ValueError(f"write must end in .npz or .csv, got {write}")
-    from sgdtheory.data import problem_from_data
-    from sgdtheory.problems import write_spectrum
-
     progress("spectrum of the rows, and of 16 parts of them")
     options = {"fit_range": fit_range, "level": level, "seed": seed}
-    found = problem_from_data(features, targets, cross_fit=not in_sample, **options)
+    found = data.problem_from_data(features, targets, cross_fit=not in_sample, **options)
     sizes = np.unique(num_samples) if num_samples else _sizes(found.num_rows)
     progress(f"B* of {sizes.size} data size{'s' * (sizes.size > 1)} with intervals")
     critical = found.critical_batch_size(sizes, overhead=overhead)
-    data, batches = found.sheet(), critical.sheet()
-    tables = [*data.tables, *(replace(table, title=batches.title) for table in batches.tables)]
+    spectrum, batches = found.sheet(), critical.sheet()
+    tables = [*spectrum.tables, *(replace(table, title=batches.title) for table in batches.tables)]
     if simulate:
         progress("SGD on the rows themselves")
         tables.append(_simulated(features, targets, found, critical, num_replicas, seed))
     if write:
         print_note(f"wrote {write_spectrum(found.problem, write)}")
-    settings = {**data.settings, **batches.settings, "simulated": []}
-    sheet = Sheet(f"{features.name}: {data.title}", tables, [*data.remarks, *batches.remarks], settings)
+    settings = {**spectrum.settings, **batches.settings, "simulated": []}
+    sheet = Sheet(f"{features.name}: {spectrum.title}", tables, [*spectrum.remarks, *batches.remarks], settings)
     return Drawn(sheet, draw=lambda: found.plot(title=features.name))
 
 
@@ -84,20 +81,16 @@ def _sizes(num_rows: int) -> np.ndarray:
 def _simulated(
     features: Path,
     targets: Path,
-    found: "DataProblem",
-    critical: "DataCriticalBatchSize",
+    found: "data.DataProblem",
+    critical: "data.DataCriticalBatchSize",
     num_replicas: int,
     seed: int,
 ) -> Table:
     """Return the table, at B* and its γ of each D, of SGD on the rows, and of the exact risk of rows and population."""
     import jax
 
-    from sgdtheory.data import problem_from_data
-    from sgdtheory.risk import excess_risk
-    from sgdtheory.simulation import simulate_data
-
     x, y = np.load(features), np.load(targets)
-    sample = problem_from_data(x, y, cross_fit=False).problem
+    sample = data.problem_from_data(x, y, cross_fit=False).problem
     setting: dict[str, Any] = {
         "batch_size": np.asarray(critical.batch_size, float),
         "learning_rate": np.atleast_1d(critical.critical.learning_rate).astype(float),
@@ -106,7 +99,7 @@ def _simulated(
     runs = []
     for values in zip(*setting.values(), strict=True):
         each: dict[str, Any] = {name: float(value) for name, value in zip(setting, values, strict=True)}
-        runs.append(simulate_data(jax.random.key(seed), x, y, **each, num_replicas=num_replicas))
+        runs.append(simulation.simulate_data(jax.random.key(seed), x, y, **each, num_replicas=num_replicas))
     mean, error = (np.array([float(getattr(run, name)) for run in runs]) for name in ("mean", "standard_error"))
     exact, population = (excess_risk(each, **setting).total for each in (sample, found.problem))
     quantities = [

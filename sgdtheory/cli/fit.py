@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
 
 from sgdtheory import fits
 from sgdtheory._common.arguments import positive_array
 from sgdtheory._common.files import csv_text, write_atomically
+from sgdtheory.cli.flags import Files
 from sgdtheory.cli.function_command import Drawn, Output
 from sgdtheory.cli.log_flags import LogFlags, is_table
 from sgdtheory.cli.output import print_note
@@ -24,7 +24,7 @@ WITH_EXAMPLE = {"example", "data"}  # flags that go together
 def fit(
     logs: LogFlags,
     definition: ConventionFlags,
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional] = (),
+    files: Files = (),
     steps: str = "steps",
     size: str | None = None,
     standard_error: str | None = None,
@@ -123,7 +123,7 @@ def _measurements(
         return fits.example_measurements(data)
     if data != "c4":
         raise ValueError("data names measurements of the package: leave it out, or the file")
-    if not is_table(files, ""):
+    if not is_table(files, columns["batch_size"], columns["steps"]):
         what = "several files are no table of measurements"
         if len(files) == 1:
             what = f"{files[0]} is a {'folder' if files[0].is_dir() else 'log'}, not a table of measurements"

@@ -3,23 +3,22 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import tyro
 
+from sgdtheory import curves as loss_curves
 from sgdtheory._common.files import write_atomically
 from sgdtheory._common.sheets import Sheet, between, number
+from sgdtheory.cli.flags import Files
 from sgdtheory.cli.function_command import Drawn, Output
 from sgdtheory.cli.log_flags import CurveFlags
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.cli.target_logs import law_of
+from sgdtheory.curves import LossCurve
 from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsMeasurement, steps_text
-
-if TYPE_CHECKING:
-    from sgdtheory.curves import CurvesCriticalBatchSize, CurvesFit, CurvesReport, LossCurve
-    from sgdtheory.logs import TrainingLog
+from sgdtheory.logs import TrainingLog, steps_to_target
 
 END = 0.05  # Share of the steps of a run whose mean is the loss at its end.
 ABOVE_ENDS = 0.01  # A loss that is this share above the ends of the runs is reached before them in spite of noise.
@@ -30,15 +29,15 @@ EXAMPLE_DECAY, EXAMPLE_OPTIMIZER = 0.1, "adam"  # The examples were trained by A
 class Model(NamedTuple):
     """Curves of one model: those that are fitted together, those that are held out, and how they were trained."""
 
-    fitted: "list[LossCurve]"
-    held_out: "list[LossCurve]"
+    fitted: list[LossCurve]
+    held_out: list[LossCurve]
     optimizer: str
     weight_decay: float | None = None
-    logs: "Sequence[TrainingLog]" = ()  # of the curves that are fitted
+    logs: Sequence[TrainingLog] = ()  # of the curves that are fitted
     notes: Sequence[str] = ()  # what was taken from the logs, and what is in doubt
 
     @property
-    def curves(self) -> "list[LossCurve]":
+    def curves(self) -> list[LossCurve]:
         """Return all curves of the model."""
         return [*self.fitted, *self.held_out]
 
@@ -59,7 +58,7 @@ class FittedCurveFlags(CurveFlags):
             runs.setdefault(curve.group, []).append((log, curve))
         return [self._model_of_logs(pairs) for pairs in runs.values()]
 
-    def _model_of_logs(self, pairs: "list[tuple[TrainingLog, LossCurve]]") -> Model:
+    def _model_of_logs(self, pairs: list[tuple[TrainingLog, LossCurve]]) -> Model:
         logs = [log for log, _ in pairs]
         decay, notes = self.taken_weight_decay(logs)
         fitted, held_out = _divided([curve for _, curve in pairs], self.hold_out)
@@ -69,15 +68,13 @@ class FittedCurveFlags(CurveFlags):
 
     def example_model(self, name: str) -> Model:
         """Return a public language model, of whose curves three are fitted unless the flags hold others out."""
-        from sgdtheory.curves import example_loss_curves
-
-        curves = list(example_loss_curves(name).values())
+        curves = list(loss_curves.example_loss_curves(name).values())
         rest = tuple(curve.name for curve in curves if curve.name not in EXAMPLE_FITTED)
         decay = EXAMPLE_DECAY if self.weight_decay is None else self.weight_decay
         return Model(*_divided(curves, self.hold_out or rest), self.optimizer or EXAMPLE_OPTIMIZER, decay or None)
 
 
-def _divided(curves: "list[LossCurve]", held_out: tuple[str, ...]) -> "tuple[list[LossCurve], list[LossCurve]]":
+def _divided(curves: list[LossCurve], held_out: tuple[str, ...]) -> tuple[list[LossCurve], list[LossCurve]]:
     """Return the curves that are fitted, and those that are held out by their names."""
     names = [curve.name for curve in curves]
     missing = [name for name in held_out if name not in names]
@@ -91,7 +88,7 @@ def _divided(curves: "list[LossCurve]", held_out: tuple[str, ...]) -> "tuple[lis
 
 def fit_curves(
     columns: FittedCurveFlags,
-    logs: Annotated[tuple[Path, ...], tyro.conf.Positional] = (),
+    logs: Files = (),
     example: str = "100M",
     num_samples: tuple[float, ...] = (),
     overhead: Overhead = 0.2,
@@ -120,8 +117,6 @@ def fit_curves(
         if not logs:
             raise ValueError("preview needs files: name logs")
         return Output(columns.preview_of(logs, "curves"))
-    from sgdtheory.curves import CurvesReport
-
     reports, notes = [], []
     for model in columns.models(logs) if logs else [columns.example_model(example)]:
         notes += model.notes
@@ -132,7 +127,7 @@ def fit_curves(
             overhead=overhead,
             progress=progress,
         )
-        reports.append(CurvesReport(found, critical, tuple(model.held_out)))
+        reports.append(loss_curves.CurvesReport(found, critical, tuple(model.held_out)))
         notes += beside_fit(model, critical, columns.loss or "train", columns.sequence_length)
     if steps_csv:
         print_note(f"wrote {write_atomically(steps_csv, _steps(reports, columns.max_learning_rate, overhead))}")
@@ -143,19 +138,17 @@ def fit_curves(
     )
 
 
-def fitted(model: Model, level: float, progress: Callable[[str], None]) -> "CurvesFit":
+def fitted(model: Model, level: float, progress: Callable[[str], None]) -> "loss_curves.CurvesFit":
     """Return the fit of a model's curves; `progress` is called with the phase of the work."""
-    from sgdtheory.curves import fit_loss_curves
-
     rows = sum(curve.step.size for curve in model.fitted)
     work = f"fitting {len(model.fitted)} curve{'s' * (len(model.fitted) > 1)}, {rows} rows"
     progress(work)
     options = {"weight_decay": model.weight_decay, "optimizer": model.optimizer, "level": level}
-    return fit_loss_curves(model.fitted, **options, progress=lambda text: progress(f"{work}: {text}"))
+    return loss_curves.fit_loss_curves(model.fitted, **options, progress=lambda text: progress(f"{work}: {text}"))
 
 
 def beside_fit(
-    model: Model, critical: "CurvesCriticalBatchSize", loss: str, sequence_length: float | None
+    model: Model, critical: "loss_curves.CurvesCriticalBatchSize", loss: str, sequence_length: float | None
 ) -> list[str]:
     """Return a sentence on the B* that `sgdtheory fit` has of the same logs, from steps to a loss near their ends.
 
@@ -165,8 +158,6 @@ def beside_fit(
         loss: which loss of the logs.
         sequence_length: tokens of a sequence; None: as the logs say.
     """
-    from sgdtheory.logs import steps_to_target
-
     whole = next((each for each in critical.compared if each is not None), None)
     if whole is None or not model.logs:
         return []
@@ -199,7 +190,7 @@ def beside_fit(
     ]
 
 
-def _steps(reports: "list[CurvesReport]", max_learning_rate: float | None, overhead: float) -> str:
+def _steps(reports: "list[loss_curves.CurvesReport]", max_learning_rate: float | None, overhead: float) -> str:
     """Return the theory's steps as CSV, with the columns of `fit` and `plan`."""
     measurements = []
     remarks = {"num_samples": [], "target_loss": []}
@@ -218,7 +209,7 @@ def _steps(reports: "list[CurvesReport]", max_learning_rate: float | None, overh
     return steps_text(measurements, remarks=remarks)
 
 
-def longest(curves: "Sequence[LossCurve]") -> tuple[float, ...]:
+def longest(curves: Sequence[LossCurve]) -> tuple[float, ...]:
     """Return the samples that the longest curve has seen, in batches of it where batch sizes are not known."""
     ends = [curve.step[-1] * (1.0 if curve.batch_size is None else curve.batch_size[-1]) for curve in curves]
     return (float(np.max(ends)),)

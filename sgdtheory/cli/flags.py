@@ -1,26 +1,52 @@
-"""The flags of a command, from the fields of its dataclass and the sentences below them."""
+"""The flags of a command: how they are written, what help says of them, and what the words after them mean."""
 
 import ast
 import dataclasses
+import difflib
 import functools
 import inspect
 import re
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Union
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Union
 
-import tyro
-from tyro.constructors import PrimitiveConstructorSpec
-
-from sgdtheory.algorithms import KINDS, NonlinearMethod
+from sgdtheory.algorithms import KINDS as PARTS
+from sgdtheory.algorithms import NonlinearMethod
 
 OPTIONS = "options"  # flags that are in no group
-UNLESS_GIVEN = re.compile(
-    r"[;.,] None: (?P<words>[^.]*)\.?$"
-)  # the end of a text that says what holds without the flag
+MOST_DIGITS = 30  # of a whole number: Python would write out all digits of 1e999999999
+UNLESS_GIVEN = re.compile(r"[;.,] None: (?P<words>[^.]*)\.?$")  # end of a text: what holds without the flag
+POSITIONAL, REPEATED = "positional", "repeated"
+File = Annotated[Path, POSITIONAL]  # an argument that is recognized by its place, not by a name
+Files = Annotated[tuple[Path, ...], POSITIONAL]
+Repeated = Annotated[tuple[str, ...], REPEATED]  # a flag that is written again for each of its values
+
+
+class UnreadableError(ValueError):
+    """A word that is no value of a flag; the message continues the name of the flag."""
+
+
+class Kind(NamedTuple):
+    """What the words after a flag mean.
+
+    Attributes:
+        metavar: what stands for the words in help; empty for a switch.
+        called: what the value is, in an error.
+        read: returns the value of one word, or raises a ValueError.
+        count: number of words; None: any number.
+        choices: the words that are understood; empty: no list of words.
+    """
+
+    metavar: str
+    called: str
+    read: Callable[[str], Any] = str
+    count: int | None = 1
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -28,73 +54,142 @@ class Flag:
     """One flag, or a positional argument.
 
     Attributes:
-        name: of the field.
-        spellings: that are accepted, the one that help shows first; for a positional argument its name in capitals.
-        value: what follows it in help; empty for a switch.
-        text: what it means.
-        default: what holds without the flag, as help shows it; empty if there is nothing to say.
-        required: whether it has to be given.
+        name: of the parameter or field.
+        hint: its type.
+        default: its value without the flag; MISSING if it has to be given.
+        meaning: what it means, and at the end what holds without it if the default does not say so.
         group: heading in help.
-        choices: the words that it takes, if it does not take any others.
     """
 
     name: str
-    spellings: tuple[str, ...]
-    value: str
-    text: str
-    default: str
-    required: bool
+    hint: Any
+    default: Any
+    meaning: str
     group: str
-    choices: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def kind(self) -> Kind:
+        """Return what the words after the flag mean."""
+        return kind_of(self.hint)
+
+    def marked(self, mark: str) -> bool:
+        """Return whether the type has one of the marks POSITIONAL and REPEATED."""
+        return mark in getattr(self.hint, "__metadata__", ())
 
     @property
     def positional(self) -> bool:
         """Return whether the argument is recognized by its place on the command line, not by a name."""
-        return not self.spellings[0].startswith("-")
+        return self.marked(POSITIONAL)
+
+    @property
+    def required(self) -> bool:
+        """Return whether the flag has to be given."""
+        return self.default is dataclasses.MISSING
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Return the accepted spellings, the one that help shows first; for a positional argument its name."""
+        word = self.name.replace("_", "-")
+        if self.positional:
+            return (self.name.upper(),)
+        if self.hint is not bool:
+            return (f"--{word}",)
+        return (f"--no-{word}", f"--{word}") if self.default is True else (f"--{word}", f"--no-{word}")
 
     @property
     def usage(self) -> str:
         """Return the flag and its value as they are written on the command line."""
-        return f"{self.spellings[0]} {self.value}".strip()
+        return self.spellings[0] if self.positional else f"{self.spellings[0]} {self.kind.metavar}".strip()
+
+    @property
+    def text(self) -> str:
+        """Return what it means."""
+        return UNLESS_GIVEN.sub(".", self.meaning)
+
+    @property
+    def shown(self) -> str:
+        """Return what holds without the flag, as help shows it; empty if there is nothing to say."""
+        default, without = self.default, UNLESS_GIVEN.search(self.meaning)
+        if default is None or default is dataclasses.MISSING or isinstance(default, bool) or default == ():
+            return without["words"] if without else ""
+        return " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
+
+    def value(self, spelling: str, words: Sequence[str]) -> Any:
+        """Return the value that words after the flag have.
+
+        Raises:
+            ValueError: they have none.
+        """
+        kind = self.kind
+        try:
+            values = tuple(map(kind.read, words))
+        except UnreadableError as error:
+            raise ValueError(f"{spelling} {error}") from None
+        except ValueError:
+            values = None
+        if values is None or kind.count not in (None, len(values)):
+            raise ValueError(f"{spelling} must be {kind.called}, got {' '.join(words) or 'nothing'}")
+        if kind.count == 0:
+            return spelling.removeprefix("--") == self.name.replace("_", "-")
+        return values[0] if kind.count == 1 else values
 
 
-def constructor(kind: type, metavar: str, read: Callable[[str], Any]) -> PrimitiveConstructorSpec:
-    """Return how tyro reads a value of one word: by a function, which raises a ValueError for another one."""
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar=metavar,
-        instance_from_str=lambda words: read(words[0]),
-        is_instance=lambda value: isinstance(value, kind),
-        str_from_instance=lambda value: [str(value)],
-    )
+def kind_of(hint: Any) -> Kind:
+    """Return what words mean that stand for a value of a type."""
+    if hint in READERS:
+        return READERS[hint]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Annotated:
+        own = next((each for each in arguments if isinstance(each, Kind)), None)
+        return own or kind_of(arguments[0])
+    if origin in (Union, types.UnionType):
+        one = kind_of(next(each for each in arguments if each is not type(None)))
+        return one._replace(read=functools.partial(_or_none, one.read)) if type(None) in arguments else one
+    if origin is Literal:
+        listed = ", ".join(arguments)
+        return Kind(f"{{{listed}}}", f"one of {listed}", functools.partial(_choice, arguments), 1, arguments)
+    one = kind_of(arguments[0])
+    several = f"{one.called.partition(' ')[2]}s"
+    if arguments[-1] is Ellipsis:
+        return one._replace(metavar=f"{one.metavar} ...", called=several, count=None)
+    return one._replace(metavar=f"{one.metavar} {one.metavar}", called=f"two {several}", count=2)
 
 
-def flags_of(kind: type, defaults: Mapping[str, Any]) -> list[Flag]:
-    """Return the flags of a command's dataclass, with `defaults` in the place of its own."""
-    hints, texts = typing.get_type_hints(kind, include_extras=True), field_texts(kind)
-    groups = {name: group for group, names in getattr(kind, "FLAG_GROUPS", {}).items() for name in names}
-    found = []
-    for field in dataclasses.fields(kind):
-        hint, metadata = _without_metadata(hints[field.name])
-        default = defaults.get(field.name, field.default)
-        text, shown = texts.get(field.name, ""), _shown(default)
-        if without := UNLESS_GIVEN.search(text):
-            text = f"{text[: without.start()]}."
-            shown = shown or without["words"]
-        found.append(
-            Flag(
-                name=field.name,
-                spellings=_spellings(field.name, hint, metadata, default),
-                value=_value(hint, metadata),
-                text=text,
-                default=shown,
-                required=default is dataclasses.MISSING,
-                group=groups.get(field.name, OPTIONS),
-                choices=_choices(hint),
-            )
-        )
-    order = [*getattr(kind, "FLAG_GROUPS", {})]
-    return sorted(found, key=lambda flag: order.index(flag.group) if flag.group in order else len(order))
+def _or_none(read: Callable[[str], Any], word: str) -> Any:
+    """Return what a word means, or None for the word None: the default, where a script always gives the flag."""
+    return None if word == "None" else read(word)
+
+
+def _choice(choices: Sequence[str], word: str) -> str:
+    if word not in choices:
+        raise UnreadableError(f"must be one of {', '.join(choices)}, got {word}{meant(word, choices)}")
+    return word
+
+
+def _whole(word: str) -> int:
+    """Return a whole number, which may be written 1e8 or 100_000 too."""
+    try:
+        value = Decimal(word)
+    except InvalidOperation:
+        raise ValueError(f"{word} is no number") from None
+    if not value.is_finite() or value.adjusted() > MOST_DIGITS or value != value.to_integral_value():
+        raise ValueError(f"{word} is no whole number")
+    return int(value)
+
+
+READERS = {
+    bool: Kind("", "left without a value", count=0),
+    float: Kind("FLOAT", "a number", float),
+    int: Kind("INT", "a whole number", _whole),
+    str: Kind("STR", "a text"),
+    Path: Kind("PATH", "a path", Path),
+}
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """Return the question whether a similar word was meant, as the end of a sentence."""
+    nearest = difflib.get_close_matches(word, known, 1)
+    return f", did you mean {nearest[0]}?" if nearest else ""
 
 
 @functools.cache  # it reads the source of the class
@@ -115,52 +210,5 @@ def field_texts(kind: type) -> dict[str, str]:
 
 def with_methods(text: str) -> str:
     """Return a flag's text on one line, the names of the methods that are not linear in the place of `{nonlinear}`."""
-    nonlinear = ", ".join(name for name, each in KINDS["method"].items() if issubclass(each, NonlinearMethod))
+    nonlinear = ", ".join(name for name, each in PARTS["method"].items() if issubclass(each, NonlinearMethod))
     return " ".join(text.split()).replace("{nonlinear}", nonlinear)
-
-
-def _without_metadata(hint: Any) -> tuple[Any, tuple]:
-    return (hint.__origin__, hint.__metadata__) if hasattr(hint, "__metadata__") else (hint, ())
-
-
-def _spellings(name: str, hint: Any, metadata: tuple, default: Any) -> tuple[str, ...]:
-    if tyro.conf.Positional in metadata:
-        return (name.upper(),)
-    word = name.replace("_", "-")
-    if hint is not bool:
-        return (f"--{word}",)
-    return (f"--no-{word}", f"--{word}") if default is True else (f"--{word}", f"--no-{word}")
-
-
-def _choices(hint: Any) -> tuple[str, ...]:
-    """Return the words of a Literal, which may be optional."""
-    if typing.get_origin(hint) is Literal:
-        return typing.get_args(hint)
-    if typing.get_origin(hint) in (Union, types.UnionType):
-        return next(filter(None, map(_choices, typing.get_args(hint))), ())
-    return ()
-
-
-def _value(hint: Any, metadata: tuple) -> str:
-    hint, more = _without_metadata(hint)
-    for each in (*metadata, *more):
-        if isinstance(each, PrimitiveConstructorSpec):
-            return each.metavar
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if hint is bool or tyro.conf.Positional in metadata:
-        return ""
-    if origin is Literal:
-        return f"{{{', '.join(arguments)}}}"
-    if origin in (Union, types.UnionType):
-        return _value(next(each for each in arguments if each is not type(None)), ())
-    if origin is tuple and arguments[-1] is not Ellipsis:
-        return " ".join(_value(each, ()) for each in arguments)
-    if origin is tuple:
-        return f"{_value(arguments[0], ())} ..."
-    return hint.__name__.upper()
-
-
-def _shown(default: Any) -> str:
-    if default is None or default is dataclasses.MISSING or isinstance(default, bool) or default == ():
-        return ""
-    return " ".join(map(str, default)) if isinstance(default, tuple) else str(default)

@@ -6,22 +6,21 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
 import numpy as np
-import tyro
 
+from sgdtheory import curves as loss_curves
 from sgdtheory._common.sheets import Sheet
 from sgdtheory.algorithms import Shape, algorithm_settings, make_algorithm
+from sgdtheory.cli.flags import File
 from sgdtheory.cli.function_command import Drawn, Output
 from sgdtheory.cli.growing_files import versions, whole_lines
 from sgdtheory.cli.log_flags import CurveFlags
 from sgdtheory.cli.log_optimizer import UnknownOptimizerError
 from sgdtheory.cli.output import print_note
-
-if TYPE_CHECKING:
-    from sgdtheory.curves import Forecast, LossCurve
-    from sgdtheory.logs import TrainingLog
+from sgdtheory.curves import LossCurve
+from sgdtheory.logs import TrainingLog
 
 SECONDS = 2.0  # A log that grows is looked at once in so many seconds.
 RECENT = 10  # The distance between rows, which says whether another one will come, is that of so many last rows.
@@ -30,7 +29,7 @@ SHAPES = "constant", "cosine", "linear", "wsd"  # Names of schedules, which are 
 
 def forecast(
     columns: CurveFlags,
-    log: Annotated[Path, tyro.conf.Positional],
+    log: File,
     num_steps: int | None = None,
     schedule: str | None = None,
     run_name: str | None = None,
@@ -79,13 +78,11 @@ class _Run:
     also: tuple[Path, ...]
     level: float
 
-    def sheet(self, found: "Forecast", curves: "list[LossCurve]", log: "TrainingLog") -> Sheet:
+    def sheet(self, found: "loss_curves.Forecast", curves: list[LossCurve], log: TrainingLog) -> Sheet:
         """Return the sheet of the forecast, with remarks on the optimizer and on the other curves."""
-        from sgdtheory.curves import curve_remarks
-
         sheet = found.sheet()
         taken = [*self.columns.taken_optimizer([log]).notes, *self.columns.taken_weight_decay([log])[1]]
-        others = [*taken, *curve_remarks(curves[:-1])]
+        others = [*taken, *loss_curves.curve_remarks(curves[:-1])]
         return dataclasses.replace(sheet, remarks=[*sheet.remarks, *others])
 
     def followed(self) -> Iterator[Drawn]:
@@ -119,7 +116,7 @@ class _Run:
                     print_note(note)
                 printed.add(note)
 
-    def _read_whole_lines(self) -> "tuple[list[LossCurve], TrainingLog]":
+    def _read_whole_lines(self) -> tuple[list[LossCurve], TrainingLog]:
         """Read the log without a line that is being written."""
         with tempfile.TemporaryDirectory() as folder:
             log = whole_lines(self.log, Path(folder))
@@ -128,10 +125,8 @@ class _Run:
             except ValueError as error:
                 raise ValueError(str(error).replace(str(log), str(self.log))) from None
 
-    def read(self, log: Path) -> "tuple[list[LossCurve], TrainingLog]":
+    def read(self, log: Path) -> tuple[list[LossCurve], TrainingLog]:
         """Return the curves, the run last, and its log."""
-        from sgdtheory.curves import run_last
-
         runs = self.columns.read_runs([log])
         curves = [curve for _, curve in runs]
         if len(curves) > 1 and self.run_name is None:
@@ -139,7 +134,7 @@ class _Run:
             raise ValueError(f"--run-name must say which run of {log} is meant: {names}")
         logs = {each.name: each for each, _ in runs}
         others = [curve for _, curve in self.columns.read_runs(self.also)] if self.also else []
-        curves = run_last(curves, self.run_name)
+        curves = loss_curves.run_last(curves, self.run_name)
         return [*others, *curves], logs[curves[-1].name]
 
     def _steps(self, settings: Mapping[str, Any]) -> int:
@@ -148,18 +143,16 @@ class _Run:
             raise ValueError("--num-steps must be given: the log does not say how long the run is")
         return int(steps)
 
-    def _ended(self, run: "LossCurve", settings: Mapping[str, Any]) -> bool:
+    def _ended(self, run: LossCurve, settings: Mapping[str, Any]) -> bool:
         """Return whether no further row is to be expected."""
         apart = float(np.median(np.diff(run.step[-RECENT:])))
         return bool(run.step[-1] + apart >= self._steps(settings))
 
-    def forecast(self, curves: "list[LossCurve]", log: "TrainingLog") -> "Forecast":
+    def forecast(self, curves: list[LossCurve], log: TrainingLog) -> "loss_curves.Forecast":
         """Return the forecast of the run, which is the last curve."""
-        from sgdtheory.curves import forecast_loss
-
         settings = log.settings
         steps = self._steps(settings)
-        return forecast_loss(
+        return loss_curves.forecast_loss(
             curves,
             num_steps=steps,
             schedule=self._shape(curves[-1], settings, steps),
@@ -168,10 +161,8 @@ class _Run:
             level=self.level,
         )
 
-    def _shape(self, run: "LossCurve", settings: Mapping[str, Any], steps: int) -> Shape | None:
+    def _shape(self, run: LossCurve, settings: Mapping[str, Any], steps: int) -> Shape | None:
         """Return the schedule, with the warm-up of the run where it names none."""
-        from sgdtheory.curves import after_warmup
-
         text = self.schedule
         if text is None:
             logged = str(settings.get("schedule", "")).lower()
@@ -181,7 +172,7 @@ class _Run:
         if text is None:
             return None
         shape = make_algorithm(algorithm_settings(text)).schedule
-        warmup = max(after_warmup(run).warmup, float(settings.get("warmup") or 0.0)) / steps
+        warmup = max(loss_curves.after_warmup(run).warmup, float(settings.get("warmup") or 0.0)) / steps
         if getattr(shape, "warmup", None) != 0.0 or not 0 < warmup < 1:
             return shape
         return dataclasses.replace(shape, warmup=warmup)  # pyright: ignore[reportCallIssue]

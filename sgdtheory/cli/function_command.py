@@ -20,20 +20,20 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sgdtheory._common.sheets import Sheet
-from sgdtheory.cli.flags import field_texts, with_methods
+from sgdtheory.cli.flags import OPTIONS, Flag, field_texts, with_methods
 from sgdtheory.cli.output import print_json_line, print_sheet, require_figure_suffix, write_figures
 from sgdtheory.cli.progress import phases
 
 FIGURE = "Draw a figure to this .png, .pdf or .svg."
 JSON = 'Print JSON; null stands for what is absent, "inf" for what is infinite.'
 NO_FLAGS = "drawn", "given", "progress"
-OWN = "flags"  # heading of a function's own flags that are in no group
+OWN, LAST = "flags", "output"  # headings of a function's own flags that are in no group, and of --plot and --json
 ARGUMENT = re.compile(r"^    (\w+): ((?:.|\n     )*)", re.MULTILINE)  # an entry of Args, with its indented lines
 
 
@@ -57,84 +57,104 @@ class Drawn(Output):
     draw: Callable[[], Any] = lambda: None
 
 
+@dataclass(frozen=True)
+class Command:
+    """A command.
+
+    Attributes:
+        function: that does it.
+        description: what it does.
+        flags: in the order of help.
+        shared: parameters that are dataclasses of flags.
+        needed_without: spelling of a flag → those of the flags that are needed unless it is given.
+    """
+
+    function: Callable[..., Any]
+    description: str
+    flags: Sequence[Flag]
+    shared: Mapping[str, type]
+    needed_without: Mapping[str, Sequence[str]]
+
+    def flags_for(self, words: Sequence[str]) -> Sequence[Flag]:
+        """Return the flags, with the defaults of a preset that is named among the words of the command line."""
+        for kind in self.shared.values():
+            if hasattr(kind, "defaults_from"):
+                chosen = typing.cast(Any, kind).defaults_from(words)
+                return [dataclasses.replace(each, default=chosen.get(each.name, each.default)) for each in self.flags]
+        return self.flags
+
+    def run(self, values: Mapping[str, Any], given: frozenset[str]) -> None:
+        """Call the function, draw its figure and print its sheet.
+
+        Args:
+            values: of all flags.
+            given: names of the flags that were written.
+        """
+        plot = values.get("plot")
+        require_figure_suffix(plot)
+        about = {"drawn": plot is not None, "given": given}
+        parameters = inspect.signature(self.function).parameters
+        arguments = {name: value for name, value in {**values, **about}.items() if name in parameters}
+        for name, kind in self.shared.items():
+            arguments[name] = kind(**{each.name: values[each.name] for each in dataclasses.fields(kind)})
+            if hasattr(kind, "given"):
+                object.__setattr__(arguments[name], "given", given)
+        if "progress" in parameters:
+            with phases(self.function.__name__.replace("_", "-")) as show:
+                found = self.function(**arguments, progress=show)
+        else:
+            found = self.function(**arguments)
+        if isinstance(found, Iterator):
+            for each in found:
+                _write(each, plot)
+                if values["json"]:
+                    print_json_line(each.sheet.json())
+                else:
+                    print(each.sheet.title, flush=True)
+        elif found is not None:  # else another process prints, or the function itself has printed
+            output = found if isinstance(found, Output) else Output(found)
+            _write(output, plot)
+            print_sheet(output.sheet, values["json"])
+            output.end()
+
+
 @functools.cache
-def command_of(function: Callable[..., Any]) -> type:
-    """Return the dataclass of a function's flags, whose `run` calls the function and prints what it returns."""
+def command_of(function: Callable[..., Any]) -> Command:
+    """Return the command of a function."""
     hints = typing.get_type_hints(function, include_extras=True)
     returned = hints.pop("return")
-    parameters = {name: each for name, each in inspect.signature(function).parameters.items() if name not in NO_FLAGS}
-    outputs = typing.get_args(returned) or (returned,)
-    shared = {name: hints[name] for name in parameters if dataclasses.is_dataclass(hints[name])}
     description, _, arguments = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")
-    texts = {"plot": FIGURE, "json": JSON}
+    texts, groups, needed, shared = {"plot": FIGURE, "json": JSON}, {}, {}, {}
     fields: list[tuple[str, Any, Any]] = []
-    needed, groups, presets = {}, {}, lambda words: {}
-    for name, parameter in parameters.items():
-        if name not in shared:
-            fields.append((name, hints[name], _field(parameter.default)))
-            continue
-        kind = shared[name]
-        types = typing.get_type_hints(kind, include_extras=True)
-        fields += [(each.name, types[each.name], _field(each.default)) for each in dataclasses.fields(kind)]
-        texts |= field_texts(kind)
-        needed |= getattr(kind, "NEEDED_WITHOUT", {})
-        groups |= getattr(kind, "FLAG_GROUPS", {})
-        if hasattr(kind, "GROUP"):
-            groups[kind.GROUP] = tuple(each.name for each in dataclasses.fields(kind))
-        presets = getattr(kind, "defaults_from", presets)
+    own: list[str] = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        kind = hints[name]
+        if dataclasses.is_dataclass(kind):
+            shared[name] = kind
+            types = typing.get_type_hints(kind, include_extras=True)
+            fields += [(each.name, types[each.name], each.default) for each in dataclasses.fields(kind)]
+            texts |= field_texts(typing.cast(type, kind))
+            needed |= getattr(kind, "NEEDED_WITHOUT", {})
+            groups |= getattr(kind, "FLAG_GROUPS", {})
+            if heading := getattr(kind, "GROUP", ""):
+                groups[heading] = tuple(each.name for each in dataclasses.fields(kind))
+        elif name not in NO_FLAGS:
+            required = parameter.default is inspect.Parameter.empty
+            fields.append((name, kind, dataclasses.MISSING if required else parameter.default))
+            own.append(name)
     texts |= {name: with_methods(text) for name, text in ARGUMENT.findall(arguments)}
-    if Drawn in outputs:
-        fields.append(("plot", Path | None, dataclasses.field(default=None)))
+    if Drawn in (typing.get_args(returned) or (returned,)):
+        fields.append(("plot", Path | None, None))
     if returned is not type(None):
-        fields.append(("json", bool, dataclasses.field(default=False)))
-    grouped = {name for names in groups.values() for name in names}
-    groups = {OWN: tuple(name for name in parameters if name not in grouped and name not in shared)} | groups
-    namespace = {
-        "__doc__": description.strip(),
-        "FLAG_TEXTS": texts,
-        "FLAG_GROUPS": groups | {"output": ("plot", "json")},
-        "NEEDED_WITHOUT": needed,
-        "defaults_from": staticmethod(presets),  # the flags that a preset among the words sets
-        "given": frozenset(),  # names of the flags that were written; the parser says so
-        "run": lambda command: _run(command, function, shared, [name for name in parameters if name not in shared]),
-    }
-    return dataclasses.make_dataclass(function.__name__, fields, namespace=namespace, frozen=True, kw_only=True)
-
-
-def _field(default: Any) -> Any:
-    required = default is inspect.Parameter.empty or default is dataclasses.MISSING
-    return dataclasses.field() if required else dataclasses.field(default=default)
-
-
-def _run(command: Any, function: Callable[..., Any], shared: dict[str, type], own: list[str]) -> None:
-    """Call the function with the values of the flags, draw its figure and print its sheet."""
-    plot = getattr(command, "plot", None)
-    require_figure_suffix(plot)
-    arguments: dict[str, Any] = {name: getattr(command, name) for name in own}
-    for name, kind in shared.items():
-        arguments[name] = kind(**{each.name: getattr(command, each.name) for each in dataclasses.fields(kind)})
-        if hasattr(kind, "given"):
-            object.__setattr__(arguments[name], "given", command.given)
-    parameters = inspect.signature(function).parameters
-    about = {"drawn": plot is not None, "given": command.given}
-    arguments |= {name: value for name, value in about.items() if name in parameters}
-    if "progress" in parameters:
-        with phases(function.__name__.replace("_", "-")) as show:
-            found = function(**arguments, progress=show)
-    else:
-        found = function(**arguments)
-    if isinstance(found, Iterator):
-        for each in found:
-            _write(each, plot)
-            if command.json:
-                print_json_line(each.sheet.json())
-            else:
-                print(each.sheet.title, flush=True)
-    elif found is not None:  # else another process prints, or the function itself has printed
-        output = found if isinstance(found, Output) else Output(found)
-        _write(output, plot)
-        print_sheet(output.sheet, command.json)
-        output.end()
+        fields.append(("json", bool, False))
+    headings = dict.fromkeys(own, OWN) | {name: group for group, names in groups.items() for name in names}
+    headings |= {"plot": LAST, "json": LAST}
+    order = [OWN, *groups, LAST, OPTIONS]
+    flags = [
+        Flag(name, hint, default, texts.get(name, ""), headings.get(name, OPTIONS)) for name, hint, default in fields
+    ]
+    flags.sort(key=lambda flag: order.index(flag.group))
+    return Command(function, description.strip(), flags, shared, needed)
 
 
 def _write(output: Output, plot: Path | None) -> None:

@@ -1,11 +1,11 @@
 """Help of a command: its main flags, or all of them; lines break at blanks alone, at any width."""
 
-import inspect
 import itertools
-from typing import Any
+from collections.abc import Sequence
 
 from sgdtheory.cli.commands import BRIEF, COMMANDS, GROUPS
 from sgdtheory.cli.flags import Flag
+from sgdtheory.cli.function_command import Command
 from sgdtheory.cli.tables import wrapped
 
 WIDEST = 100  # longer lines are hard to read
@@ -34,10 +34,10 @@ def overview(width: int) -> str:
     return "\n".join(part for line in [*head, *listed, *tail] for part in _lines(line, width))
 
 
-def command_help(name: str, kind: Any, flags: list[Flag], width: int, *, every_flag: bool) -> str:
+def command_help(name: str, command: Command, flags: Sequence[Flag], width: int, *, every_flag: bool) -> str:
     """Usage, an example, what the command does, and its flags: all of them, or those that most users need first."""
     width = min(width, WIDEST)
-    needed = {spelling for others in kind.NEEDED_WITHOUT.values() for spelling in others}
+    needed = {spelling for others in command.needed_without.values() for spelling in others}
     positional = [flag.usage if flag.required else f"[{flag.usage}]" for flag in flags if flag.positional]
     named = [flag for flag in flags if not flag.positional]
     required = [flag.usage for flag in named if flag.required or flag.spellings[0] in needed]
@@ -45,7 +45,7 @@ def command_help(name: str, kind: Any, flags: list[Flag], width: int, *, every_f
     lines += wrapped(f"example: sgdtheory {COMMANDS[name].example}", width, "    ")
     main = COMMANDS[name].main.split()
     shown = [flag for flag in flags if every_flag or not main or flag.name in main or flag.required]
-    paragraphs = inspect.cleandoc(kind.__doc__ or "").split("\n\n")
+    paragraphs = command.description.split("\n\n")
     for paragraph in paragraphs if len(shown) == len(flags) else paragraphs[:1]:
         lines += ["", *wrapped(" ".join(paragraph.split()), width)]
     if len(shown) == len(flags):
@@ -61,7 +61,7 @@ def command_help(name: str, kind: Any, flags: list[Flag], width: int, *, every_f
 def _text(flag: Flag) -> str:
     if flag.required:
         return f"{flag.text} (required)"
-    return f"{flag.text} (default: {flag.default})" if flag.default else flag.text
+    return f"{flag.text} (default: {flag.shown})" if flag.shown else flag.text
 
 
 def _entry(head: str, text: str, width: int, indent: int, column: int) -> str:

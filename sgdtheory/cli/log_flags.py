@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from sgdtheory import fits
 from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.sheets import Sheet, shared
 from sgdtheory.cli.log_optimizer import TakenOptimizer, optimizer_of_curves, taken_optimizer
-
-if TYPE_CHECKING:
-    from sgdtheory.curves import LossCurve
-    from sgdtheory.logs import TrainingLog
+from sgdtheory.curves import LossCurve
+from sgdtheory.logs import ColumnNames, TrainingLog, loss_curve, loss_grid, preview, read_logs
 
 NUMBERS = "learning_rate", "batch_size"  # flags that take the name of a column or the number itself
 
@@ -60,8 +58,6 @@ class LogFlags:
         """Return the keywords of `preview`; a loss curve has a warm-up, and may count its batches in tokens."""
         if use == "curves":
             return self.log_options
-        from sgdtheory.logs import ColumnNames
-
         options = {name: value for name, value in self.log_options.items() if name != "warmup"}
         if "batch_tokens" in ColumnNames.among(options)[1]:
             raise ValueError(f"batch_size {self.batch_size} needs the tokens of a sequence, --sequence-length")
@@ -69,14 +65,10 @@ class LogFlags:
 
     def preview_of(self, paths: Sequence[Path], use: Literal["curves", "steps", "grid"]) -> Sheet:
         """Return the sheet of the preview of logs, for loss curves, steps to a target or a grid of losses."""
-        from sgdtheory.logs import preview
-
         return preview(paths, use=use, **self._options_for(use)).sheet()
 
-    def read_several(self, paths: Sequence[Path]) -> "tuple[list[TrainingLog], dict[str, Any]]":
+    def read_several(self, paths: Sequence[Path]) -> tuple[list[TrainingLog], dict[str, Any]]:
         """Return the logs among files and in folders, and the keywords of `steps_to_target` and `loss_grid`."""
-        from sgdtheory.logs import ColumnNames, read_logs
-
         names, given = ColumnNames.among(self._options_for("steps"))
         return read_logs(paths, **vars(names)), given
 
@@ -100,19 +92,17 @@ class CurveFlags(LogFlags):
         """Return the keywords of `read_training_log`."""
         return super().log_options | {"warmup": self.warmup}
 
-    def read_runs(self, paths: Sequence[Path]) -> "list[tuple[TrainingLog, LossCurve]]":
+    def read_runs(self, paths: Sequence[Path]) -> list[tuple[TrainingLog, LossCurve]]:
         """Return each loss curve with its log, which has the settings of the run."""
-        from sgdtheory.logs import ColumnNames, loss_curve, read_logs
-
         names, given = ColumnNames.among(self.log_options)
         return [(log, loss_curve(log, **given)) for log in read_logs(paths, **vars(names))]
 
-    def taken_optimizer(self, logs: "Sequence[TrainingLog]") -> TakenOptimizer:
+    def taken_optimizer(self, logs: Sequence[TrainingLog]) -> TakenOptimizer:
         """Return the optimizer of runs that are fitted together."""
         flags = {"weight_decay": self.weight_decay, "sequence_length": self.sequence_length}
         return taken_optimizer(self.optimizer, logs, optimizer_of_curves, flags)
 
-    def taken_weight_decay(self, logs: "Sequence[TrainingLog]") -> tuple[float | None, list[str]]:
+    def taken_weight_decay(self, logs: Sequence[TrainingLog]) -> tuple[float | None, list[str]]:
         """Return the weight decay of runs that are fitted together, None for 0, and a note if it is the logs'.
 
         Raises:
@@ -155,19 +145,19 @@ class GridFlags(LogFlags):
     seed: str | None = None
     """Column with the seed: rows of one batch size, learning rate and seed are then points of one run."""
 
-    def losses(self, files: Sequence[Path]) -> tuple[dict[str, list[Any]], list[str]]:
+    def losses(self, files: Sequence[Path], command: str) -> tuple[dict[str, list[Any]], list[str]]:
         """Return the columns of the table, or of the logs, and the remarks of the logs."""
+        if not files:
+            raise ValueError(f"{command} needs a CSV file of losses, or logs: name files or folders")
         if is_table(files, self.samples):
             named = {name: getattr(self, name) or name for name in ("batch_size", "learning_rate", "loss")}
             more = {name: getattr(self, name) for name in ("samples", "size", "seed", "group")}
             return fits.read_loss_grid(files[0], **named, **more), []
-        from sgdtheory.logs import loss_grid
-
         read, options = self.read_several(files)
         return loss_grid(read, **options), remarks_of_logs(read)
 
 
-def remarks_of_logs(logs: "Sequence[TrainingLog]") -> list[str]:
+def remarks_of_logs(logs: Sequence[TrainingLog]) -> list[str]:
     """Return what was not understood of logs, or left out of them, for the notes of a command."""
     return shared(((log.name, remark) for log in logs for remark in log.remarks), "logs")
 
@@ -194,15 +184,13 @@ def _number_of_each(value: str | float | None) -> str | float | dict[str, float]
     return found
 
 
-def is_table(paths: Sequence[Path], column: str) -> bool:
-    """Return whether measurements come from a CSV table: one file with this column, or without a loss in any format."""
-    from sgdtheory.logs import read_logs
-
+def is_table(paths: Sequence[Path], *columns: str) -> bool:
+    """Return whether measurements are a CSV table: one file with these columns, or without a loss in any format."""
     if len(paths) != 1 or paths[0].is_dir():
         return False
     path = paths[0]
     with suppress(ValueError):  # The file is no CSV in UTF-8: a compressed log, or Parquet.
-        if column in csv_header(path):
+        if set(columns) <= set(csv_header(path)):
             return True
     try:
         return not any(log.has("loss") or log.has("evaluation_loss") for log in read_logs(path))

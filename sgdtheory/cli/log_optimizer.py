@@ -5,10 +5,9 @@ without a mark is refused, since a wrong optimizer changes B* by a factor of two
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from sgdtheory.logs import TrainingLog
+from sgdtheory.logs import TrainingLog
 
 NAMES = {  # part of a trainer's name → optimizer; the first that is there counts
     "muon": "muon",
@@ -69,7 +68,7 @@ def optimizer_of_curves(name: str) -> str | None:
 
 def taken_optimizer(
     flag: str | None,
-    logs: "Sequence[TrainingLog]",
+    logs: Sequence[TrainingLog],
     kind: Callable[[str], str | None],
     flags: Mapping[str, Any] | None = None,
 ) -> TakenOptimizer:
@@ -112,7 +111,7 @@ def taken_optimizer(
     return TakenOptimizer("adam", "", f"{said}; Adam is assumed, since {mark}; --optimizer names another")
 
 
-def _marks(logs: "Sequence[TrainingLog]", flags: Mapping[str, Any]) -> Iterator[str]:
+def _marks(logs: Sequence[TrainingLog], flags: Mapping[str, Any]) -> Iterator[str]:
     """Yield the marks of Adam that flags and logs have, as parts of a sentence."""
     if flags.get("weight_decay"):
         yield f"the weight decay is {flags['weight_decay']:g}"

@@ -2,18 +2,18 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import tyro
 
 from sgdtheory._common.sheets import Sheet
+from sgdtheory.cli.flags import File
 from sgdtheory.cli.log_flags import remarks_of_logs
 from sgdtheory.fits import fit_noise_scale
+from sgdtheory.logs import read_logs
 
 
 def noise_scale(
-    log: Annotated[Path, tyro.conf.Positional],
+    log: File,
     small_batch: float,
     large_batch: float,
     small_norms: str = "small_norm",
@@ -49,8 +49,6 @@ def noise_scale(
 
 def _column(log: Path, name: str, step: str | None) -> tuple[dict[float, float], list[str]]:
     """Return step → value of a column of a log, which is read in place of a loss, and the remarks of the log."""
-    from sgdtheory.logs import read_logs
-
     logs = read_logs(log, loss=name, step=step)
     if len(logs) != 1:
         runs = ", ".join(each.name for each in logs)

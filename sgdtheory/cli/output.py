@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
+from sgdtheory import plotting, training
 from sgdtheory._common.files import json_text
 from sgdtheory._common.printable import one_line
-from sgdtheory._common.sheets import Sheet, sides
-from sgdtheory._common.sheets import Table as SheetTable
+from sgdtheory._common.sheets import Sheet, Table
 from sgdtheory.cli.tables import print_table, wrapped
 
 PIPE = 160  # columns where there is no terminal: wide enough for every table
@@ -61,24 +59,11 @@ def print_sheet(sheet: Sheet, as_json: bool) -> None:
     else:
         if sheet.answer:
             print_text(sheet.answer)
-        print_tables(*map(_rich, sheet.flat()))
+        print_tables(*sheet.flat())
         if sheet.copy:
             print(sheet.copy)
     for note in notes:
         print_note(note)
-
-
-def _rich(table: SheetTable) -> Table:
-    """Return a table for the terminal; texts are at the left, numbers at the right."""
-    header, rows = table.grid()
-    words = [Text(each) if each else None for each in (table.title, table.legend)]  # no markup in the names of others
-    result = Table(title=words[0], caption=words[1], show_header=bool(header))
-    for place, right in enumerate(sides(rows, len(header))):
-        name = Text(header[place]) if header else ""
-        result.add_column(name, justify="right" if right else "left")
-    for row in rows:
-        result.add_row(*map(Text, row))
-    return result
 
 
 @contextlib.contextmanager
@@ -117,12 +102,10 @@ def write_figures(figures: Any, path: Path) -> None:
         figures: a figure; or several by name, which the names of their files then end in.
         path: of the figure, or of the only one.
     """
-    from sgdtheory.plotting import save  # matplotlib is slow to import
-
     named = figures if isinstance(figures, dict) else {"": figures}
     for name, figure in named.items():
         safe = re.sub(r"[^\w.-]", "_", name)  # a name of the user's data may have a slash in it
-        for written in save(figure, path if len(named) == 1 else path.with_stem(f"{path.stem}_{safe}")):
+        for written in plotting.save(figure, path if len(named) == 1 else path.with_stem(f"{path.stem}_{safe}")):
             print_note(f"wrote {written}")
 
 
@@ -133,10 +116,8 @@ def print_note(text: str) -> None:
 
 def announce_models(entry_points: Iterable[str | None]) -> None:
     """Print which Python code models of the user's own are, before they are imported."""
-    from sgdtheory.training import Custom
-
     for entry_point in sorted(set(filter(None, entry_points))):
-        place = Custom.file_of(entry_point) or "a module that is not found here"
+        place = training.Custom.file_of(entry_point) or "a module that is not found here"
         print_note(f"the model {entry_point} is Python code in {place}")
 
 
@@ -151,7 +132,7 @@ def print_text(text: str) -> None:
 
 
 def print_tables(*tables: Table) -> None:
-    """Print tables with their titles and captions, no wider than the screen."""
+    """Print tables with their titles and legends, no wider than the screen."""
     unflushed: Any = _Unflushed()
     console = Console(file=unflushed, width=screen_width(), highlight=False)
     for number, table in enumerate(tables):

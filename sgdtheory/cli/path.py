@@ -4,12 +4,12 @@ import functools
 from typing import Any
 
 import numpy as np
-import tyro
 
 from sgdtheory._common.figures import figure_function
 from sgdtheory._common.sheets import Quantity, Sheet, Table, number
 from sgdtheory.algorithms import Algorithm, algorithm_settings, algorithm_text, make_algorithm
 from sgdtheory.cli.algorithm import EQUIVALENT, with_risk
+from sgdtheory.cli.flags import Repeated
 from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.settings import ProblemFlags
 from sgdtheory.risk import RiskPath, risk_path
@@ -23,7 +23,7 @@ def path(
     batch_size: float,
     learning_rate: float,
     num_samples: float,
-    algorithm: tyro.conf.UseAppendAction[tuple[str, ...]] = (),
+    algorithm: Repeated = (),
     points: int = 200,
 ) -> Drawn:
     """Exact excess risk along a run on power-law regression, of one algorithm or of several side by side.

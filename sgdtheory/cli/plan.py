@@ -1,24 +1,23 @@
 """`sgdtheory plan`: from steps to a target and a throughput to a batch size, its time and cost, and a batch ramp."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-import tyro
-
+from sgdtheory import curves as loss_curves
 from sgdtheory import fits
 from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.sheets import Sheet
 from sgdtheory.cli.fit_curves import FittedCurveFlags, fitted, longest
+from sgdtheory.cli.flags import Files
 from sgdtheory.cli.function_command import Drawn, Output
-from sgdtheory.cli.log_flags import number_or_text
-from sgdtheory.cli.plan_schedule import AskedRamp, ScheduleFlags, machine_of
+from sgdtheory.cli.log_flags import is_table, number_or_text
+from sgdtheory.cli.plan_schedule import AskedRamp, ScheduleFlags, Source, machine_of
 from sgdtheory.cli.settings import Overhead
-from sgdtheory.cli.target_logs import TargetSteps, law_of, once_for_all, steps_of_logs
-from sgdtheory.fits import ConstantThroughput, Convention, HasThroughput, Machine, StepsMeasurement, StepsTable
+from sgdtheory.cli.target_logs import law_of, once_for_all, steps_of_logs
+from sgdtheory.fits import ConstantThroughput, Convention, HasThroughput, Machine
 
 OF_TIME = {"deadline", "batch_sizes", "price", "memory", "optimal_batch_size", "plot"}  # flags of a plan, not of a ramp
 UNITS = {"s": 1 / 3600, "min": 1 / 60, "h": 1.0, "d": 24.0}
@@ -80,7 +79,7 @@ def plan(
     columns: FittedCurveFlags,
     machine: MachineFlags,
     ramp: ScheduleFlags,
-    files: Annotated[tuple[Path, ...], tyro.conf.Positional],
+    files: Files,
     steps: str = "steps",
     standard_error: str | None = None,
     target: str | None = None,
@@ -133,7 +132,7 @@ def plan(
     share = 0.95 if level is None else level
     if target_loss:
         source = _of_targets(columns, files, target_loss, target, given)
-    elif num_samples is not None or _are_logs(files, columns.batch_size or "batch_size", steps):
+    elif num_samples is not None or not is_table(files, columns.batch_size or "batch_size", steps):
         if ramp.asked:
             raise ValueError("--schedule needs several losses on the way: --target-loss 2.9 2.75 2.6, for example")
         source = _of_curves(columns, files, target, num_samples, overhead, share, progress)
@@ -144,11 +143,11 @@ def plan(
     convention = Convention(
         defined.reference if reference is None else reference, defined.overhead if overhead is None else overhead
     )
-    ramp_of = partial(AskedRamp, ramp, columns, source.measured, source.target, source.of_logs)
     if len(target_loss) > 1 and not machine.has_throughput:
         for name in sorted(given & OF_TIME):
             raise ValueError(f"{name} needs a throughput: give --throughput, samples a second of one device, too")
-        return Output(ramp_of(machine.machine, share).added_to(_without_throughput(source, convention, share)))
+        asked = AskedRamp(ramp, columns, source, machine.machine, share)
+        return Output(asked.added_to(_without_throughput(source, convention, share)))
     made = fits.plan(
         source.law,
         machine.samples_per_second,
@@ -162,27 +161,10 @@ def plan(
     sheet = made.sheet(machine.currency)
     sheet = replace(sheet, remarks=[*source.remarks, *sheet.remarks])
     if ramp.asked or len(target_loss) > 1:
-        sheet = ramp_of(machine_of(made), made.level, made.choice.devices, made.choice.samples).added_to(sheet)
+        choice = made.choice
+        asked = AskedRamp(ramp, columns, source, machine_of(made), made.level, choice.devices, choice.samples)
+        sheet = asked.added_to(sheet)
     return Drawn(sheet, draw=lambda: made.plot(currency=machine.currency))
-
-
-@dataclass(frozen=True)
-class Source:
-    """The steps that a plan is made of.
-
-    Attributes:
-        target: the one that is planned for.
-        law: measured steps to it, or the theory's.
-        remarks: on the files.
-        measured: steps to all targets on the way; empty where they are the theory's.
-        of_logs: the logs in which they are interpolated, if they are.
-    """
-
-    target: str
-    law: StepsMeasurement | StepsTable
-    remarks: Sequence[str]
-    measured: Mapping[str, StepsMeasurement] = field(default_factory=dict)
-    of_logs: TargetSteps | None = None
 
 
 def _of_targets(
@@ -222,8 +204,6 @@ def _of_curves(
     progress: Callable[[str], None],
 ) -> Source:
     """Return the steps of the theory that is fitted to logs, as fit-curves does it, and notes on the fit."""
-    from sgdtheory.curves import curve_remarks
-
     models = {model.curves[0].group: model for model in columns.models(files)}
     group = _chosen(models, target)
     model = models[group]
@@ -232,7 +212,7 @@ def _of_curves(
     progress("steps of the theory, and B* with its interval")
     share = fits.SMALLEST.overhead if overhead is None else overhead
     law = found.steps_law(samples, max_learning_rate=columns.max_learning_rate, overhead=share)
-    remarks = [*model.notes, *curve_remarks(model.curves), found.remark, law.remark]
+    remarks = [*model.notes, *loss_curves.curve_remarks(model.curves), found.remark, law.remark]
     return Source(group, law, [*filter(None, remarks), f"to the least loss of D = {samples:g}"])
 
 
@@ -268,20 +248,6 @@ def hours_of(text: str) -> float:
     if not found:
         raise ValueError(f"deadline must be a time such as 72h, 3d or 90min, got {text}")
     return float(found[1]) * UNITS[found[2] or "h"]
-
-
-def _are_logs(files: tuple[Path, ...], batch_size: str, steps: str) -> bool:
-    """Return whether files are training logs: anything but one table of steps, or what is meant to be one."""
-    first = files[0]
-    if len(files) > 1 or first.is_dir():
-        return True
-    try:
-        header = csv_header(first)
-    except ValueError:
-        return first.exists()
-    if {batch_size, steps} <= set(header):
-        return False
-    return first.suffix.lower() != ".csv" or any("loss" in name.lower() for name in header)
 
 
 def _chosen(groups: Mapping[str, object], target: str | None) -> str:

@@ -1,7 +1,7 @@
 """`sgdtheory plan --schedule`: the batch ramp of a plan, in the settings of the trainer that is asked for."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -42,15 +42,32 @@ class ScheduleFlags:
 
 
 @dataclass(frozen=True)
+class Source:
+    """The steps that a plan is made of.
+
+    Attributes:
+        target: the one that is planned for.
+        law: measured steps to it, or the theory's.
+        remarks: on the files.
+        measured: steps to all targets on the way; empty where they are the theory's.
+        of_logs: the logs in which they are interpolated, if they are.
+    """
+
+    target: str
+    law: fits.StepsMeasurement | fits.StepsTable
+    remarks: Sequence[str]
+    measured: Mapping[str, fits.StepsMeasurement] = field(default_factory=dict)
+    of_logs: TargetSteps | None = None
+
+
+@dataclass(frozen=True)
 class AskedRamp:
     """The ramp that laws of several targets justify, in the settings of the trainer that is asked for.
 
     Attributes:
         flags: that ask for it.
         columns: flags of logs, of which a trainer needs the tokens of a sequence, the optimizer and the learning rate.
-        measured: steps to the targets on the way.
-        target: the one that is planned for.
-        of_logs: the logs in which the steps are interpolated; None: the steps stand in a file.
+        source: of the steps to the targets on the way.
         machine: of the devices; those that were not given follow the batch.
         level: of the intervals.
         devices: of the choice of a plan; None: not known.
@@ -59,9 +76,7 @@ class AskedRamp:
 
     flags: ScheduleFlags
     columns: FittedCurveFlags
-    measured: Mapping[str, fits.StepsMeasurement]
-    target: str
-    of_logs: TargetSteps | None
+    source: Source
     machine: fits.Machine
     level: float
     devices: int | None = None
@@ -70,8 +85,8 @@ class AskedRamp:
     @cached_property
     def laws(self) -> dict[str, fits.StepsLaw]:
         """Return the laws of the steps to all targets on the way, by their names."""
-        fitted = {name: law_of(each) for name, each in self.measured.items()}
-        laws = {name: each for name, each in fitted.items() if each.a and 0 < each.b <= fitted[self.target].b}
+        fitted = {name: law_of(each) for name, each in self.source.measured.items()}
+        laws = {name: each for name, each in fitted.items() if each.a and 0 < each.b <= fitted[self.source.target].b}
         if not laws:
             raise ValueError("schedule needs a law with a plateau and a slope: measure more batch sizes")
         return laws
@@ -88,8 +103,8 @@ class AskedRamp:
         if self.flags.rate_exponent is not None:
             return self.flags.rate_exponent
         optimizer = self.columns.optimizer
-        if self.flags.trainer and self.of_logs and self.of_logs.logs:
-            optimizer = self.columns.taken_optimizer(self.of_logs.logs).optimizer
+        if self.flags.trainer and self.source.of_logs and self.source.of_logs.logs:
+            optimizer = self.columns.taken_optimizer(self.source.of_logs.logs).optimizer
         return 1.0 if optimizer == "sgd" else 0.5
 
     @property
@@ -152,7 +167,7 @@ class AskedRamp:
         given = number_or_text(self.columns.learning_rate)
         if isinstance(given, float):
             return given, []
-        rates = self.of_logs.learning_rates if self.of_logs else {}
+        rates = self.source.of_logs.learning_rates if self.source.of_logs else {}
         if not rates:
             raise ValueError(
                 f"learning_rate must be a number for trainer {self.flags.trainer}, the peak with the last batch size, "

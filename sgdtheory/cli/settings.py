@@ -1,6 +1,7 @@
 """The flags of a problem, and of B, γ and D, which commands on power-law regression share."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 
 from sgdtheory._common.sheets import Quantity
 from sgdtheory.cli.algorithm import ALGORITHM_GROUPS
-from sgdtheory.cli.flags import constructor
+from sgdtheory.cli.flags import Kind, UnreadableError
 from sgdtheory.problems import FiniteSampleProblem, LeastSquares, PowerLaw, read_spectrum
 
 
@@ -18,14 +19,12 @@ def _share(word: str) -> float:
     value = float(word[:-1]) / 100 if word.endswith("%") else float(word)
     if value > 1 and not word.endswith("%"):
         share, percent = f"{value / 100:g}", f"{100 * value:g}%"
-        raise ValueError(
-            f"overhead is a share: {word} would be {percent}; write {word}% or {share}, or {percent} if meant"
-        )
+        raise UnreadableError(f"is a share: {word} would be {percent}; write {word}% or {share}, or {percent} if meant")
     return value
 
 
 # 0.2 or 20%; a bare number above 1 is refused, since both 20 and 0.2 are written for 20%.
-Overhead = Annotated[float, constructor(float, "SHARE", _share)]
+Overhead = Annotated[float, Kind("SHARE", "a share such as 0.2 or 20%", _share)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,32 +123,30 @@ class ProblemFlags:
     @property
     def title(self) -> str:
         """Return the problem in symbols."""
-        noise = self.problem.noise_variance
-        if self.spectrum is not None:
-            return f"{self.spectrum.name}: {self.problem.dim} directions, σ² = {noise:.4g}{self._also('θ')}"
-        size = "" if self.dim is None else f", d = {self.dim:g}"
-        also = self._also("θ")
-        return f"λ_i = i^−{self.capacity:g}, s_i = i^−{self.source:g}, σ² = {noise:g}{size}{also}"
+        return self._title("λ_i = i^−{:g}, s_i = i^−{:g}", "σ² = {}", "d = {:g}", "θ", str)
 
     @property
     def title_in_mathematics(self) -> str:
         """Return the problem in the mathematics of a figure's title."""
-        noise = self.problem.noise_variance
+        from sgdtheory.plotting.style import plain_label  # matplotlib is slow to import
+
+        law = r"$\lambda_i = i^{{-{:g}}}$, $s_i = i^{{-{:g}}}$"
+        return self._title(law, r"$\sigma^2 = {}$", "$d = {:g}$", r"$\theta$", plain_label)
+
+    def _title(self, law: str, noise: str, dim: str, power: str, label: Callable[[str], str]) -> str:
+        """Return the problem in the notation of these formulas, with the name of a file as `label` writes it."""
+        variance = self.problem.noise_variance
         if self.spectrum is not None:
-            from sgdtheory.plotting.style import plain_label  # matplotlib is slow to import
-
-            name = plain_label(self.spectrum.name)
-            also = self._also(r"$\theta$")
-            return rf"{name}: {self.problem.dim} directions, $\sigma^2 = {noise:.4g}$" + also
-        size = "" if self.dim is None else f", $d = {self.dim:g}$"
-        exponents = rf"$\lambda_i = i^{{-{self.capacity:g}}}$, $s_i = i^{{-{self.source:g}}}$"
-        return rf"{exponents}, $\sigma^2 = {noise:g}$" + size + self._also(r"$\theta$")
-
-    def _also(self, symbol: str) -> str:
-        also = f", preconditioned with {symbol} = {self.precondition:g}" if self.precondition else ""
-        if self.samples is None:
-            return also
-        return f"{also}, N = {self.samples:g}" + ("" if self.sample_seed is None else f" (seed {self.sample_seed})")
+            parts = [f"{label(self.spectrum.name)}: {self.problem.dim} directions", noise.format(f"{variance:.4g}")]
+        else:
+            parts = [law.format(self.capacity, self.source), noise.format(f"{variance:g}")]
+            parts += [] if self.dim is None else [dim.format(self.dim)]
+        if self.precondition:
+            parts.append(f"preconditioned with {power} = {self.precondition:g}")
+        if self.samples is not None:
+            seed = "" if self.sample_seed is None else f" (seed {self.sample_seed})"
+            parts.append(f"N = {self.samples:g}{seed}")
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True, kw_only=True)

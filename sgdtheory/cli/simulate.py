@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sgdtheory import simulation
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.algorithms import Algorithm, LastIterate
 from sgdtheory.bounds import covered, theorem7
@@ -21,8 +22,6 @@ CLOSE = (
     f"a learning rate exceeds {HEAVY_TAILED:g} of the stability edge: rare replicas carry its expected risk, and z "
     "says little"
 )
-INTERRUPTED = "interrupted: the means are over the replicas that had finished"
-NOTHING = "interrupted before any replica had finished"
 
 
 def simulate(
@@ -66,10 +65,8 @@ def simulate(
     with processes.joined() as prints:
         import jax
 
-        from sgdtheory.simulation import simulate
-
         try:
-            found = simulate(
+            found = simulation.simulate(
                 jax.random.key(seed),
                 regression.problem,
                 **settings.values,
@@ -90,9 +87,12 @@ def simulate(
     title = f"excess risk of the {returned} iterate ({quantity}), {sampler} sampler, {law} data{run}{algorithm.title}"
     said = algorithm.in_json | ({} if outputs == 1 else {"outputs": outputs})
     more = {"truncation": found.truncation and vars(found.truncation), "interrupted": found.interrupted}
+    remarks = [*found.sheet().remarks]
     if not np.any(found.num_finished):
-        return Output(Sheet(title, [], [NOTHING], said | more), end=end)
-    remarks = _remarks(found, algorithm.made, law, dtype)
+        return Output(Sheet(title, [], remarks, said | more), end=end)
+    if law != "gaussian" and algorithm.made.linear:
+        which = " and bound are those" if covered(algorithm.made) else " is that"
+        remarks.append(f"exact risk{which} of Gaussian data")
     if _near_the_edge(found, regression, settings, algorithm.made):
         remarks.insert(0, CLOSE)
     quantities = [
@@ -140,25 +140,3 @@ def _near_the_edge(found: Simulation, regression: ProblemFlags, settings: Settin
     edge = max_stable_learning_rate(regression.problem, batch_size=batch_size, algorithm=algorithm)
     close = settings.values["learning_rate"] > HEAVY_TAILED * edge
     return bool(np.any(close & ~found.diverged.any(-1)))
-
-
-def _remarks(found: Simulation, algorithm: Algorithm, law: str, dtype: str) -> list[str]:
-    remarks = []
-    kept = found.truncation
-    if kept:
-        remark = f"{kept.dim} directions simulated, the others frozen with risk {kept.tail_risk:.3g}"
-        remark += "" if algorithm.linear else "; twice as many show whether that matters"
-        shift, error = np.ravel(kept.shift), np.ravel(found.standard_error)
-        telling = np.isfinite(shift) & np.isfinite(error) & (error > 0)
-        if telling.any():
-            largest = np.abs(shift[telling] / error[telling]).max()
-            finished = " of what has finished" if found.interrupted else ""
-            remark += f"; this shifts means{finished} by {largest:.2g} standard errors at most"
-        remarks.append(remark)
-    if found.interrupted:
-        remarks.append(INTERRUPTED)
-    if law != "gaussian" and algorithm.linear:
-        remarks.append(f"exact risk{' and bound are those' if covered(algorithm) else ' is that'} of Gaussian data")
-    if np.any(found.diverged):
-        remarks.append(f"{int(found.diverged.sum())} replicas diverged (beyond the range of {dtype})")
-    return remarks

@@ -1,24 +1,29 @@
-"""`sgdtheory sweep`, `show-sweep` and `extend-sweep`: a store of training runs."""
+"""`sgdtheory sweep` and the commands on its store: what a sweep will take, what it holds, lacks and says about B*."""
 
 import contextlib
+import shlex
 import sys
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-import tyro
-
-from sgdtheory._common.files import csv_columns, write_atomically
+from sgdtheory import sweep as sweeps
+from sgdtheory._common.arguments import positive_number
+from sgdtheory._common.files import csv_columns, csv_text, write_atomically
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli import ctrl_c
-from sgdtheory.cli.function_command import Output
+from sgdtheory.cli.flags import File
+from sgdtheory.cli.function_command import OWN, Drawn, Output
 from sgdtheory.cli.output import announce_models, print_note
 from sgdtheory.cli.progress import phases
-from sgdtheory.sweep import read_grid
-from sgdtheory.training import CHECKPOINT_SECONDS
+from sgdtheory.cli.settings import ConventionFlags
+from sgdtheory.fits import Convention
+from sgdtheory.training import CHECKPOINT_SECONDS, TrainConfig
 
 STORE = Path("runs")
+FEW = "a verdict needs three widths and three batch sizes, or more"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,25 +46,38 @@ class SweepingFlags:
 
     def sweep(self, configs: list[Any], store: Path) -> Any:
         """Return the table of the configs' runs, trained where they were not."""
-        from sgdtheory.sweep import cluster_executor, sweep
-
         announce_models(config.value("entry_point") for config in configs)
-        options = {"lanes": self.lanes, "checkpoint_seconds": self.checkpoint_seconds}
+        options: dict[str, Any] = {"lanes": self.lanes, "checkpoint_seconds": self.checkpoint_seconds}
         with contextlib.ExitStack() as stack:
             executor = None
             if self.cluster is not None:
                 stack.enter_context(ctrl_c.Unwinding())  # Ctrl-C closes what has been started
-                executor = stack.enter_context(cluster_executor(self.cluster, self.jobs))
+                executor = stack.enter_context(sweeps.cluster_executor(self.cluster, self.jobs))
             show = stack.enter_context(phases("reading the store"))
-            return sweep(configs, store, executor=executor, progress=lambda each: show(_progress(each)), **options)
+            options["progress"] = lambda each: show(_progress(each))
+            return sweeps.sweep(configs, store, executor=executor, **options)
 
 
-def sweep(
-    sweeping: SweepingFlags,
-    grid: Annotated[Path, tyro.conf.Positional],
-    store: Path = STORE,
-    csv: Path | None = None,
-) -> Output:
+@dataclass(frozen=True, kw_only=True)
+class StoredFlags:
+    """The flags of a command on the runs of a store."""
+
+    GROUP: ClassVar[str] = OWN
+
+    store: File = STORE
+    """Folder of the runs (`sgdtheory sweep`)."""
+    by: tuple[str, ...] = ("width",)
+    """Fields that separate groups; the first is the size."""
+    where: tuple[str, ...] = ()
+    """Only the runs with these fields, as width=32,64 optimizer=adam."""
+
+    def table(self, entry_point: str | None = None) -> sweeps.SweepTable:
+        """Return the runs that the flags choose."""
+        table = sweeps.SweepTable.from_store(self.store, entry_point=entry_point)
+        return table.where(**sweeps.conditions(self.where))
+
+
+def sweep(sweeping: SweepingFlags, grid: File, store: Path = STORE, csv: Path | None = None) -> Output:
     """Train every run of a grid, in a store that keeps what is finished and resumes what is not.
 
     Args:
@@ -68,81 +86,61 @@ def sweep(
         store: Folder of the runs.
         csv: Write the table of runs to this CSV file.
     """
-    return _output(sweeping.sweep(read_grid(grid), store), store, csv)
+    return _output(sweeping.sweep(sweeps.read_grid(grid), store), store, csv)
 
 
-def show_sweep(
-    store: Annotated[Path, tyro.conf.Positional] = STORE,
-    where: tuple[str, ...] = (),
-    csv: Path | None = None,
-    losses: Path | None = None,
-    by: tuple[str, ...] = ("width",),
-) -> Output:
+def show_sweep(stored: StoredFlags, csv: Path | None = None, losses: Path | None = None) -> Output:
     """Print the runs that a store holds, and train nothing.
 
     Args:
-        store: Folder of the runs.
-        where: Only the runs with these fields, as width=32,64 optimizer=adam.
         csv: Write the table of runs to this CSV file.
         losses: Write the runs' loss curves to this CSV file, a grid of losses that `sgdtheory fit-grid` reads.
-        by: Fields that tell groups of loss curves apart; the first is the size.
+        by: Fields that separate groups of loss curves; the first is the size.
     """
-    from sgdtheory.sweep import SweepTable, conditions, loss_columns
-
-    table = SweepTable.from_store(store).where(**conditions(where))
+    table = stored.table()
     if losses:
-        write_atomically(losses, csv_columns(loss_columns(table, by)))
-    return _output(table, store, csv)
+        write_atomically(losses, csv_columns(sweeps.loss_columns(table, stored.by)))
+    return _output(table, stored.store, csv)
 
 
 def extend_sweep(
+    stored: StoredFlags,
     sweeping: SweepingFlags,
-    store: Annotated[Path, tyro.conf.Positional] = STORE,
     target_loss: tuple[float, ...] = (),
-    by: tuple[str, ...] = ("width",),
-    where: tuple[str, ...] = (),
     entry_point: str | None = None,
     csv: Path | None = None,
 ) -> Output:
     """Add to a store what its fit lacks: values beyond the grid's ends, longer runs where the target was missed.
 
     Args:
-        store: Folder of the runs.
         target_loss: Losses to reach; None: the runs' own.
-        by: Fields that tell groups apart.
-        where: Only the store's runs with these fields, as width=32,64 optimizer=adam.
         entry_point: Model of your own that these runs train, module:name. The store names it too, but runs no code by
             itself.
         csv: Write the table of runs to this CSV file.
     """
-    from sgdtheory.sweep import SweepTable, conditions
-
-    table = SweepTable.from_store(store, entry_point=entry_point)
-    configs = _missing(table.where(**conditions(where)), target_loss, by)
-    if not configs:
+    table = stored.table(entry_point)
+    missing = [config for config, result in zip(table.configs, table.results, strict=True) if result is None]
+    for target in _targets(table, target_loss):
+        missing += sweeps.missing_runs(table, target, stored.by)
+    if not missing:
         why = "every batch size is tuned, or more of the same would not help"
-        return Output(Sheet("", [], answer=f"nothing to add to {store}: {why}"))
-    return _output(sweeping.sweep(configs, store), store, csv)
+        return Output(Sheet("", [], answer=f"nothing to add to {stored.store}: {why}"))
+    return _output(sweeping.sweep(missing, stored.store), stored.store, csv)
 
 
-def _missing(table: Any, target_loss: tuple[float, ...], by: tuple[str, ...]) -> list[Any]:
-    """Return the runs that have not ended, and those that a fit of the table lacks."""
-    from sgdtheory.sweep import missing_runs
-
-    targets = target_loss or sorted({config.target_loss for config in table.configs} - {None})
-    if not targets:
+def _targets(table: sweeps.SweepTable, target_loss: tuple[float, ...]) -> list[float]:
+    """Return the losses to reach, those that are given or the runs' own, the highest first."""
+    own = {config.target_loss for config in table.configs if config.target_loss is not None}
+    if not (target_loss or own):
         raise ValueError("target_loss must be given: the runs of the store have none of their own")
-    open_runs = [config for config, result in zip(table.configs, table.results, strict=True) if result is None]
-    return [*open_runs, *(config for target in targets for config in missing_runs(table, target, by))]
+    return sorted(target_loss or own, reverse=True)
 
 
-def _output(table: Any, store: Path, csv: Path | None) -> Output:
+def _output(table: sweeps.SweepTable, store: Path, csv: Path | None) -> Output:
     """Write a table of runs and return what is printed of it; the exit status is 130 if Ctrl-C came before its end."""
     if csv:
         write_atomically(csv, table.to_csv())
-    from sgdtheory.sweep import Store
-
-    place = Store(store).directory  # of a run; one that has none has not begun
+    place = sweeps.Store(store).directory  # of a run; one that has none has not begun
     outcomes = Counter(
         result.outcome if result else "unfinished" if place(config).exists() else "not begun"
         for config, result in zip(table.configs, table.results, strict=True)
@@ -175,3 +173,164 @@ def _duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def plan_sweep(
+    grid: File,
+    store: Path = STORE,
+    scatter: float | None = None,
+    target_loss: float | None = None,
+    margin: float = 0.2,
+) -> Sheet:
+    """Train nothing: say how many runs, steps and minutes a grid asks for, and how likely it is to decide.
+
+    Args:
+        grid: TOML file of the sweep, as of sgdtheory sweep.
+        store: Folder of the sweep; finished runs of the same task in it are the pilot, and counted as finished.
+        scatter: Scatter of the log steps of one seed; None: that of the pilot, if there is one.
+        target_loss: Target loss of the pilot; None: its runs' own.
+        margin: Largest |slope| of log B* on log width with which B* counts as constant.
+    """
+    configs = sweeps.read_grid(grid)
+    announce_models(config.value("entry_point") for config in configs)
+    assumed, unknown = _scatter(configs, store, scatter, target_loss)
+    found = sweeps.plan(configs, store, scatter=assumed, margin=margin)
+    quantities = [
+        Quantity("runs", "runs", found.runs),
+        Quantity("finished", f"finished in {store}", found.finished),
+        Quantity("steps", "steps left, at most", found.steps),
+        Quantity("seconds", "seconds on this machine, if no run reaches its target early", found.seconds, digits=3),
+    ]
+    tables = [Table(quantities)]
+    if assumed is not None and found.verdicts is not None:
+        tables.append(_verdicts(found, assumed, margin))
+    settings = {
+        "scatter": vars(assumed) if assumed else None,
+        "verdicts": found.verdicts._asdict() if found.verdicts else None,
+        "enough": found.enough._asdict() if found.enough else None,
+    }
+    remark = unknown or (_design(found.enough) if found.verdicts else FEW)
+    return Sheet("what the sweep takes", tables, [remark], settings)
+
+
+def _scatter(
+    configs: list[TrainConfig], store: Path, scatter: float | None, target_loss: float | None
+) -> tuple[sweeps.Scatter | None, str]:
+    """Return the scatter to predict with, or why there is none and what to do."""
+    if scatter is not None:
+        batches = [config.batch_size for config in configs]
+        balance = (min(batches) * max(batches)) ** 0.5
+        return sweeps.Scatter(positive_number("scatter", scatter), 0.0, 0.0, balance), ""
+    if not store.is_dir():
+        return None, f"no verdict is predicted: there are no pilot runs in {store}; train some, or give --scatter 0.05"
+    try:
+        return sweeps.pilot_scatter(store, target_loss, like=configs), ""
+    except ValueError as error:
+        return None, f"no verdict is predicted: {error}; --scatter 0.05 assumes a scatter"
+
+
+def _verdicts(found: sweeps.Plan, scatter: sweeps.Scatter, margin: float) -> Table:
+    """Return the table of the scatter and of the probabilities of the sweep's verdicts."""
+    assert found.verdicts is not None
+    quantities = [
+        Quantity("", "scatter of one seed's log steps", scatter.seeds, digits=3),
+        Quantity("", "scatter that more seeds do not average away", scatter.rest, digits=3),
+        Quantity("", "scatter of log B* between widths", scatter.between, digits=3),
+        Quantity("", "b/a of the law a + b/B", scatter.balance, digits=3),
+        *(Quantity("", f"verdict {name}", f"{value:.0%}") for name, value in found.verdicts._asdict().items()),
+    ]
+    title = f"if B* does not move: probability of each verdict (|slope| < {margin:g}, by the law)"
+    return Table(quantities, title=title, legend=f"scatter {scatter.source}")
+
+
+def _design(design: sweeps.Design | None) -> str:
+    """Return the cheapest design that decides."""
+    if design is None:
+        most = "12 widths, 8 batch sizes and 8 seeds"
+        return f"no sweep of up to {most} in these ranges decides four times out of five: take a wider range of widths"
+    widths, batches = (", ".join(map(str, each)) for each in (design.widths, design.batch_sizes))
+    return (
+        f"enough for {design.power:.0%}: widths {widths}; batch sizes {batches}; {design.num_seeds} "
+        f"seed{'s' * (design.num_seeds > 1)}"
+    )
+
+
+def fit_sweep(
+    definition: ConventionFlags,
+    stored: StoredFlags,
+    target_loss: tuple[float, ...] = (),
+    edges: bool = False,
+    margin: float = 0.2,
+    steps_csv: Path | None = None,
+    *,
+    progress: Callable[[str], None],
+) -> Drawn:
+    """Critical batch sizes from a store of runs: tune, fit a + b/B, and test whether B* depends on the size.
+
+    Args:
+        target_loss: Losses to reach; None: the runs' own.
+        edges: Use batch sizes whose best choice is at an end of the grid too.
+        reference: Reference batch size of B*, in the regime of linear scaling; None: the smallest of the runs.
+        margin: |slope| of log B* on log size above which B* depends on the size; "holds" excludes it.
+        steps_csv: Write the tuned steps here, in columns that `sgdtheory fit` reads.
+    """
+    table = stored.table()
+    nothing = f"nothing to fit in {stored.store}"
+    if not table.finished:
+        raise ValueError(f"{nothing}: none of its {len(table.configs)} runs has ended; sweep first")
+    targets = _targets(table, target_loss)
+    progress("tuning and fitting every group and target")
+    convention = Convention(definition.reference, definition.overhead)
+    options: dict[str, Any] = {"edges": edges, "margin": margin, "level": definition.level, "convention": convention}
+    fits = [sweeps.fit_sweep(table, target_loss=target, by=stored.by, **options) for target in targets]
+    found = sweeps.SweepFits(tuple(fits), margin, definition.level)
+    if steps_csv:
+        write_atomically(steps_csv, _csv(fits))
+    advice = _advice(stored, targets)
+    if not any(fit.laws for fit in fits):
+        raise ValueError(f"{nothing}: {_nothing(fits, advice)}")
+    sheet = found.sheet()
+    remarks = [*table.notes, *_unfinished(table), *sheet.remarks]
+    if any(fit.tuned.notes() for fit in fits):
+        remarks.append(advice)
+    return Drawn(replace(sheet, remarks=remarks), draw=found.plot)
+
+
+def _nothing(fits: list[Any], advice: str) -> str:
+    """Return why no law can be fitted, and the remedy."""
+    points = [point for fit in fits for point in fit.tuned.points]
+    tuned = sum(point.tuned for point in points)
+    unreached = sum(not point.steps.size for point in points)
+    need = "a group needs three tuned batch sizes"
+    if not any(fit.tuned.notes() for fit in fits):
+        return f"{need}, it has {tuned}; add batch sizes to the sweep"
+    counts = f"of {len(points)} batch sizes {tuned} are tuned, {len(points) - tuned - unreached} have their best "
+    counts += f"choice at the grid's end, {unreached} did not reach the target"
+    return f"{need}; {counts}; {advice}"
+
+
+def _advice(stored: StoredFlags, targets: Sequence[float]) -> str:
+    """Return the command that adds the runs that are missing."""
+    words = ["sgdtheory", "extend-sweep", str(stored.store), "--target-loss", *(f"{target:g}" for target in targets)]
+    words += ["--by", *stored.by] if stored.by != ("width",) else []
+    words += ["--where", *stored.where] if stored.where else []
+    return f"to add what is missing and then fit again: {shlex.join(words)}"
+
+
+def _unfinished(table: sweeps.SweepTable) -> list[str]:
+    number = len(table.configs) - len(table.finished)
+    return [f"{number} of {len(table.configs)} runs have not ended: sweep again to finish them"] if number else []
+
+
+def _csv(fits: list[Any]) -> str:
+    """Tuned steps, one row a target, group and batch size, in columns that `sgdtheory fit` reads."""
+    by = fits[0].tuned.by
+    names = list(dict.fromkeys(name for fit in fits for point in fit.tuned.points for name in point.choice))
+    header = ["target_loss", *by, "batch_size", "steps", "num_seeds", "tuned", *names]
+    rows = []
+    for fit in fits:
+        for point in fit.tuned.points:
+            choice = [point.choice.get(name) for name in names]
+            head = [fit.tuned.target_loss, *point.group, point.batch_size, point.mean]
+            rows.append([*head, point.steps.size, int(point.tuned), *choice])
+    return csv_text(header, rows)

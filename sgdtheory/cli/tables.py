@@ -3,17 +3,17 @@
 import sys
 import textwrap
 from collections.abc import Sequence
-from typing import Any
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sgdtheory._common import sheets
 from sgdtheory._common.printable import one_line
 from sgdtheory.cli.plain import plain
 
-Grid = list[list[Text]]  # rows of cells
+Grid = Sequence[Sequence[str]]  # rows of cells
 
 
 def wrapped(text: str, width: int, indent: str = "") -> list[str]:
@@ -23,26 +23,25 @@ def wrapped(text: str, width: int, indent: str = "") -> list[str]:
     return [line for part in text.splitlines() for line in textwrap.wrap(part, width, **options) or [""]]
 
 
-def print_table(console: Console, table: Table) -> None:
-    """Print a table with its title and caption, no wider than the console where its words are not."""
-    title = None if table.title is None else Text(one_line(_plain(table.title).plain))
-    _print_words(console, title, "italic")
-    _print_cells(console, table)
-    _print_words(console, table.caption, "dim italic")
+def print_table(console: Console, table: sheets.Table) -> None:
+    """Print a table with its title and legend, no wider than the console where its words are not."""
+    _print_words(console, wrapped(one_line(table.title), console.width), "italic")
+    header, rows = table.grid()
+    grid = [[plain(cell, sys.stdout) for cell in row] for row in ([header, *rows] if header else rows)]
+    if grid:
+        _print_cells(console, grid, header=bool(header))
+    _print_words(console, wrapped(table.legend, console.width), "dim italic")
 
 
-def _print_words(console: Console, text: Any, style: str) -> None:
-    for line in wrapped(_plain(text).plain, console.width) if text is not None else []:
+def _print_words(console: Console, lines: Sequence[str], style: str = "") -> None:
+    for line in lines:
         console.print(line, style=style, markup=False, soft_wrap=True)
 
 
-def _print_cells(console: Console, table: Table) -> None:
+def _print_cells(console: Console, grid: Grid, *, header: bool) -> None:
     """Records are the table's rows, or its columns where it has no header: then its first column names the fields."""
-    if not table.columns:
-        return
-    grid, header = _grid(table), table.show_header
     names, *records = grid if header else _transposed(grid)
-    whole = _drawn(grid, [column.justify for column in table.columns], header=header)
+    whole = _drawn(grid, sheets.sides(grid[header:], len(grid[0])), header)
     turned = _block(names, records, header)
     for way in (whole, turned) if header else (turned,):
         if _fits(console, way):
@@ -55,7 +54,7 @@ def _print_cells(console: Console, table: Table) -> None:
         records = _print_some(console, names, records, header)
 
 
-def _print_some(console: Console, names: list[Text], records: Grid, header: bool) -> Grid:
+def _print_some(console: Console, names: Sequence[str], records: Grid, header: bool) -> Grid:
     """Print as many records beside each other as fit; the others."""
     count = len(records)
     while count > 1 and not _fits(console, _block(names, records[:count], header)):
@@ -64,41 +63,29 @@ def _print_some(console: Console, names: list[Text], records: Grid, header: bool
     if _fits(console, block) or _fold(console, block):
         console.print(block)
     else:
-        _print_lines(console, names, records[0])
+        for name, value in zip(names, records[0], strict=True):  # One field a line, folded at blanks.
+            text = f"{name}: {' '.join(value.split())}".removeprefix(": ")
+            _print_words(console, wrapped(text, console.width, "  "))
+        console.print()
     return records[count:]
-
-
-def _plain(cell: Any) -> Text:
-    """A cell's text with its styles, spelt as standard output will have it."""
-    text = cell if isinstance(cell, Text) else Text.from_markup(str(cell))
-    spelled = plain(text.plain, sys.stdout)
-    return text if spelled == text.plain else Text(spelled, style=text.spans[0].style if text.spans else "")
-
-
-def _grid(table: Table) -> Grid:
-    columns = [[_plain(cell) for cell in column.cells] for column in table.columns]
-    headers = [_plain(column.header) for column in table.columns]
-    rows = _transposed([[header, *cells] for header, cells in zip(headers, columns, strict=True)])
-    return rows if table.show_header else rows[1:]
 
 
 def _transposed(grid: Grid) -> Grid:
     return [list(column) for column in zip(*grid, strict=True)]
 
 
-def _block(names: list[Text], records: Grid, header: bool) -> Table:
+def _block(names: Sequence[str], records: Grid, header: bool) -> Table:
     """Records side by side, each a column, under the first of their fields."""
-    grid = _transposed([names, *records])
-    return _drawn(grid, ["left", *["right"] * len(records)], header=header)
+    return _drawn(_transposed([names, *records]), [False, *[True] * len(records)], header)
 
 
-def _drawn(grid: Grid, justify: Sequence[Any], *, header: bool) -> Table:
+def _drawn(grid: Grid, right: Sequence[bool], header: bool) -> Table:
     table = Table(show_header=header)
-    first, *rest = grid if header else [[Text("")] * len(justify), *grid]
-    for name, side in zip(first, justify, strict=True):
-        table.add_column(name, justify=side, no_wrap=True)
+    first, *rest = grid if header else [[""] * len(right), *grid]
+    for name, side in zip(first, right, strict=True):
+        table.add_column(Text(name), justify="right" if side else "left", no_wrap=True)
     for row in rest:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # no markup in the names of others
     return table
 
 
@@ -108,7 +95,7 @@ def _fits(console: Console, table: Table) -> bool:
 
 def _fold(console: Console, table: Table) -> bool:
     """Narrow the widest columns, whose cells then fold at blanks, until the table fits; whether it can."""
-    cells = [[_plain(cell).plain for cell in (column.header, *column.cells)] for column in table.columns]
+    cells = [[str(cell) for cell in (column.header, *column.cells)] for column in table.columns]
     lines = [[line for cell in column for line in cell.splitlines()] for column in cells]
     widths = [max(map(cell_len, each), default=0) for each in lines]
     least = [max((cell_len(word) for line in each for word in line.split()), default=0) for each in lines]
@@ -121,12 +108,3 @@ def _fold(console: Console, table: Table) -> bool:
     for column, width in zip(table.columns, widths, strict=True):
         column.width, column.no_wrap = width, False
     return True
-
-
-def _print_lines(console: Console, names: list[Text], record: list[Text]) -> None:
-    """One field a line, folded at blanks."""
-    for name, value in zip(names, record, strict=True):
-        text = f"{name.plain}: {' '.join(value.plain.split())}".removeprefix(": ")
-        for line in wrapped(text, console.width, "  "):
-            console.print(line, style=value.style, markup=False, soft_wrap=True)
-    console.print()

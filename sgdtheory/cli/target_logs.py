@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from sgdtheory._common.sheets import Quantity, Sheet, Table, shared
 from sgdtheory.cli.log_flags import LogFlags, remarks_of_logs
 from sgdtheory.fits import StepsLaw, StepsMeasurement, fit_steps_law, steps_text
-
-if TYPE_CHECKING:
-    from sgdtheory.logs import RunEnd, StepsToTarget, TrainingLog
+from sgdtheory.logs import RunEnd, StepsToTarget, TrainingLog, steps_to_target
 
 
 @dataclass(frozen=True)
@@ -24,8 +22,8 @@ class TargetSteps:
         found: of each loss, the steps of the runs.
     """
 
-    logs: "list[TrainingLog]"
-    found: "tuple[StepsToTarget, ...]"
+    logs: list[TrainingLog]
+    found: tuple[StepsToTarget, ...]
 
     @property
     def named(self) -> list[tuple[float, StepsMeasurement]]:
@@ -41,7 +39,7 @@ class TargetSteps:
         return [each for _, each in self.named]
 
     @property
-    def best_runs(self) -> "dict[float, RunEnd]":
+    def best_runs(self) -> dict[float, RunEnd]:
         """Return the run at each batch size that reaches the lowest loss first."""
         best: dict[float, RunEnd] = {}
         for run in self.found[-1].runs:
@@ -115,8 +113,6 @@ def steps_of_logs(flags: LogFlags, paths: Sequence[Path], targets: Sequence[floa
     Raises:
         ValueError: no logs, losses that repeat, or a loss that too few batch sizes reach.
     """
-    from sgdtheory.logs import steps_to_target
-
     if not paths:
         raise ValueError("target_loss needs logs: name files or folders")
     if len(set(targets)) < len(targets):

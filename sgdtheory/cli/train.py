@@ -3,12 +3,13 @@
 import contextlib
 import shlex
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
-
+from sgdtheory import training
 from sgdtheory.cli.distributed import DistributedFlags
+from sgdtheory.cli.flags import File
 from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.network import NetworkFlags
 from sgdtheory.cli.output import announce_models, print_note
@@ -30,17 +31,14 @@ def train(
         directory: Keep config, checkpoints, curve and result here; a run that is here goes on.
         checkpoint_seconds: Time between checkpoints.
     """
-    from sgdtheory.training import train
-
     config = network.config
-    options: dict[str, Any] = {"directory": directory, "checkpoint_seconds": checkpoint_seconds}
-    entry_point = config.value("entry_point")
-    return _trained(lambda report: train(config, **options, progress=report), processes, directory, entry_point)
+    run = partial(training.train, config, directory=directory, checkpoint_seconds=checkpoint_seconds)
+    return _trained(run, processes, directory, config.value("entry_point"))
 
 
 def resume(
     processes: DistributedFlags,
-    directory: Annotated[Path, tyro.conf.Positional],
+    directory: File,
     max_steps: int | None = None,
     target_loss: float | None = None,
     entry_point: str | None = None,
@@ -59,27 +57,31 @@ def resume(
             by itself.
         checkpoint_seconds: Time between checkpoints.
     """
-    from sgdtheory.training import resume
-
-    options: dict[str, Any] = {"entry_point": entry_point, "max_steps": max_steps, "target_loss": target_loss}
-    options["checkpoint_seconds"] = checkpoint_seconds
-    return _trained(lambda report: resume(directory, **options, progress=report), processes, directory, entry_point)
+    run = partial(
+        training.resume,
+        directory,
+        entry_point=entry_point,
+        max_steps=max_steps,
+        target_loss=target_loss,
+        checkpoint_seconds=checkpoint_seconds,
+    )
+    return _trained(run, processes, directory, entry_point)
 
 
 def _trained(
-    train: Callable[[Any], Any], processes: DistributedFlags, directory: Path | None, entry_point: str | None
+    train: Callable[..., Any], processes: DistributedFlags, directory: Path | None, entry_point: str | None
 ) -> Drawn | None:
     """Train a network, in one process or several, and return what process 0 prints.
 
     Args:
-        train: called with the function that shows how far the run is; returns a TrainResult.
+        train: returns a TrainResult; its `progress` is the function that shows how far the run is.
         processes: that train it together.
         directory: where the run is kept, None: nowhere.
         entry_point: of a model of the user's own.
     """
     announce_models([entry_point])
     with processes.joined() as prints, phases("compiling") if prints else contextlib.nullcontext() as show:
-        result = train(show and (lambda group: show(_progress(group))))
+        result = train(progress=show and (lambda group: show(_progress(group))))
 
     def end() -> None:
         if result.interrupted:

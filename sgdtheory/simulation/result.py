@@ -163,5 +163,26 @@ class Simulation(Shown):
         if replicas > 1:
             quantities.append(Quantity("standard_error", "standard error", self.standard_error))
         table = Table(quantities, legend=f"{replicas} replicas in {self.dtype}")
-        remarks = ["interrupted: the means are over the replicas that had finished"] if self.interrupted else []
-        return Sheet("simulated", [table], remarks)
+        return Sheet("simulated", [table], self._remarks())
+
+    def _remarks(self) -> list[str]:
+        """Return what the directions that are not simulated, replicas that diverged and Ctrl-C do to the means."""
+        remarks = []
+        if kept := self.truncation:
+            remark = f"{kept.dim} directions simulated, the others frozen with risk {kept.tail_risk:.3g}"
+            errors = self.standard_error if self.excess_risk.shape[-1] > 1 else np.nan
+            shift, error = np.broadcast_arrays(np.ravel(kept.shift), np.ravel(errors))
+            known = np.isfinite(shift) & np.isfinite(error) & (error > 0)
+            if known.any():
+                finished = " of what has finished" if self.interrupted else ""
+                largest = np.abs(shift[known] / error[known]).max()
+                remark += f"; this shifts means{finished} by {largest:.2g} standard errors at most"
+            elif not np.isfinite(kept.shift).any():
+                remark += "; twice as many show whether that matters"
+            remarks.append(remark)
+        if self.interrupted:
+            some = "interrupted: the means are over the replicas that had finished"
+            remarks.append(some if np.any(self.num_finished) else "interrupted before any replica had finished")
+        if count := int(self.diverged.sum()):
+            remarks.append(f"{count} replicas diverged (beyond the range of {self.dtype})")
+        return remarks

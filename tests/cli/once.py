@@ -17,7 +17,7 @@ ASKED = {
     "critical_batch_size": ("critical", "cli.cbs"),
     "fit_loss_curves": ("curves",),
     "forecast_loss": ("curves",),
-    "fit_loss_grid": ("fits", "cli.fit_grid", "cli.advise"),
+    "fit_loss_grid": ("fits", "cli.advise"),
     "fit_sweep": ("sweep",),
     "named_schedules": ("optimal", "cli.schedule"),
     "optimal_schedule": ("optimal", "cli.schedule"),

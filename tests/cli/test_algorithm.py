@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 import sgdtheory as st
 from sgdtheory.algorithms import KINDS, algorithm_settings, algorithm_text, make_algorithm, parameters, settings_of_kind
 from sgdtheory.cli.algorithm import AlgorithmFlags
-from sgdtheory.cli.commands import command_class
+from sgdtheory.cli.commands import command_named
 from sgdtheory.cli.flags import field_texts
 from tests.cli.text import RISK, records, strict_json
 
@@ -264,7 +264,9 @@ def test_the_critical_batch_size_of_an_algorithm(run):
 
 def test_help_says_which_default_is_whose():
     texts = field_texts(AlgorithmFlags)
-    assert texts["momentum"].endswith("momentum β (default: 1 with dana, 0 with sign, normalized, 0.95 with muon).")
+    of_momentum, of_dana = texts["momentum"].split(" dana: ")
+    assert of_momentum.endswith(", muon: momentum β (default: 0 with sign, normalized, 0.95 with muon).")
+    assert of_dana == "final momentum β (default: 1)."
     assert texts["nesterov"] == "muon: whether to use the momentum of the next step (Nesterov) (default: no)."
     assert texts["beta1"].endswith(" (default: 0.9).")
 
@@ -272,5 +274,6 @@ def test_help_says_which_default_is_whose():
 def test_help_says_in_which_units_learning_rates_are():
     """The help states the units of γ for every registered method that is not linear."""
     names = [name for name, kind in KINDS["method"].items() if issubclass(kind, st.NonlinearMethod)]
-    for command in map(command_class, ("risk", "path")):
-        assert f"with {', '.join(names)} in units of the weights" in field_texts(command)["learning_rate"]
+    for command in map(command_named, ("risk", "path")):
+        (text,) = (flag.text for flag in command.flags if flag.name == "learning_rate")
+        assert f"with {', '.join(names)} in units of the weights" in text

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from rich.table import Table
 
 from sgdtheory import __version__, cli
+from sgdtheory._common.sheets import Quantity, Table
 from sgdtheory.cli import ctrl_c
 from sgdtheory.cli.output import print_tables
 from tests.marks import slow
@@ -100,6 +100,7 @@ BEGIN = """
 import atexit, os, signal, sys, threading
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import sgdtheory.cli
+from sgdtheory._common.sheets import Quantity, Table
 from sgdtheory.cli import ctrl_c
 
 def press(kill=os.kill, own=os.getpid()):  # an interpreter that ends takes names away
@@ -259,8 +260,7 @@ def test_a_table_waits_until_the_command_ends(monkeypatch):
     """A console of its own would write each line at once, and a Ctrl-C after the last leave an answer and 130."""
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8"))
-    table = Table("risk", title="R")
-    table.add_row("0.25")
+    table = Table([Quantity("risk", "risk", [0.25])], title="R")
     print_tables(table, table)
     assert raw.getvalue() == b""
     sys.stdout.flush()

@@ -2,17 +2,15 @@
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import pytest
-import tyro
 from matplotlib.figure import Figure
 
 from sgdtheory import cli
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli import commands
-from sgdtheory.cli.flags import flags_of
+from sgdtheory.cli.flags import File
 from sgdtheory.cli.function_command import Drawn, command_of
 
 
@@ -29,9 +27,7 @@ class ScaleFlags:
     """Name of the scale."""
 
 
-def scaled(
-    scale: ScaleFlags, place: Annotated[Path, tyro.conf.Positional], num_steps: int = 3, *, drawn: bool
-) -> Drawn:
+def scaled(scale: ScaleFlags, place: File, num_steps: int = 3, *, drawn: bool) -> Drawn:
     """Multiply steps by a unit.
 
     A second paragraph.
@@ -55,12 +51,12 @@ def _registered(monkeypatch):
 
 
 def test_flags_are_the_parameters_and_those_of_shared_dataclasses():
-    flags = {flag.name: flag for flag in flags_of(command_of(scaled), {})}
+    flags = {flag.name: flag for flag in command_of(scaled).flags}
     assert set(flags) == {"place", "num_steps", "unit", "name", "plot", "json"}
     assert (flags["place"].required, flags["place"].text) == (True, "File that nobody reads.")
-    assert (flags["num_steps"].value, flags["num_steps"].default) == ("INT", "3")
+    assert (flags["num_steps"].kind.metavar, flags["num_steps"].shown) == ("INT", "3")
     assert flags["unit"].group == "scale"
-    assert command_of(scaled).__doc__ == "Multiply steps by a unit.\n\nA second paragraph."
+    assert command_of(scaled).description == "Multiply steps by a unit.\n\nA second paragraph."
 
 
 def test_it_is_called_and_what_it_returns_is_printed(run, fails, tmp_path, capsys):

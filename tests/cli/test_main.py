@@ -14,7 +14,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory import cli
 from sgdtheory.cli import progress
-from sgdtheory.cli.commands import BRIEF, COMMANDS, GROUPS, command_class
+from sgdtheory.cli.commands import BRIEF, COMMANDS, GROUPS, command_named
 from sgdtheory.cli.completion import SHELLS
 from sgdtheory.cli.help import overview
 from sgdtheory.cli.output import print_json, print_json_line
@@ -108,7 +108,7 @@ def test_the_example_of_a_command_is_understood(name, run):
     """It begins with the command, parses, and stands above all else in the command's help but its usage."""
     arguments = shlex.split(COMMANDS[name].example)
     assert arguments[0] == name
-    assert isinstance(parse(arguments), command_class(name))
+    assert parse(arguments).command is command_named(name)
     assert f"\nexample: sgdtheory {name} " in run(name, "--help").partition("\n\n")[0]
 
 

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
+from sgdtheory._common import sheets
 from sgdtheory.cli import output
 from sgdtheory.cli.commands import COMMANDS
 from sgdtheory.cli.output import print_tables, print_text
@@ -106,17 +107,16 @@ def test_tables_of_every_shape(at, width):
     """Many columns, many rows, long cells, cells of two lines, no rows at all."""
     shapes = (30, 2, "1.2345e-06"), (3, 50, "1.5"), (3, 3, "1.25 … 2.5 at step 30"), (4, 2, "1\n2 … 3"), (9, 0, "")
     for columns, rows, cell in shapes:
-        table = Table(*(f"column {number}" for number in range(columns)), title="t 1 " * 30, caption="c 2 " * 30)
-        for row in range(rows):
-            table.add_row(f"{1000 + row}", *[cell] * (columns - 1))
+        first = sheets.Quantity("", "column 0", [str(1000 + row) for row in range(rows)])
+        others = [sheets.Quantity("", f"column {number}", [cell] * rows) for number in range(1, columns)]
+        table = sheets.Table([first, *others], title="t 1 " * 30, legend="c 2 " * 30)
         wide, narrow = at(WIDE, print_tables, table), at(width, print_tables, table)
         assert not numbers(wide) - numbers(narrow) if rows else not numbers("1 2") - numbers(narrow)
         assert max(map(len, narrow.splitlines())) <= width
 
 
 def test_a_table_that_fits_is_drawn_as_it_is(at):
-    table = Table("a", "b")
-    table.add_row("1", "2")
+    table = sheets.Table([sheets.Quantity("", "a", ["1"]), sheets.Quantity("", "b", ["2"])])
     lines = at(40, print_tables, table).splitlines()
     assert len(lines) == 5
     assert re.fullmatch(r"│ 1 +│ 2 +│", lines[3])

@@ -1,0 +1,213 @@
+"""`sgdtheory fit-grid`, `fit-rates` and `fit-law`: laws of a grid of losses, from a CSV file or from logs."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sgdtheory import fits
+from sgdtheory._common.files import write_atomically
+from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
+from sgdtheory.cli.flags import Files
+from sgdtheory.cli.function_command import Drawn, Output
+from sgdtheory.cli.log_flags import GridFlags
+from sgdtheory.cli.output import print_note
+from sgdtheory.cli.settings import ConventionFlags, Overhead
+
+
+def fit_grid(
+    logs: GridFlags,
+    definition: ConventionFlags,
+    files: Files = (),
+    target: tuple[float, ...] = (),
+    edges: bool = False,
+    optimal_batch_size: bool = False,
+    degradation: Overhead = 0.01,
+    steps_csv: Path | None = None,
+    *,
+    progress: Callable[[str], None],
+) -> Drawn | Output:
+    """Critical batch size from losses at several batch sizes, data sizes and learning rates; no steps to a target.
+
+    Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders. With several groups
+    --plot draws a figure of each, NAME_GROUP.png.
+
+    Args:
+        files: CSV file with a header, one row a run, or a point of its loss curve, an empty loss of a run that
+            diverged; or logs, or folders of them.
+        group: Column that separates grids, for example the model's name.
+        target: Losses to reach; None: three that as many batch sizes as possible reach.
+        edges: Use losses whose best learning rate is at an end of the rates too; they make B* wrong.
+        optimal_batch_size: Fit steps = a + b/B + c/B²: an optimal batch size, the useful range around it, and a test
+            whether c is needed.
+        reference: Reference batch size of B*, in the regime of linear scaling; None: the smallest that reaches all
+            targets.
+        degradation: By how much the loss at fixed data may be worse than that of the best batch size: 0.01 or 1%.
+        steps_csv: Write the steps to the targets at each batch size to this CSV file, for `plan`.
+    """
+    if logs.preview:
+        return Output(logs.preview_of(files, "grid"))
+    losses, remarks = logs.losses(files, "fit-grid")
+    progress("fitting the grid, and its intervals from resampled ones")
+    grid = fits.fit_loss_grid(
+        losses,
+        convention=fits.Convention(definition.reference, definition.overhead),
+        targets=target or None,
+        degradation=degradation,
+        level=definition.level,
+        edges=edges,
+        optimal_batch_size=optimal_batch_size,
+    )
+    if steps_csv:
+        print_note(f"wrote {write_atomically(steps_csv, _steps(grid))}")
+    return Drawn(_noted(grid.sheet(), remarks), draw=lambda: _figures(grid))
+
+
+def _figures(grid: fits.LossGrid) -> dict[str, Any]:
+    """Return the figure of each group that has data sizes to compare at."""
+    names = [group.group for group in grid.groups if any(each.group == group.group for each in grid.degradations)]
+    if not names:
+        raise ValueError(
+            "plot needs a data size that the smallest batch size shares with two others, got none: leave it out"
+        )
+    return {name: grid.plot(group=name) for name in names}
+
+
+def _steps(grid: fits.LossGrid) -> str:
+    """CSV of steps to the targets and B*, with the columns of `fit` and `plan`."""
+    measurements = []
+    for each in grid.targets:
+        convention = fits.Convention(each.convention.reference_among(each.batch_sizes), each.convention.overhead)
+        ends = each.critical_batch_size, *each.interval
+        found = fits.FittedCriticalBatchSize(*ends, convention, grid.level, isinstance(each.law, fits.UShapedLaw))
+        name = " ".join(filter(None, [each.group, f"loss {each.target:.6g}"]))
+        measurements.append(fits.StepsMeasurement(name, each.size, each.batch_sizes, each.steps, critical=found))
+    return fits.steps_text(measurements, remarks={"target_loss": [each.target for each in grid.targets]})
+
+
+def fit_rates(
+    logs: GridFlags,
+    files: Files = (),
+    rates_alone: bool = False,
+    level: float = 0.95,
+    *,
+    progress: Callable[[str], None],
+) -> Drawn | Output:
+    """Best learning rate as a law of batch size and duration, and the critical batch size at its kink.
+
+    Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders. Each batch size and
+    duration needs several learning rates.
+
+    Args:
+        files: CSV file with a header, one row a run, an empty loss of a run that diverged; or logs, or folders of them.
+        group: Column that separates models, each with a level of learning rates of its own.
+        rates_alone: Leave out B* from losses, which is counted from the smallest batch size and from the best one.
+        level: Level of the confidence intervals.
+    """
+    if logs.preview:
+        return Output(logs.preview_of(files, "grid"))
+    losses, remarks = logs.losses(files, "fit-rates")
+    progress("fitting the law of the best learning rate, and its intervals")
+    found = fits.fit_rates(losses, level=level, compare=not rates_alone)
+    return Drawn(_noted(found.sheet(), remarks), draw=found.plot)
+
+
+def fit_law(
+    logs: GridFlags,
+    files: Files = (),
+    parameters: float | None = None,
+    num_samples: float | None = None,
+    compute: tuple[float, ...] = (),
+    edges: bool = False,
+    steps_csv: Path | None = None,
+    level: float = 0.95,
+    *,
+    progress: Callable[[str], None],
+) -> Drawn | Output:
+    """Loss as one law of model size, data and batch size, and with it critical batch sizes and the best runs.
+
+    Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders. --size names the
+    column with the model size, of which there must be at least two.
+
+    Args:
+        files: CSV file with a header, one row a run, an empty loss of a run that diverged; or logs, or folders of them.
+        group: Column that separates models; None: the column of sizes.
+        parameters: Model size to predict a loss and B* for, with --num-samples.
+        num_samples: Data to predict a loss and B* for, in the unit of the column of samples.
+        compute: Budgets C = 6 N D of the best model size, data and batch size.
+        edges: Use losses whose best learning rate is at an end of the rates too.
+        steps_csv: Write the steps to the loss of --parameters and --num-samples to this CSV file, for `plan`; steps are
+            D/B, so that data and batch sizes must have one unit.
+        level: Level of the confidence intervals.
+    """
+    if logs.preview:
+        return Output(logs.preview_of(files, "grid"))
+    asked = (parameters, num_samples) if parameters is not None and num_samples is not None else None
+    if asked is None and (parameters is not None or num_samples is not None or steps_csv):
+        raise ValueError("--parameters and --num-samples belong together, and --steps-csv needs both")
+    losses, remarks = logs.losses(files, "fit-law")
+    progress("fitting the law of the loss, and its intervals")
+    found = fits.fit_joint_law(losses, level=level, edges=edges)
+    sheet = _noted(found.sheet(), remarks)
+    if compute:
+        first, *rest = sheet.tables
+        sheet = replace(sheet, tables=[first, _best_runs(found, compute), *rest])
+    if asked:
+        sheet = _with_prediction(sheet, found, *asked)
+        if steps_csv:
+            steps = found.steps_table(*asked)
+            named = fits.StepsMeasurement("law", asked[0], steps.batch_sizes, steps.steps, critical=steps.critical)
+            print_note(f"wrote {write_atomically(steps_csv, fits.steps_text([named]))}")
+    return Drawn(sheet, draw=found.plot)
+
+
+def _with_prediction(sheet: Sheet, law: fits.JointLaw, size: float, samples: float) -> Sheet:
+    """Return the sheet with the best and the critical batch size of a model and data in its first line."""
+    critical = law.critical_batch_size(size, samples)
+    best = law.best_batch_size(size, samples)
+    settings = {
+        "parameters": size,
+        "num_samples": samples,
+        "best_batch_size": best,
+        "critical_batch_size": critical.batch_size,
+        "critical_batch_size_interval": critical.interval,
+    }
+    counted = f"at the best batch size {number(best)}" if best else "vanishing batches need"
+    fitted, interval = f"B* = {number(critical.batch_size)}", between(*critical.interval)
+    value = f"{fitted} ({interval})"
+    if 0 in critical.interval or math.inf in critical.interval:
+        value = f"B* is not determined: its {law.level:.0%} interval is {interval}; the law has {fitted}"
+    answer = f"N = {size:.4g}, D = {samples:.4g}: {value}, with 20% more data than {counted}"
+    if best:
+        low, high = law.loss_interval(size, samples, best)
+        settings |= {"loss": float(law.loss(size, samples, best)), "loss_interval": (float(low), float(high))}
+        answer += f", where the loss is {number(settings['loss'])} ({between(low, high)})"
+    return replace(sheet, answer=answer, settings={**sheet.settings, **settings})
+
+
+def _best_runs(law: fits.JointLaw, budgets: tuple[float, ...]) -> Table:
+    """Return the best run of each budget."""
+    runs = [law.best_run(each) for each in budgets]
+    columns = {"size": "model size N", "samples": "data D", "batch_size": "batch size B", "loss": "loss"}
+    return Table(
+        [
+            Quantity("compute", "compute 6ND", list(budgets)),
+            *(
+                Quantity(
+                    *(name, label),
+                    [getattr(each, name).value for each in runs],
+                    [getattr(each, name).interval for each in runs],
+                )
+                for name, label in columns.items()
+            ),
+        ],
+        "best_runs",
+        "least loss of each budget",
+        f"{law.level:.0%}",
+    )
+
+
+def _noted(sheet: Sheet, remarks: Sequence[str]) -> Sheet:
+    """Return a sheet with the remarks of logs below its own."""
+    return replace(sheet, remarks=[*sheet.remarks, *remarks])
