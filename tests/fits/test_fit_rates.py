@@ -117,6 +117,21 @@ def test_likelihood_is_that_of_normal_errors_and_of_bounds():
     )
 
 
+def test_variances_are_those_of_weighted_least_squares():
+    """Below a far kink ln γ* is linear: a level, c and p, with errors that differ between the rates."""
+    rates = made_rates(1, durations=3, batches=5)
+    error = np.random.default_rng(4).uniform(0.1, 1.0, rates.error.size)
+    likelihood = likelihood_of(rates._replace(error=error))
+    parameters = np.array([0.0, FALL_OF_D, RISE_OF_B, 50.0, 0.0, 0.0, np.log(1e-3)])
+    found = RateIntervals(likelihood, 0.0, parameters, 16.0, 0.95, True)._variances[0]
+    data = rates.log_samples - rates.log_samples.mean()
+    root = np.sqrt(error**2 + 1e-6 + LEAST_DEVIATION**2)
+    design = np.column_stack([np.ones(data.size), -data, rates.log_batch]) / root[:, None]
+    off = rates.log_rate / root - design @ parameters[:3]
+    expected = off @ off / (data.size - likelihood.number_fitted) * np.linalg.inv(design.T @ design)
+    np.testing.assert_allclose(found[:3, :3], expected, rtol=1e-6)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_no_law_on_a_grid_is_more_likely(seed):
     """Brute force over kink, κ and sharpness, with least squares of the rest."""
