@@ -73,7 +73,7 @@ def test_made_losses_are_found_and_predicted(exact):
 
 def test_the_command_says_in_its_first_line_whether_the_critical_batch_size_is_determined(exact):
     """It is not where it lies beyond twice the largest batch size that was measured."""
-    from sgdtheory.cli.fit_law import _with_prediction
+    from sgdtheory.cli.grids import _with_prediction
 
     inside = _with_prediction(exact.sheet(), exact, 1e9, 3e10).answer
     assert re.match(r"N = 1e\+09, D = 3e\+10: B\* = \S+ \(\S+ … \d\S*\), with 20% more data than", inside)

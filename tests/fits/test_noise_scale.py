@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import sgdtheory as st
-from sgdtheory.fits.noise_scale import BLOCKS, _fieller
+from sgdtheory.fits.noise_scale import BLOCKS, NoiseScaleFit, _fieller
 
 MICRO, PARTS = 4, 8  # b samples in each of B/b micro batches
 RUNS, ROWS = 600, 100
@@ -306,3 +306,11 @@ def test_a_path_needs_eight_rows_a_window():
     found = fit(*norms(ONE, np.random.default_rng(1)))
     with pytest.raises(ValueError, match="num_windows must leave 8 rows to each window, got 13 for 100 rows"):
         found.path(13)
+
+
+def test_without_any_gradient_nothing_is_determined():
+    rng = np.random.default_rng(0)
+    found = NoiseScaleFit(np.arange(40.0), np.zeros(40), 1 + 0.1 * rng.standard_normal(40))
+    assert found.noise_scale == np.inf
+    assert found.interval() == (0, np.inf)
+    assert "not determined" in str(found)
