@@ -31,7 +31,7 @@ def names_in(folder):
 # ------------------------------------------------------------------ the whole command
 
 
-def as_perceptron(sizes, width, batch):
+def as_perceptron(sizes, width, batch, kernel):
     """Return the config of a perceptron instead of a transformer, which takes long to compile."""
     run = {"batch_size": batch, "max_steps": 8, "eval_every": 8, "averages": (), "precision": "bfloat16"}
     return TrainConfig.from_fields({"width": width, "depth": 1, "input_dim": 4, **run})
