@@ -254,7 +254,7 @@ def _remedy(before: TrainConfig, config: TrainConfig) -> str:
 def _state(path: Path, arrays: dict[str, np.ndarray], config: TrainConfig) -> State:
     """Assemble the state from a checkpoint's arrays, after checking that they fit the config."""
     lanes = stacked([config])
-    template = jax.eval_shape(lambda: init(lanes, config=evaluation_program(config)))
+    template = init.shapes(lanes, config=evaluation_program(config))
     leaves = []
     for name, leaf in _named(template):
         array = arrays.get(f"state{name}")

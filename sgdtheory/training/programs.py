@@ -60,6 +60,13 @@ class Programs:
                 self._last.popitem(last=False)
         return program
 
+    def shapes(self, *arguments: Any, **settings: Any) -> Any:
+        """Return the shapes of what the program of these settings returns.
+
+        Compiled with options of its own, as a function that runs few times is, it cannot be traced inside of another.
+        """
+        return jax.eval_shape(functools.partial(self._function, **settings), *arguments)
+
     def __call__(self, *arguments: Any, **settings: Any) -> Any:
         """Call the program of these settings."""
         return self.of(**settings)(*arguments)

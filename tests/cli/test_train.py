@@ -1,6 +1,7 @@
 import json
 import shlex
 
+import jax
 import pytest
 
 from sgdtheory._common.interrupts import Interrupts
@@ -15,6 +16,7 @@ def test_a_run_is_kept_and_continued(tmp_path, capsys):
     first = json.loads(capsys.readouterr().out)
     assert first["num_steps"] == 20
     assert (first["outcome"], first["config"]["width"]) == ("steps", 16)
+    jax.clear_caches()  # A new process has traced nothing: there `resume` ended with an error of nested programs.
     main(["resume", str(tmp_path / "run"), "--max-steps", "30", "--plot", str(tmp_path / "curve.png")])
     assert "did all its steps at step 30" in capsys.readouterr().out
     assert (tmp_path / "curve.png").stat().st_size > 1000
