@@ -1,7 +1,8 @@
 import json
 import shlex
+import subprocess
+import sys
 
-import jax
 import pytest
 
 from sgdtheory._common.interrupts import Interrupts
@@ -16,7 +17,6 @@ def test_a_run_is_kept_and_continued(tmp_path, capsys):
     first = json.loads(capsys.readouterr().out)
     assert first["num_steps"] == 20
     assert (first["outcome"], first["config"]["width"]) == ("steps", 16)
-    jax.clear_caches()  # A new process has traced nothing: there `resume` ended with an error of nested programs.
     main(["resume", str(tmp_path / "run"), "--max-steps", "30", "--plot", str(tmp_path / "curve.png")])
     assert "did all its steps at step 30" in capsys.readouterr().out
     assert (tmp_path / "curve.png").stat().st_size > 1000
@@ -26,6 +26,16 @@ def test_a_run_is_kept_and_continued(tmp_path, capsys):
         "curve.csv",
         "result.json",
     ]
+
+
+@pytest.mark.slow
+def test_a_run_is_continued_in_a_new_process(tmp_path, capsys):
+    """One that has traced nothing before: there `resume` ended with an error of nested programs."""
+    main([*SMALL, "--directory", str(tmp_path / "run")])
+    command = [sys.executable, "-m", "sgdtheory", "resume", str(tmp_path / "run"), "--max-steps", "30"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "did all its steps at step 30" in done.stdout
 
 
 def test_an_interrupted_run_says_how_it_goes_on(tmp_path, capsys, monkeypatch):
