@@ -127,7 +127,8 @@ class Flag:
             raise ValueError(f"{spelling} {error}") from None
         except ValueError:
             values = None
-        if values is None or kind.count not in (None, len(values)):
+        without = self.marked(REPEATED) and not words
+        if values is None or without or kind.count not in (None, len(values)):
             raise ValueError(f"{spelling} must be {kind.called}, got {' '.join(words) or 'nothing'}")
         if kind.count == 0:
             return spelling.removeprefix("--") == self.name.replace("_", "-")
@@ -143,7 +144,8 @@ def kind_of(hint: Any) -> Kind:
         own = next((each for each in arguments if isinstance(each, Kind)), None)
         return own or kind_of(arguments[0])
     if origin in (Union, types.UnionType):
-        return kind_of(next(each for each in arguments if each is not type(None)))
+        one = kind_of(next(each for each in arguments if each is not type(None)))
+        return one._replace(read=lambda word: None if word == "None" else one.read(word)) if one.count == 1 else one
     if origin is Literal:
         listed = ", ".join(arguments)
         return Kind(f"{{{listed}}}", f"one of {listed}", functools.partial(_choice, arguments), 1, arguments)
