@@ -32,7 +32,7 @@ class UnreadableError(ValueError):
 
 
 class Kind(NamedTuple):
-    """What the words after a flag mean.
+    """Meaning of the words after a flag.
 
     Attributes:
         metavar: what stands for the words in help; empty for a switch.
