@@ -2,7 +2,8 @@
 
 The mutants that survive are listed. Some of them change no result, but only a search grid or a tolerance. A folder in
 place of the file, with `--sample 40`, gives the score of a subpackage: a mutant then meets the tests named after its
-module first and the other tests of the subpackage after them.
+module first, the other tests of the subpackage after them, and if it survives these, all test files that name what the
+module defines.
 
 Whether tests may be deleted is a comparison: `--without` names them, the other tests run first, and the mutants that
 survive meet those tests alone. A mutant that only they kill would come back to life.
@@ -11,9 +12,11 @@ Outcomes are kept in `results/mutants` as long as the module and its test files 
 changes elsewhere); a mutant that a test has killed meets that test first the next time.
 """
 
+import ast
 import hashlib
 import json
 import os
+import re
 import resource
 import shutil
 import sys
@@ -35,12 +38,16 @@ from rich.table import Table
 
 from benchmarks.mutations import Mutant, mutants
 
-COPIED = "sgdtheory", "tests", "experiments", "paper_checks", "benchmarks", "pyproject.toml", "README.md", "THEORY.md"
+COPIED = "sgdtheory", "tests", "docs", "experiments", "paper_checks", "benchmarks", "pyproject.toml"
+COPIED += "README.md", "THEORY.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "mkdocs.yml"
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "results", "*.png", ".*")
 PRELOADED = ["pytest", "numpy", "scipy.optimize", "scipy.stats", "mpmath", "hypothesis", "jax"]  # not what is mutated
 OPTIONS = ["-o", "addopts=", "-m", "not slow", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
 OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is loaded before
-MEMORY = 12 * 2**30  # bytes of address space that a mutant may take
+LONGEST = 3600.0  # seconds that tests may take whose usual time is not known
+MOST_FILES = 20  # test files: a name that more of them have, such as `settings`, does not tell whose tests they are
+DEFINITIONS = ast.FunctionDef, ast.ClassDef
+MEMORY = 12 * 2**30  # bytes that a mutant may take (browsers reserve far more address space than they use)
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ def _run_tests(folder: str, options: list[str], answer: str) -> None:
     import hypothesis
     import pytest
 
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     os.chdir(folder)
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = False  # what is not mutated is compiled once
@@ -172,8 +179,24 @@ def subpackage_tests(module: Path) -> list[str]:
     return list(dict.fromkeys([*own_tests(module), *map(str, others), "tests/test_agreement.py"]))
 
 
-def judge(name: str, chosen: list[Tried], jobs: int, without: tuple[str, ...] = ()) -> dict[str, Outcome]:
-    """An outcome for each mutant; those whose module and tests have not changed since come from the cache."""
+def tests_elsewhere(tried: Tried) -> tuple[str, ...]:
+    """The other test files that name public functions or classes of the module, those that name most of them first."""
+    defined = [node.name for node in ast.parse(tried.module.read_text()).body if isinstance(node, DEFINITIONS)]
+    files = [path for folder in ("tests", "paper_checks") for path in sorted(Path(folder).rglob("test_*.py"))]
+    words = {str(path): set(re.findall(r"\w+", path.read_text())) for path in files}
+    files_of = {name: [test for test in words if name in words[test]] for name in defined if name[0] != "_"}
+    telling = (tests for tests in files_of.values() if len(tests) <= MOST_FILES)
+    number = Counter(test for tests in telling for test in tests if test not in tried.tests)
+    return tuple(test for test, _ in number.most_common())
+
+
+def judge(
+    name: str, chosen: list[Tried], jobs: int, without: tuple[str, ...] = (), checked: bool = True
+) -> dict[str, Outcome]:
+    """An outcome for each mutant; those whose module and tests have not changed since come from the cache.
+
+    That the tests pass as they are is `checked` first, or only of those that kill a mutant.
+    """
     tests = list(dict.fromkeys(test for tried in chosen for test in tried.tests))
     left_out = [f"--deselect={each}" for each in without]
     selection = hashlib.sha256("\n".join([*tests, *left_out]).encode()).hexdigest()[:8]  # outcomes are of these tests
@@ -184,13 +207,14 @@ def judge(name: str, chosen: list[Tried], jobs: int, without: tuple[str, ...] = 
     found: dict[str, Outcome] = {}
     with tempfile.TemporaryDirectory() as scratch, Console().status(f"{name}: its tests as they are") as status:
         project = Project(Path.cwd(), jobs, Path(scratch))
-        module = chosen[0].module
-        baseline = project.outcome(module, module.read_text(), [*tests, *left_out], 3600.0)
-        if baseline.state != "alive":
-            raise SystemExit(f"the tests fail before anything is changed: {baseline.killer}")
-        seconds = project.seconds
-        if project.outcome(module, "raise ImportError\n", [*chosen[0].tests, *left_out], 3600.0).state == "alive":
-            raise SystemExit(f"the tests do not use {module} of their copy")
+        module, seconds = chosen[0].module, {}
+        if checked:
+            baseline = project.outcome(module, module.read_text(), [*tests, *left_out], LONGEST)
+            if baseline.state != "alive":
+                raise SystemExit(f"the tests fail before anything is changed: {baseline.killer}")
+            seconds = project.seconds
+            if project.outcome(module, "raise ImportError\n", [*chosen[0].tests, *left_out], LONGEST).state == "alive":
+                raise SystemExit(f"the tests do not use {module} of their copy")
         lock = Lock()
 
         def keep() -> None:
@@ -207,9 +231,19 @@ def judge(name: str, chosen: list[Tried], jobs: int, without: tuple[str, ...] = 
                 found[tried.name] = before
             else:
                 first = [before.killer] if before and before.killer else []
-                limit = 30 + 5 * sum(seconds.get(test.partition("::")[0], 0.0) for test in tried.tests)
+                expected = sum(seconds.get(test.partition("::")[0], 0.0) for test in tried.tests)
+                limit = 30 + 5 * expected if checked else LONGEST
                 options = [*first, *tried.tests, *left_out]
-                found[tried.name] = project.outcome(tried.module, tried.mutant.source, options, limit, fingerprint)
+                outcome = project.outcome(tried.module, tried.mutant.source, options, limit, fingerprint)
+                while not checked and outcome.state == "killed":
+                    original = tried.module.read_text()
+                    if project.outcome(tried.module, original, [outcome.killer], limit).state == "alive":
+                        break
+                    options.remove(outcome.killer.partition("::")[0])  # A test of this file fails without a change too.
+                    outcome = Outcome("alive", "", outcome.seconds, fingerprint)
+                    if options:
+                        outcome = project.outcome(tried.module, tried.mutant.source, options, limit, fingerprint)
+                found[tried.name] = outcome
                 keep()
             status.update(f"{name}: {len(found)} mutants, {sum(o.state == 'alive' for o in found.values())} alive")
 
@@ -257,6 +291,12 @@ def main(
     name = "-".join(module.with_suffix("").parts)
     found = judge(name, chosen, jobs, without) if chosen else {}
     alive = [tried for tried in chosen if found[tried.name].state == "alive"]
+    if module.is_dir() and not tests:
+        for tried in alive:
+            others = replace(tried, tests=tests_elsewhere(tried))
+            if others.tests:
+                found |= judge(f"{name}-elsewhere", [others], jobs, checked=False)
+        alive = [tried for tried in alive if found[tried.name].state == "alive"]
     again = judge(name, [replace(tried, tests=without) for tried in alive], jobs) if without and alive else {}
     back = [tried for tried in alive if tried.name in again and again[tried.name].state != "alive"]
     for tried in alive:

@@ -4,6 +4,7 @@ Risks come from the O(nd) recursion (THEORY.md T2–T4), written once more for m
 bisection of (T5). Nothing is shared with the library.
 """
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,12 +80,17 @@ def least(function, place, values):
 
 def best_risk(risk, edge, place=DENSE):
     """min over γ ∈ (0, edge] of a risk that takes arrays of γ."""
+    return float(best_of_each(lambda rates: risk(rates[0])[None], np.array([edge]), place)[0])
 
-    def at(place):
-        return risk(edge * special.expit(place))
 
-    best = least(lambda rows: at(rows[0])[None], place, at(place)[None])[0]
-    return min(best, float(risk(np.array([edge]))[0]))
+def best_of_each(risks, edge, place):
+    """(P,) min over γ ∈ (0, edge] for each of P edges, of risks that take (P, M) γ."""
+    edge = edge[:, None]
+
+    def at(places):
+        return risks(edge * special.expit(places))
+
+    return np.minimum(least(at, place, at(place[None])), risks(edge)[:, 0])
 
 
 def best_risks(eigenvalues, signal, noise, batch, num_steps):
@@ -124,12 +130,11 @@ class Answer:
 def critical_batch_size(eigenvalues, signal, noise, num_samples, overhead, risk_factor, *, tie=3e-9):
     """B* by its definition: all whole B from 1 to D, all n. Risks within `tie` of the target reach it."""
     limit = (1 + overhead) * num_samples * (1 + 1e-12)
-    sizes = range(1, int(num_samples) + 1)
-    risk = {size: best_risks(eigenvalues, signal, noise, size, max(1, int(limit // size))) for size in sizes}
-    with_all = np.array([risk[size][int(num_samples // size) - 1] for size in sizes])
+    risk = tuned_risks(tuple(eigenvalues), tuple(signal), noise, int(num_samples), limit)
+    with_all = np.array([risk[size][int(num_samples // size) - 1] for size in risk])
     optimal = with_all.min()
-    fewest = {size: np.flatnonzero(risk[size] <= optimal * (1 + tie)) for size in sizes}
-    critical = max((size for size in sizes if fewest[size].size), default=0)
+    fewest = {size: np.flatnonzero(risk[size] <= optimal * (1 + tie)) for size in risk}
+    critical = max((size for size in risk if fewest[size].size), default=0)
     if not critical:  # with a negative tie nothing need reach the target
         return Answer(0, 0, 0, float(optimal), int(with_all.argmin()) + 1)
     return Answer(
@@ -139,3 +144,10 @@ def critical_batch_size(eigenvalues, signal, noise, num_samples, overhead, risk_
         optimal_risk=float(optimal),
         optimal_batch_size=int(with_all.argmin()) + 1,
     )
+
+
+@functools.lru_cache(maxsize=1)  # one problem is asked about at several ties
+def tuned_risks(eigenvalues, signal, noise, most, limit):
+    """min over γ for B from 1 to `most`: the risks after 1 step, and more up to a number of samples, of each."""
+    spectrum = np.array(eigenvalues), np.array(signal)
+    return {size: best_risks(*spectrum, noise, size, max(1, int(limit // size))) for size in range(1, most + 1)}

@@ -231,6 +231,23 @@ def test_simulated_runs_have_that_risk(method, schedule, average):
 
 
 @pytest.mark.parametrize("method", METHODS)
+def test_every_method_goes_downhill(method):
+    """At a small learning rate the risk falls by more than a tenth; a step of the wrong sign would raise it.
+
+    Linear methods have one set of coefficients for theory and simulation. Nonlinear ones are simulated, because their
+    theory does not use the sign of a step.
+    """
+    algorithm = algorithm_of(method, "constant", "last")
+    rates = np.array([1e-9, 0.01])
+    setting = {"batch_size": 16, "num_samples": 16 * 64, "learning_rate": rates, "algorithm": algorithm}
+    if algorithm.linear:
+        start, end = st.excess_risk(FLAT, **setting | {"num_samples": 16 * 64 * algorithm.workers}).total
+    else:
+        start, end = st.simulate(jax.random.key(0), FLAT, **setting, num_replicas=8).mean
+    assert 0 < end < 0.9 * start
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_moments_grow_beyond_the_threshold_alone(method):
     algorithm = algorithm_of(method, "constant", "last")
     if not (algorithm.linear and algorithm.steady):

@@ -1,4 +1,4 @@
-"""T20 step by step for many runs of different algorithms at once. Shares no code with the library."""
+"""T20 step by step for many runs at once, of different algorithms or of one. Shares no code with the library."""
 
 import numpy as np
 
@@ -6,9 +6,8 @@ import sgdtheory as st
 
 
 def coefficients(method, rate):
-    """A (n, 2, 2), b and c (n, 2), start and output (2,) of every step, by T21's sentences; unused entries are 0."""
-    n = rate.size
-    one, zero = np.ones(n), np.zeros(n)
+    """A (n, …, 2, 2), b and c (n, …, 2), start and output (2,) of every step, by T21; unused entries are 0."""
+    one, zero = np.ones_like(rate), np.zeros_like(rate)
     if isinstance(method, st.HeavyBall):
         beta = method.momentum
         return _rows([[one, -rate * beta], [zero, beta * one]], [rate, -one], [one, zero]), (1, 0), (1, 0)
@@ -17,7 +16,7 @@ def coefficients(method, rate):
         A = [[one, -rate * beta**2], [zero, beta * one]]
         return _rows(A, [rate * (1 + beta), -one], [one, zero]), (1, 0), (1, 0)
     if isinstance(method, st.ScheduleFree):
-        share, beta = 1 / np.arange(1, n + 1), method.interpolation * one
+        share, beta = 1 / one.cumsum(0), method.interpolation * one
         return _rows([[one, zero], [share, 1 - share]], [rate, share * rate], [1 - beta, beta]), (1, 1), (0, 1)
     if isinstance(method, st.AcceleratedSGD):
         alpha, beta = method.coupling * one, method.forgetting
@@ -28,7 +27,7 @@ def coefficients(method, rate):
 
 
 def _rows(A, b, c):
-    return np.array(A).transpose(2, 0, 1), np.array(b).T, np.array(c).T
+    return np.moveaxis(A, (0, 1), (-2, -1)), np.moveaxis(b, 0, -1), np.moveaxis(c, 0, -1)
 
 
 def kept(average, n):
@@ -78,3 +77,37 @@ def _after(M, eigenvalues, inverse, A, b, c):
     drive = eigenvalues**2 * inverse * seen
     half = sum(one[:, j, None, None] * M[j] for j in range(3))
     return sum(half[:, j, None] * one[:, j, None] for j in range(3)) + drive * (b[:, None] * b)[:, :, None]
+
+
+def risks_of_rates(problem, algorithm, batch, rates, n):
+    """Risks (R,) of one algorithm for an array of γ: the distinct moments alone, of bias and variance in one."""
+    t = np.arange(n)
+    x, signal = problem.eigenvalues, np.tile(problem.signal, (rates.size, 1))
+    (A, b, c), start, output = coefficients(algorithm.method, algorithm.schedule.factors(t, n)[:, None] * rates)
+    A, b, c = (np.moveaxis(rows, 1, -1)[..., None] for rows in (A, b, c))  # components come first
+    inverse = 1 / np.maximum(1, np.rint(batch * algorithm.batch_schedule.factors(t, n)))
+    first, rho, omega, norm, whole = kept(algorithm.average, n)
+    o = output.index(1)
+    own, cross, other = (product * signal for product in (start[0] ** 2, start[0] * start[1], start[1] ** 2))
+    average = start[o] if whole else 0
+    S0, S1, SS = (product * signal for product in (average * start[0], average * start[1], average**2))
+    for step in range(n):
+        c0, c1 = c[step]
+        drift = c0**2 * own + 2 * c0 * c1 * cross + c1**2 * other
+        drive = x**2 * inverse[step] * (drift + drift.sum(-1, keepdims=True) + problem.noise_variance)
+        b0, b1 = b[step]
+        (k00, k01), (k10, k11) = A[step] - x * b[step][:, None] * c[step]
+        half = (
+            (k00 * own + k01 * cross, k00 * cross + k01 * other),
+            (k10 * own + k11 * cross, k10 * cross + k11 * other),
+        )
+        if step >= first:
+            SS = rho**2 * SS + 2 * rho * omega * (S0, S1)[o] + omega**2 * (own, other)[o]
+            S0, S1 = (
+                rho * (k00 * S0 + k01 * S1) + omega * half[0][o],
+                rho * (k10 * S0 + k11 * S1) + omega * half[1][o],
+            )
+        own = half[0][0] * k00 + half[0][1] * k01 + b0**2 * drive
+        cross = half[0][0] * k10 + half[0][1] * k11 + b0 * b1 * drive
+        other = half[1][0] * k10 + half[1][1] * k11 + b1**2 * drive
+    return (SS if first < n else (own, other)[o]).sum(-1) / norm**2

@@ -23,7 +23,7 @@ def verdicts(tables: Tables, sizes: Sizes, device: Device) -> list[Verdict]:
     """Agreement with the CPU, and the goals of speed; inconclusive where it was not measured, or at toy sizes."""
     ratios = simulator.ratios(tables["simulator"], sizes)
     small, large, widest = sizes.step_batches[0], sizes.step_batches[-1], sizes.widths[-1]
-    used = tables["trainer"].value(trainer.transformer_name(widest), "utilization")
+    used = trainer.utilization(tables["trainer"], widest)
     worst = agreement.worst(tables["agreement"].rows)
     on, toy = f"{device.name}, JAX {device.jax}", sizes.name == "toy"
     return [
@@ -102,7 +102,7 @@ def _traffic_seconds(sizes: Sizes, device: Device) -> float:
 
 def _utilization(axis: Axes, table: Table, sizes: Sizes) -> None:
     blue = categories(1)[0]
-    used = [100 * table.value(trainer.transformer_name(width), "utilization") for width in sizes.widths]
+    used = [100 * trainer.utilization(table, width) for width in sizes.widths]
     axis.plot(sizes.widths, used, blue["marker"], color=blue["color"], ls="-", label="measured")
     axis.axhline(100 * UTILIZATION, color=BLACK, ls=":", lw=1, label=f"goal at {sizes.widths[-1]}: {UTILIZATION:.0%}")
     axis.set_title(f"Transformer, bfloat16: {_number(used[-1])}% at $d_\\mathrm{{model}}$ = {sizes.widths[-1]}")

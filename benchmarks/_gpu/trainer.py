@@ -5,12 +5,13 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import jax
 
 from benchmarks._gpu.device import Device
-from benchmarks._gpu.measurement import Measurement
+from benchmarks._gpu.measurement import Measurement, Table
 from benchmarks._gpu.sizes import Sizes
 from sgdtheory.training import Lanes, TrainConfig, preset
 
@@ -26,21 +27,22 @@ UNITS = {
     "utilization": "of the device's dense bfloat16 peak (on a CPU: of a float32 product); nan: unknown",
 }
 HEAD = 64  # size of an attention head
+KERNELS = "xla", "cudnn"  # what computes attention; the second one on a GPU alone
 STEPS = 1000  # that the configs say; as many as it takes are timed
 EXHAUSTED = "RESOURCE_EXHAUSTED"
 
 
 def measurements(sizes: Sizes, device: Device) -> list[Measurement]:
-    """A transformer of every width in bfloat16, and perceptrons of every width, one and several."""
+    """A transformer of every width in bfloat16 by every attention, perceptrons of every width, one and several."""
     found = []
-    for width in sizes.widths:
-        configs = [transformer(sizes, width, batch) for batch in sizes.batches]
+    for width, kernel in product(sizes.widths, KERNELS[: 1 if device.is_cpu else None]):
+        configs = [transformer(sizes, width, batch, kernel) for batch in sizes.batches]
         seconds = 40.0 + 50.0 * (width / 2048) ** 2
 
         def largest(configs: list[TrainConfig] = configs) -> Mapping[str, Any]:
             return first_that_fits([lambda each=each: speed([each], sizes, device) for each in configs])
 
-        found.append(Measurement(transformer_name(width), seconds, largest))
+        found.append(Measurement(transformer_name(width, kernel), seconds, largest))
     for width in sizes.lane_widths:
         config = TrainConfig(width=width, batch_size=sizes.lane_batch, max_steps=STEPS, eval_every=STEPS, averages=())
         for lanes in 1, sizes.lanes:
@@ -53,9 +55,15 @@ def measurements(sizes: Sizes, device: Device) -> list[Measurement]:
     return found
 
 
-def transformer_name(width: int) -> str:
+def transformer_name(width: int, kernel: str = KERNELS[0]) -> str:
     """Return the name of the row of a transformer."""
-    return f"transformer, d_model {width}"
+    return f"transformer, d_model {width}" + (f", attention by {kernel}" if kernel != KERNELS[0] else "")
+
+
+def utilization(table: Table, width: int) -> float:
+    """Return the share of the device's peak that a transformer reaches, by the faster attention that was measured."""
+    every = [table.value(transformer_name(width, kernel), "utilization") for kernel in KERNELS]
+    return max((each for each in every if not math.isnan(each)), default=math.nan)
 
 
 def lanes_name(width: int, lanes: int) -> str:
@@ -63,12 +71,12 @@ def lanes_name(width: int, lanes: int) -> str:
     return f"perceptron, width {width}, {lanes} side by side" if lanes > 1 else f"perceptron, width {width}, one by one"
 
 
-def transformer(sizes: Sizes, width: int, batch: int) -> TrainConfig:
+def transformer(sizes: Sizes, width: int, batch: int, kernel: str = KERNELS[0]) -> TrainConfig:
     """One on bytes, in bfloat16, without averages."""
     heads = max(1, width // HEAD)
     fields = {"width": width, "depth": sizes.depth, "num_heads": heads, "base_width": HEAD, "base_num_heads": 1}
     run = {"batch_size": batch, "context": sizes.context, "max_steps": STEPS, "eval_every": STEPS, "holdout_size": 1}
-    return preset("bytes", **fields, **run, averages=(), precision="bfloat16")
+    return preset("bytes", **fields, **run, averages=(), precision="bfloat16", attention_kernel=kernel)
 
 
 def first_that_fits(ways: Sequence[Callable[[], Mapping[str, Any]]]) -> Mapping[str, Any]:

@@ -26,7 +26,7 @@ def compiled_loop(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _processor() -> Any:
-    """Return a processor's device; None, JAX's own choice, where JAX was told to know of none."""
+    """Return a processor's device; None, JAX's own choice, where JAX is configured to know of none."""
     import jax
 
     try:

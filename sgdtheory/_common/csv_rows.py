@@ -7,7 +7,7 @@ from typing import TextIO
 
 import numpy as np
 
-from sgdtheory._common.files import check_regular
+from sgdtheory._common.files import check_regular, check_size
 
 SEPARATORS = ",;\t|"
 
@@ -24,6 +24,7 @@ def csv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, st
     """
     check_regular(path)
     try:
+        check_size(path, size=path.stat().st_size)
         file = path.open(newline="", encoding="utf-8-sig")
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror or error}") from None
@@ -35,7 +36,8 @@ def csv_rows(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, st
                 if column not in present:
                     columns_are = ", ".join(map(repr, present)) or "none"
                     raise ValueError(f"{path} has no column {column!r}; its columns are: {columns_are}")
-            for row in reader:
+            for count, row in enumerate(reader, 1):
+                check_size(path, rows=count)
                 yield reader.line_num, row
         except (UnicodeDecodeError, csv.Error):
             raise ValueError(f"cannot read {path}: it is not a CSV file in UTF-8") from None

@@ -1,7 +1,7 @@
 """The flags of an algorithm, for every command that runs one, made of the registry."""
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -21,9 +21,21 @@ MOST_NAMED = 3  # kinds that a flag's help lists; of more it says which do not h
 
 
 def _text(part: str, setting: str) -> str:
-    """Return the help text of a flag: its meaning, the kinds that it belongs to, and its defaults."""
+    """Return the help text of a flag: its meaning, the kinds that it belongs to, and its defaults.
+
+    A flag that means one thing with some kinds and another with others has a text for each meaning.
+    """
     settings = {name: algorithms.settings_of_kind(part, kind) for name, kind in algorithms.KINDS[part].items()}
-    homes = [name for name, own in settings.items() if setting in own]
+    meanings: dict[str, list[str]] = {}
+    for name, kind in algorithms.KINDS[part].items():
+        if setting in settings[name]:
+            said = algorithms.parameters(kind)[settings[name][setting]]
+            meanings.setdefault(said.text, []).append(name)
+    return " ".join(_meaning(part, setting, settings, homes) for homes in meanings.values())
+
+
+def _meaning(part: str, setting: str, settings: Mapping[str, Mapping[str, str]], homes: list[str]) -> str:
+    """Return the help text of a flag with the kinds `homes`, with which it means the same."""
     kind: Any = algorithms.KINDS[part][homes[0]]
     field = settings[homes[0]][setting]
     said = algorithms.parameters(kind)[field]

@@ -145,7 +145,7 @@ def kind_of(hint: Any) -> Kind:
         return own or kind_of(arguments[0])
     if origin in (Union, types.UnionType):
         one = kind_of(next(each for each in arguments if each is not type(None)))
-        return one._replace(read=lambda word: None if word == "None" else one.read(word)) if one.count == 1 else one
+        return one._replace(read=functools.partial(_or_none, one.read)) if type(None) in arguments else one
     if origin is Literal:
         listed = ", ".join(arguments)
         return Kind(f"{{{listed}}}", f"one of {listed}", functools.partial(_choice, arguments), 1, arguments)
@@ -154,6 +154,11 @@ def kind_of(hint: Any) -> Kind:
     if arguments[-1] is Ellipsis:
         return one._replace(metavar=f"{one.metavar} ...", called=several, count=None)
     return one._replace(metavar=f"{one.metavar} {one.metavar}", called=f"two {several}", count=2)
+
+
+def _or_none(read: Callable[[str], Any], word: str) -> Any:
+    """Return what a word means, or None for the word None: the default, where a script always gives the flag."""
+    return None if word == "None" else read(word)
 
 
 def _choice(choices: Sequence[str], word: str) -> str:

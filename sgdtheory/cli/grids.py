@@ -1,5 +1,6 @@
 """`sgdtheory fit-grid`, `fit-rates` and `fit-law`: laws of a grid of losses, from a CSV file or from logs."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -173,10 +174,11 @@ def _with_prediction(sheet: Sheet, law: fits.JointLaw, size: float, samples: flo
         "critical_batch_size_interval": critical.interval,
     }
     counted = f"at the best batch size {number(best)}" if best else "vanishing batches need"
-    answer = (
-        f"N = {size:.4g}, D = {samples:.4g}: B* = {number(critical.batch_size)} ({between(*critical.interval)}), "
-        f"with 20% more data than {counted}"
-    )
+    fitted, interval = f"B* = {number(critical.batch_size)}", between(*critical.interval)
+    value = f"{fitted} ({interval})"
+    if 0 in critical.interval or math.inf in critical.interval:
+        value = f"B* is not determined: its {law.level:.0%} interval is {interval}; the law has {fitted}"
+    answer = f"N = {size:.4g}, D = {samples:.4g}: {value}, with 20% more data than {counted}"
     if best:
         low, high = law.loss_interval(size, samples, best)
         settings |= {"loss": float(law.loss(size, samples, best)), "loss_interval": (float(low), float(high))}

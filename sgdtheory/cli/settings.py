@@ -18,7 +18,8 @@ from sgdtheory.problems import FiniteSampleProblem, LeastSquares, PowerLaw, read
 def _share(word: str) -> float:
     value = float(word[:-1]) / 100 if word.endswith("%") else float(word)
     if value > 1 and not word.endswith("%"):
-        raise UnreadableError(f"is a fraction, 0.2 is 20%; got {word}: write {word}% or {100 * value:g}%")
+        share, percent = f"{value / 100:g}", f"{100 * value:g}%"
+        raise UnreadableError(f"is a share: {word} would be {percent}; write {word}% or {share}, or {percent} if meant")
     return value
 
 

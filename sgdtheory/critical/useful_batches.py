@@ -135,7 +135,7 @@ def _of_whole(line: Line, place: float) -> float:
     """Return log n nearest to a place whose batch size is whole too, where these are fewer than numbers of steps."""
     steps = whole(place)
     batch = max(np.round(line.samples / steps), 1.0)
-    return float(np.log(max(np.floor(line.samples / batch), 1.0) if batch < steps else steps))
+    return float(np.log(np.floor(line.samples / batch) if batch < steps else steps))
 
 
 def _about(line: Line, more: Line, steps: float) -> Setting:

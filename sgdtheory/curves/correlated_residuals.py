@@ -17,8 +17,8 @@ class Scatter(NamedTuple):
     """Residuals as a process `s² [(1 − ν) exp(−|log t − log t'|/ℓ) + ν δ]` along each curve.
 
     Attributes:
-        covariance: (P, P) of the numbers, by least squares; 0 for those that no row tells.
-        told: (P,) whether a row tells them.
+        covariance: (P, P) of the numbers, by least squares; 0 for those that no row identifies.
+        identified: (P,) whether the rows identify them.
         freedom: degrees of freedom for their intervals.
         length: ℓ.
         alone: ν.
@@ -26,7 +26,7 @@ class Scatter(NamedTuple):
     """
 
     covariance: np.ndarray
-    told: np.ndarray
+    identified: np.ndarray
     freedom: float
     length: float
     alone: float
@@ -49,19 +49,19 @@ def scatter_of(slopes: np.ndarray, residuals: np.ndarray, log_steps: Sequence[np
         Patterson & Thompson 1971.
     """
     size = np.linalg.norm(slopes, axis=0)
-    told = size > 0
-    unit = slopes[:, told] / size[told]
+    identified = size > 0
+    unit = slopes[:, identified] / size[identified]
     candidates = [(length, alone) for length in LENGTHS for alone in ALONE]
     fits = [_restricted(unit, residuals, RowCovariance(log_steps, *each)) for each in candidates]
     best = int(np.argmin([value for value, _ in fits]))
     shape = RowCovariance(log_steps, *candidates[best])
     variance = fits[best][1]
     bread = np.linalg.pinv(unit.T @ unit, rcond=1e-13, hermitian=True)
-    covariance = np.zeros((told.size, told.size))
-    covariance[np.ix_(told, told)] = variance * bread @ (unit.T @ (shape @ unit)) @ bread
-    covariance[np.ix_(told, told)] /= np.outer(size[told], size[told])
+    covariance = np.zeros((identified.size, identified.size))
+    covariance[np.ix_(identified, identified)] = variance * bread @ (unit.T @ (shape @ unit)) @ bread
+    covariance[np.ix_(identified, identified)] /= np.outer(size[identified], size[identified])
     freedom = max(shape.effective_rows - unit.shape[1], FEWEST)
-    return Scatter(covariance, told, freedom, *candidates[best], float(np.sqrt(variance)))
+    return Scatter(covariance, identified, freedom, *candidates[best], float(np.sqrt(variance)))
 
 
 def correlation(log_steps: Sequence[np.ndarray], length: float, alone: float) -> np.ndarray:

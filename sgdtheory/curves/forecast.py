@@ -116,7 +116,7 @@ def forecast_loss(
         experience: what other runs say; another model's numbers can take its place.
 
     Returns:
-        Forecast; `too_early` is a sentence where the run has told too little.
+        Forecast; `too_early` is a sentence where the run does not yet determine a forecast.
 
     Raises:
         ValueError: a run that has ended, an argument outside its range, what `LossCurve` and `fit_loss_curves` refuse.
@@ -240,8 +240,8 @@ def _forecast(
 def _too_early(run: LossCurve, rows: Rows, found: Posterior, fall: float, reach: float) -> str:
     """Return why a forecast is not yet reliable; empty if it is.
 
-    A run tells nothing of what follows its warm-up before that has ended; it cannot tell P numbers by fewer rows; and
-    while its losses have fallen by no more than they scatter it has told none. Later it is too early while the band,
+    The rows of the warm-up do not determine what follows it, and fewer than P rows do not determine P numbers. While
+    the losses have fallen by no more than they scatter, they determine no number. Later it is too early while the band,
     scatter aside, is as wide as the fall that is ahead: "it stays as it is" is not ruled out. Unless that fall is
     small, less than a tenth of that so far: then the run is nearly done.
     """

@@ -120,8 +120,8 @@ def fit_law(
     found, data = fit_to(curves, law, progress)
     numbers, unknown = intervals(found, data, share)
     nothing = "the residuals of the law are as large as the changes of these losses: its numbers are not known"
-    remarks = general_remarks(found) if found.told.any() else [nothing]
-    if unknown and found.told.any():
+    remarks = general_remarks(found) if found.identified.any() else [nothing]
+    if unknown and found.identified.any():
         remarks.append(f"the curves do not determine {', '.join(unknown)}")
     return LawFit(law, numbers, found.scale, "; ".join(remarks), curves, share, found, data)
 
@@ -183,7 +183,7 @@ def intervals(found: RobustFit, data: Observed, level: float) -> tuple[dict[str,
     point = found.coordinates
     low = np.full(point.size, -np.inf)
     high = np.full(point.size, np.inf)
-    among = np.flatnonzero(found.told)
+    among = np.flatnonzero(found.identified)
     if among.size:
         unit = np.eye(point.size)[among]
         ends = confidence_set(found, data, level).ends(np.concatenate([-unit, unit]))
@@ -199,9 +199,9 @@ def intervals(found: RobustFit, data: Observed, level: float) -> tuple[dict[str,
     return values, [name for name, unknown in zip(found.law.names, open_ended, strict=True) if unknown]
 
 
-def told(found: RobustFit, log_loss: np.ndarray) -> str:
+def nothing_identified(found: RobustFit, log_loss: np.ndarray) -> str:
     """Return the remark for curves that identify nothing; if their losses change, residuals that drift are named."""
-    if found.told.any():
+    if found.identified.any():
         return ""
     if spread(log_loss) > TUNING * found.scale and found.freedom < found.coordinates.size:
         return (
@@ -256,7 +256,7 @@ def band(
     variance = np.maximum(np.einsum("pk,pq,qk->k", slopes, found.covariance, slopes), 0)
     reach = found.quantile(level) * np.sqrt(variance + found.scale**2 + law_error(middle) ** 2)
     reach = np.minimum(np.nan_to_num(reach, nan=LARGEST), LARGEST)
-    reach = reach if found.told.any() else np.full_like(reach, LARGEST)
+    reach = reach if found.identified.any() else np.full_like(reach, LARGEST)
     ends = np.exp(np.clip([middle, middle - reach, middle + reach], -LARGEST, LARGEST))
     between, low, high = (np.where(np.isposinf(middle), np.inf, each) for each in ends)
     return between, low, high

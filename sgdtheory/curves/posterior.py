@@ -130,9 +130,9 @@ def _scatter(rows: Rows, prior: Prior, left: np.ndarray, slopes: np.ndarray, use
         products = whitened.T @ whitened
         size = 2 * np.log(np.diag(factor)).sum()
         for deviation in DEVIATIONS:
-            told = products[:-1, :-1] / deviation**2 + information
+            precision = products[:-1, :-1] / deviation**2 + information
             value = size + 2 * used.sum() * np.log(deviation) + products[-1, -1] / deviation**2
-            value += np.linalg.slogdet(told)[1]
+            value += np.linalg.slogdet(precision)[1]
             if value < best:
                 best = value
                 found = Scatter(deviation**2 * shape, float(deviation))

@@ -88,7 +88,7 @@ class RobustFit:
         law: whose coordinates they are.
         coordinates: (P,).
         covariance: (P, P), for correlated residuals.
-        told: (P,) whether any row tells a number.
+        identified: (P,) whether the rows identify a number.
         scale: robust standard deviation of the residuals, in log loss.
         residuals: (N,) log of measured over fitted loss.
         freedom: degrees of freedom of the covariance.
@@ -100,7 +100,7 @@ class RobustFit:
     law: AbstractLaw
     coordinates: np.ndarray
     covariance: np.ndarray
-    told: np.ndarray
+    identified: np.ndarray
     scale: float
     residuals: np.ndarray
     freedom: float
@@ -119,7 +119,7 @@ def fit(data: Observed, starts: Sequence[dict[str, float]], progress: Callable[[
     Args:
         data: rows, and the law.
         starts: values to start from.
-        progress: is told what goes on.
+        progress: called with a sentence on each part of the work.
     """
     law = data.law
     target = data.log_loss
@@ -163,9 +163,11 @@ def fit(data: Observed, starts: Sequence[dict[str, float]], progress: Callable[[
     log_steps = _used_rows(data.log_steps, used)
     scatter = scatter_of(slopes(best)[used], held, log_steps)
     plain = spread(target[used]) > PLAIN * scale
-    told = scatter.told & (plain or changes(target[used], residuals[used], scale, scatter.freedom, low.size))
+    identified = scatter.identified & (
+        plain or changes(target[used], residuals[used], scale, scatter.freedom, low.size)
+    )
     rows = RowCovariance(log_steps, scatter.length, scatter.alone, scatter.deviation)
-    return RobustFit(law, best, scatter.covariance, told, scale, residuals, scatter.freedom, used, held, rows)
+    return RobustFit(law, best, scatter.covariance, identified, scale, residuals, scatter.freedom, used, held, rows)
 
 
 def slopes_at(

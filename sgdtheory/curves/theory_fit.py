@@ -6,7 +6,14 @@ import numpy as np
 
 from sgdtheory._common.arguments import share_between_0_and_1, single_number
 from sgdtheory.curves.curves_fit import CurvesFit
-from sgdtheory.curves.law_fit import checked_curves, fit_to, general_remarks, intervals, optimizer_of, told
+from sgdtheory.curves.law_fit import (
+    checked_curves,
+    fit_to,
+    general_remarks,
+    intervals,
+    nothing_identified,
+    optimizer_of,
+)
 from sgdtheory.curves.laws.theory import TheoryLaw
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.robust_fit import Observed, RobustFit
@@ -104,7 +111,7 @@ def _result(found: RobustFit, data: Observed, curves: tuple[LossCurve, ...], lev
 
 
 def _remark(curves: tuple[LossCurve, ...], unknown: tuple[str, ...], found: RobustFit, data: Observed) -> str:
-    if nothing := told(found, data.log_loss):
+    if nothing := nothing_identified(found, data.log_loss):
         return nothing
     remarks = general_remarks(found, "theory")
     sizes = {float(size) for curve in curves if curve.batch_size is not None for size in np.unique(curve.batch_size)}

@@ -175,7 +175,7 @@ def _section(name: str) -> str:
     """Return a panel without its figure."""
     spec = SPECS[name]
     x, y = (typeset(label) for label in ((spec.labels[0] or "samples $D$").replace(OTHER_UNITS, ""), spec.labels[1]))
-    key = legend([glyph for glyph in spec.glyphs if glyph.name not in NOT_COMPUTED], ("averaged SGD",))
+    key = legend([glyph for glyph in spec.glyphs if glyph.name not in NOT_COMPUTED], State().names)
     return f"""<section id="panel-{name}" aria-label="{html.escape(TITLES[name])}">
     {heading(name)}
     <div class="caption"></div>

@@ -275,7 +275,7 @@ class Page:
                 self.document.add_next_tick_callback(self.take_all)
 
     def look_around(self) -> None:
-        """Take answers of which Bokeh could not be told in time, and update the status; called now and then."""
+        """Take answers that did not reach Bokeh in time, and update the status; called now and then."""
         self.take_all()
         self.tell_status()
 

@@ -1,12 +1,14 @@
-"""The server: pages, downloads and programs, on this machine alone unless told otherwise."""
+"""The server: pages, downloads and programs, on this machine alone unless `host` says otherwise."""
 
 import asyncio
-import functools
+import contextlib
 import importlib.util
 import ipaddress
 import logging
 import os
 import socket
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,13 @@ DEFAULT_PORT = 5006
 PORTS_TRIED = 50
 LOGGED = {"bokeh": "WARNING", "tornado.access": "WARNING", "bokeh.server.views.ws": "ERROR"}  # visitors may leave
 LONGEST_FILE = 600.0  # seconds that a download may take to compute
+# To open a page keeps the server from all other visitors for half a second of processor time, longer on a busy machine.
+# About half of it makes the document, which is what is measured: documents may take a quarter of the time.
+SHARE_OPENING = 0.25
+MOST_OPENING = 1.5  # Seconds that documents may take beyond their share, before pages are refused.
+# Files that wait for the two workers that make them; each takes them a second or two, and its visitor waits for all
+# that came before.
+MOST_WAITING = 24
 TEMPLATE = Path(__file__).with_name("page.html")
 
 
@@ -58,12 +67,24 @@ def _listening(workers: Any, host: str, port: int | None) -> Any:
     from bokeh.application.handlers.function import FunctionHandler
     from bokeh.server.server import Server
 
+    openings = Openings()
+
+    class Pages(FunctionHandler):
+        def process_request(self, request: Any) -> dict[str, Any]:
+            """Refuse a page before any of it is made."""
+            openings.check()
+            return super().process_request(request)
+
+    def open_page(document: Any) -> None:
+        with openings.counted():
+            _open_page(workers, document)
+
     problem = OSError()
     for each in [port] if port is not None else range(DEFAULT_PORT, DEFAULT_PORT + PORTS_TRIED):
         try:
             socket.create_server((host, each), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
             return Server(
-                {"/": Application(FunctionHandler(functools.partial(_open_page, workers)))},
+                {"/": Application(Pages(open_page))},
                 address=host,
                 port=each,
                 allow_websocket_origin=_origins(host, each),
@@ -76,6 +97,39 @@ def _listening(workers: Any, host: str, port: int | None) -> Any:
     wanted = f"port {port}" if port is not None else f"ports from {DEFAULT_PORT} on"
     reason = os.strerror(problem.errno) if problem.errno and problem.errno > 0 else str(problem.strerror)
     raise ValueError(f"cannot listen at host {host!r}, {wanted} ({reason}): choose another host or port")
+
+
+class Openings:
+    """Seconds that documents took to make, beyond their share of the time that has passed."""
+
+    def __init__(self) -> None:
+        self._seconds, self._last, self._warm = 0.0, time.monotonic(), False
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count the time that a document takes to make; the first takes two seconds more, for imports."""
+        begun = time.monotonic()
+        yield
+        self._pass()
+        self._seconds += self._warm * (time.monotonic() - begun)
+        self._warm = True
+
+    def check(self) -> None:
+        """Refuse a page that is opened soon after many others.
+
+        Raises:
+            tornado.web.HTTPError: 503, with a sentence.
+        """
+        from tornado.web import HTTPError
+
+        self._pass()
+        if self._seconds > MOST_OPENING:
+            wait = 1 + (self._seconds - MOST_OPENING) / SHARE_OPENING
+            raise HTTPError(503, reason=f"many visitors are opening the page: load it again in {wait:.0f} s")
+
+    def _pass(self) -> None:
+        now = time.monotonic()
+        self._seconds, self._last = max(0.0, self._seconds - SHARE_OPENING * (now - self._last)), now
 
 
 def _origins(host: str, port: int) -> list[str]:
@@ -118,8 +172,8 @@ def _routes(workers: Any) -> list[tuple[str, Any]]:
                 self.refuse(str(error))
                 return None
 
-        def refuse(self, sentence: str) -> None:
-            self.set_status(400)
+        def refuse(self, sentence: str, status: int = 400) -> None:
+            self.set_status(status)
             self.set_header("Content-Type", "text/plain; charset=utf-8")
             self.finish(sentence + "\n")
 
@@ -130,6 +184,9 @@ def _routes(workers: Any) -> list[tuple[str, Any]]:
         async def get(self, panel: str, suffix: str) -> None:
             state = self.state()
             if state is None:
+                return
+            if workers.lanes["asked"].waiting >= MOST_WAITING:
+                self.refuse("many visitors wait for files: ask again in a minute", 503)
                 return
             name, arguments = ("table", ()) if suffix == "csv" else ("figure", (suffix,))
             try:

@@ -1,4 +1,4 @@
-"""One process that computes: it takes a job at a time, tells answers on the way, and ends a job when it is told to."""
+"""One process that computes: it takes a job at a time, sends answers on the way, and ends a job on request."""
 
 import _thread
 import contextlib

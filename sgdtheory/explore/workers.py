@@ -21,7 +21,7 @@ from sgdtheory.explore.worker import Job, Message, work
 
 GRACE = 0.4  # seconds that a job is left before a newer one stops it: else nothing moves while a slider moves
 MOST_LONG = 4  # workers for jobs that may take long
-PATIENCE, PATIENCE_ASKED = 5.0, 30.0  # seconds in which a job must end that is told to; replicas end together
+PATIENCE, PATIENCE_ASKED = 5.0, 30.0  # seconds in which a stopped job must end; replicas end together
 RESTARTED_AFTER = 1.0  # seconds: a process that cannot start does not fill the machine
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
@@ -49,6 +49,11 @@ class Lane:
         self._waiting: list[Task] = []
         self._served: list[Hashable] = []  # pages, the one served last at the end
         self._workers = [_Process(self) for _ in range(number)]
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of jobs that no worker has begun."""
+        return len(self._waiting)
 
     def submit(self, task: Task) -> None:
         """Compute it when a worker is free; what it overtakes is dropped."""

@@ -219,7 +219,8 @@ class NoiseScaleFit(Shown):
         independent, near 0 if they were smoothed.
         """
         windows = np.linspace(0, self.steps.size, TRENDS + 1).astype(int)[:-1]
-        raw = self.traces - self.trace / self.squared_gradient * self.squared_gradients
+        ratio = self.trace / self.squared_gradient if self.squared_gradient else 0.0
+        raw = self.traces - ratio * self.squared_gradients
         off = _over_levels(signal.detrend(raw, bp=windows[1:]), windows)
         products = off[1:] * off[:-1]
         by_rows = products.sum() >= CHANCE * np.sqrt(products @ products)

@@ -77,7 +77,7 @@ def plan(
         optimal_batch_size: of a `StepsMeasurement`: the law is a + b/B + c/B², with a smallest useful batch size.
 
     Returns:
-        RunPlan, with the `choice` and `rows` of a table; an unreachable deadline is told by `reachable` and `notes`.
+        RunPlan, with the `choice` and `rows` of a table; `reachable` and `notes` say whether a deadline is unreachable.
 
     Raises:
         ValueError: numbers that are not positive, or batch sizes among which devices can share none.

@@ -2,19 +2,17 @@
 
 import io
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
-from sgdtheory._common.files import check_regular
+from sgdtheory._common.files import MOST_BYTES, TooLargeError, check_regular, check_size
 
 HEAD = 1 << 16
 GZIP = b"\x1f\x8b"  # first two bytes
 POINTER = b"version https://git-lfs.github.com/spec/"  # the first bytes of what Git LFS leaves in the place of a file
 UTF_16 = b"\xff\xfe", b"\xfe\xff"  # first two bytes of what PowerShell's > and Excel write
 OF_GZIP = 31  # zlib's window bits for members of gzip, whose checksums it verifies
-# A compressed file may be a thousand times as large unpacked. One that holds more than this is refused, and can be read
-# once its user has unpacked it: 300,000 rows of 200 bytes fit. The shortest rows take a minute and 1 GB of memory then.
-MOST_UNPACKED = 64 << 20
 # A longer line of text is no row of a log: a header of a thousand runs has some 100,000 characters.
 LONGEST_LINE = 1 << 20
 
@@ -80,7 +78,12 @@ def head_of(path: Path) -> str:
 
 
 def whole_text(path: Path) -> str:
-    """Return all of a text file, which may be one long line."""
+    """Return all of a text file, which may be one long line.
+
+    Raises:
+        ValueError: it is too large, or a compressed file that is damaged.
+    """
+    check_size(path, size=path.stat().st_size)
     with open_bytes(path) as file:
         content = file.read()
     return content.decode(_encoding(content), errors="replace")
@@ -116,8 +119,14 @@ def _begins(path: Path, mark: bytes) -> bool:
 
 
 def cut_remark(path: Path) -> str:
-    """Return the remark on a compressed file that ends before its content does; "" on others."""
+    """Return the remark on a compressed file that ends before its content does; "" on others.
+
+    Raises:
+        TooLargeError: a text, or the content of a compressed file, is larger than what is read.
+    """
     if path.is_dir() or not is_compressed(path):
+        if head_of(path):
+            check_size(path, size=path.stat().st_size)
         return ""
     with _Unpacked(path) as unpacked:
         while unpacked.read(HEAD):
@@ -152,10 +161,10 @@ class _Unpacked(io.RawIOBase):
         except zlib.error as error:
             raise ValueError(f"cannot read {self._path}: {error}; it is damaged, copy the file again") from None
         self._size += len(data)
-        if self._size > MOST_UNPACKED:
-            raise ValueError(
-                f"{self._path} unpacks to more than {MOST_UNPACKED >> 20} MiB; if that is meant, unpack it with gunzip "
-                "and give the file that it makes"
+        if self._size > MOST_BYTES:  # a compressed file may be a thousand times as large unpacked
+            raise TooLargeError(
+                f"{self._path} unpacks to more than {MOST_BYTES >> 20} MiB; keep fewer rows of a text, or unpack other "
+                "files with gunzip and give the file that it makes"
             )
         buffer[: len(data)] = data
         return len(data)
@@ -183,18 +192,31 @@ class _Lines(io.TextIOWrapper):
         with open_bytes(path) as beginning:
             encoding = _encoding(beginning.read(2))
         super().__init__(file, encoding=encoding, errors="replace", newline="")
-        self._path, self._source = path, getattr(file, "raw", None)
+        self._path, self._source, self._block = path, getattr(file, "raw", None), io.StringIO()
+        self._rows = 0
 
-    def readline(self, size: int = -1, /) -> str:
-        """Return the next line."""
-        line = super().readline(LONGEST_LINE + 1 if size is None or size < 0 else size)
-        if len(line) > LONGEST_LINE:
-            raise ValueError(f"{self._path} has a line of more than {LONGEST_LINE:,} characters, no row of a log")
-        if line and line[-1] not in "\n\r" and getattr(self._source, "cut", False):
-            return ""
-        return line
+    def __iter__(self) -> Iterator[str]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Yield the lines from here on; a call of `readline` for each would take four times as long."""
+        while True:
+            yield from iter(self._block.readline, "")  # whoever leaves an iterator of the block would close the block
+            if not (block := self._next_block()):
+                return
+            self._block = io.StringIO(block, newline="")
 
     def __next__(self) -> str:
-        if line := self.readline(-1):
-            return line
-        raise StopIteration
+        return next(iter(self))
+
+    def _next_block(self) -> str:
+        """Return the next lines, whole ones but for the last of the file."""
+        block = self.read(HEAD)
+        if not block:
+            return ""
+        rest = self.readline(LONGEST_LINE + 1)  # of the last line, or a line more
+        if len(rest) > LONGEST_LINE:
+            raise ValueError(f"{self._path} has a line of more than {LONGEST_LINE:,} characters, no row of a log")
+        block += rest
+        self._rows += max(block.count("\n"), block.count("\r"))
+        check_size(self._path, rows=self._rows)
+        if block[-1] not in "\n\r" and getattr(self._source, "cut", False):
+            return block[: 1 + max(block.rfind("\n"), block.rfind("\r"))]
+        return block

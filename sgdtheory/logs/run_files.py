@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sgdtheory._common.files import TooLargeError
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import cut_remark, first_bytes, head_of, is_pointer
 from sgdtheory.logs.formats.format import AbstractLogFormat
@@ -98,8 +99,9 @@ def _read(path: Path, names: ColumnNames, own: Sequence[AbstractLogFormat]) -> S
         ValueError: no format reads it, or it is damaged.
     """
     try:
-        remark = cut_remark(path)  # refuses what unpacks to too much before rows are read
-        logs = format_of(path, own).read(path, names)
+        form = format_of(path, own)
+        remark = cut_remark(path)  # refuses what is too large before rows are read
+        logs = form.read(path, names)
     except (OSError, EOFError, MemoryError, OverflowError, RecursionError) as error:
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
         raise ValueError(f"cannot read {path}: {reason}") from None
@@ -115,9 +117,15 @@ def _is_log(folder: Path, own: Sequence[AbstractLogFormat]) -> bool:
 
 
 def _logs_in(path: Path, names: ColumnNames, own: Sequence[AbstractLogFormat]) -> Sequence[TrainingLog]:
-    """Return the logs in a file; none where no format finds a number in it: a table of anything is no log."""
+    """Return the logs in a file; none where no format finds a number in it: a table of anything is no log.
+
+    Raises:
+        TooLargeError: a file of a known format is larger than what is read, so that a log would be left out.
+    """
     try:
         logs = _read(path, names, own)
+    except TooLargeError as error:
+        raise TooLargeError(f"{error}; or name the logs of {path.parent}, without this file") from None
     except ValueError:
         return ()
     return logs if any(log.has(each) for log in logs for each in COLUMNS) else ()

@@ -50,6 +50,12 @@ def numbers(cells: Iterable[Any], column: str, place: str, first: int = 1) -> np
     """
     cells = cells if isinstance(cells, Sequence) else list(cells)
     try:
+        values = np.array([*map(float, cells)], float)  # two thirds of the time below, if no cell is blank
+        values[~np.isfinite(values)] = np.inf
+        return values
+    except (TypeError, ValueError, OverflowError):
+        pass
+    try:
         return np.array([_number(cell) for cell in cells], float)
     except (TypeError, ValueError):
         bad = (row for row, cell in enumerate(cells) if str(cell).strip() not in BLANK and not is_number(str(cell)))

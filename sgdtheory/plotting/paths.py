@@ -1,4 +1,4 @@
-"""Figures of exact loss curves: the risk along a run, one line an algorithm, and beneath it what the run was told."""
+"""Figures of exact loss curves: the risk along a run, one line an algorithm, and beneath it the settings of the run."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -31,7 +31,7 @@ STYLE: dict[Any, Any] = {
     "figure.constrained_layout.use": True,
     "pdf.fonttype": 42,
 }
-# Okabe and Ito's palette: told apart with any of the common kinds of colour vision.
+# Okabe and Ito's palette: distinguished with any of the common kinds of colour vision.
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
 BLACK, GRAY = "#000000", "#6E6E6E"
 CATEGORIES = BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK

@@ -60,7 +60,7 @@ def sensitive(
 
 
 def near_threshold(problem: AbstractProblem, courses: Sequence[Course], known: Any = -1) -> np.ndarray:
-    """Return (S,) whether runs of one algorithm are `sensitive`, which closed forms may have told of equal steps."""
+    """Return (S,) whether runs of one algorithm are `sensitive`, which closed forms may know of equal steps."""
     known = np.broadcast_to(known, (len(courses),))
     result = known > 0
     algorithm = courses[0].algorithm

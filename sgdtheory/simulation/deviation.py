@@ -116,11 +116,11 @@ def _by_steps(course: Course, modes: Modes, signal: np.ndarray, noise: float) ->
 
 def _delayed(course: Course, modes: Modes, signal: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray]:
     """Return (|μ_i|, V_i) of delayed gradients."""
-    moments = mean_and_scatter(course, Modes(modes.eigenvalue, modes.multiplicity, signal), noise)
+    ends = mean_and_scatter(course, Modes(modes.eigenvalue, modes.multiplicity, signal), noise)
     shares = course.algorithm.average.returned(course.num_steps, course.num_steps)
     square, scatter = (
         shares.iterate**2 * own + 2 * shares.iterate * shares.total * cross + shares.total**2 * total
-        for own, cross, total in zip(*(each[:, 0] for each in moments), strict=True)
+        for own, cross, total in zip(*(each[:, 0] for each in (ends.iterate, ends.cross, ends.square)), strict=True)
     )
     mean = np.sqrt(np.divide(square, signal, out=np.zeros_like(square), where=signal > 0))
     return mean, np.divide(scatter, modes.multiplicity, out=np.zeros_like(scatter), where=modes.multiplicity > 0)

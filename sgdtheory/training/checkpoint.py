@@ -12,21 +12,22 @@ import zipfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import numpy as np
 
-from sgdtheory._common.files import check_regular, csv_number, json_data, json_text, write_atomically
+from sgdtheory._common.files import check_regular, csv_number, damage, json_data, json_text, write_atomically
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.config_file import config_of_file, read_config
 from sgdtheory.training.engine import State, evaluation_program, init, iterate_of, stacked
 from sgdtheory.training.flat import kind_name
 from sgdtheory.training.history import NUM_SUMS, History
 from sgdtheory.training.network import Params
-from sgdtheory.training.result import TrainResult
+from sgdtheory.training.result import Outcome, TrainResult
 from sgdtheory.training.schedules import ENDING
 
+OUTCOMES = get_args(Outcome)
 CONFIG, CHECKPOINT, CURVE, RESULT = "config.json", "checkpoint.npz", "curve.csv", "result.json"
 VERSION = 1
 EXTENDABLE = "max_steps", "schedule_steps", "target_loss"
@@ -95,11 +96,17 @@ def read_result(directory: Path, config: TrainConfig) -> TrainResult:
         for name in RESULT, CURVE:
             check_regular(directory / name)
         summary = json_data((directory / RESULT).read_bytes())
-        header, *rows = csv.reader((directory / CURVE).read_text(encoding="utf-8").splitlines())
-        cells = np.array([[csv_number(cell) for cell in row] for row in rows]).reshape(-1, len(header))
+        if not isinstance(summary, dict) or summary["outcome"] not in OUTCOMES:
+            raise ValueError(f"{RESULT} must be an object whose outcome is one of {', '.join(OUTCOMES)}")
+        header, *rows = [*csv.reader((directory / CURVE).read_text(encoding="utf-8").splitlines())] or [[]]
+        if not rows or any(len(row) != len(header) for row in rows):
+            raise ValueError(f"{CURVE} must have a header and rows of as many cells")
+        cells = np.array([[csv_number(cell) for cell in row] for row in rows])
         columns = dict(zip(header, cells.T, strict=True))
         if columns["step"][-1] != summary["num_steps"]:
             raise ValueError(f"the curve ends at step {columns['step'][-1]:g}, the run at {summary['num_steps']}")
+        if not (np.diff(columns["step"]) > 0).all():
+            raise ValueError("the steps of the curve do not increase")
         return TrainResult(
             config,
             summary["outcome"],
@@ -114,7 +121,7 @@ def read_result(directory: Path, config: TrainConfig) -> TrainResult:
             float(summary["steps_per_second"]),
         )
     except (OSError, ValueError, LookupError, TypeError, OverflowError, csv.Error) as error:
-        raise ValueError(f"result in {directory} is damaged ({' '.join(str(error).split())})") from None
+        raise ValueError(f"result in {directory} is damaged ({damage(error)})") from None
 
 
 def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, History] | None:
@@ -132,10 +139,11 @@ def read_checkpoint(directory: Path, config: TrainConfig) -> tuple[State, Histor
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             saved = {name: arrays[name] for name in arrays.files}
         head = json_data(saved["head"].tobytes())
+        if not isinstance(head, dict):
+            raise ValueError("its head is no object")
     except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(
-            f"checkpoint {path} is damaged ({' '.join(str(error).split()) or type(error).__name__}); move it away to "
-            "start the run anew"
+            f"checkpoint {path} is damaged ({damage(error)}); move it away to start the run anew"
         ) from None
     if head.get("version") != VERSION:
         raise ValueError(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sgdtheory._common.files import check_regular, json_data
+from sgdtheory._common.files import check_regular, damage, json_data
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.migration import current_fields
 from sgdtheory.training.named_model import NamedModel
@@ -26,5 +26,5 @@ def read_config(path: Path) -> TrainConfig:
         return config_of_file(path, json_data(path.read_bytes()))
     except FileNotFoundError:
         raise ValueError(f"{path.parent} is not the directory of a run: it has no {path.name}") from None
-    except (json.JSONDecodeError, TypeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not the config of a run: {error}") from None
+    except (OSError, json.JSONDecodeError, TypeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not the config of a run: {damage(error)}") from None

@@ -10,6 +10,7 @@ CHOICES = {
     "activation": ("relu", "gelu", "tanh"),
     "trained": ("all", "output"),
     "precision": ("float32", "bfloat16"),
+    "attention_kernel": ("xla", "cudnn"),
 }
 SEEDS = "task_seed", "data_seed", "seed"
 WHOLE = {

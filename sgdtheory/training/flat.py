@@ -33,7 +33,7 @@ SPELLINGS: dict[tuple[type, str], str] = {(Tokens, "path"): "tokens", (ScheduleF
 # Fields that 0.1.0 did not have. At their defaults they are not written, so that files and fingerprints stay the same.
 LATER = (
     *("final", "power", "num_samples", "num_workers", "local_steps", "outer_learning_rate", "outer_momentum"),
-    "weight_decay",
+    *("weight_decay", "attention_kernel"),
 )
 # The same for fields of one schedule, where another kind had the name before, with another default.
 LATER_OF_SCHEDULES = {"power": ("decay",)}

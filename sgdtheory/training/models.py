@@ -126,6 +126,8 @@ class Transformer(Architecture):
     """Attention heads; must divide the width."""
     base_num_heads: int | None = None
     """Attention heads at the base width; None: num_heads (so that the size of a head grows with the width)."""
+    attention_kernel: Literal["xla", "cudnn"] = "xla"
+    """What computes attention: xla everywhere, or cuDNN's fused kernel, in bfloat16 on an NVIDIA GPU."""
 
     sees: ClassVar[tuple[Kind, ...]] = ("tokens",)
 
@@ -153,7 +155,7 @@ class Transformer(Architecture):
 
         base_heads = self.base_num_heads or self.num_heads
         shape = heads(width, self.num_heads, base_width, base_heads, table.attention)
-        return network(self.depth, shape, data.samples, width, base_width)
+        return network(self.depth, shape, data.samples, width, base_width, self.attention_kernel)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,7 +64,7 @@ def preset(name: str, **changes: Any) -> TrainConfig:
 
     >>> from sgdtheory.training import preset
     >>> preset("bytes", depth=3).model
-    Transformer(depth=3, num_heads=4, base_num_heads=None)
+    Transformer(depth=3, num_heads=4, base_num_heads=None, attention_kernel='xla')
 
     Raises:
         ValueError: if there is no such preset; the message lists them.

@@ -15,6 +15,7 @@ from sgdtheory._common.arguments import (
     refuse_complex,
     samples_used,
     settings_arrays,
+    share_between_0_and_1,
     single_number,
     whole_array,
     whole_number,
@@ -94,6 +95,12 @@ def test_positive_numbers():
     for bad in (0, -0.5, np.inf, np.nan):
         refused(f"x must be positive and finite, got {float(bad)}", positive_number, "x", bad)
         refused(f"x must be positive and finite, got {float(bad)}", positive_array, "x", [0.5, bad, 3])
+
+
+def test_shares_exclude_both_ends():
+    assert share_between_0_and_1("x", 0.5) == 0.5
+    for bad in (0.0, 1.0, 1.5, -0.5, np.nan):
+        refused(f"x must lie between 0 and 1, got {bad}", share_between_0_and_1, "x", bad)
 
 
 def test_whole_numbers():

@@ -10,7 +10,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory._common.files import json_text
-from sgdtheory._common.sheets import Quantity, Sheet, Table, as_html, as_text, between, number
+from sgdtheory._common.sheets import ABSENT, Quantity, Sheet, Table, as_html, as_text, between, number
 from sgdtheory._common.shown import Shown
 
 PROBLEM = st.PowerLaw(2.0, 3.0)
@@ -135,6 +135,14 @@ def test_numbers(value, text):
 
 def test_intervals():
     assert between(1, np.inf) == "1 … ∞"
+
+
+def test_intervals_with_ends_that_are_not_known():
+    ends = [[np.nan, np.nan], [None, None], [np.nan, 2.5], [0.5, None], [1.0, np.inf]]
+    sheet = Sheet("t", [Table([Quantity("x", "x", np.arange(5.0), ends)])])
+    cells = [line.split(maxsplit=1)[1] for line in as_text(sheet).splitlines()[-5:]]
+    assert cells[0] == cells[1] == ABSENT
+    assert cells[2:] == [between(np.nan, 2.5), between(0.5, np.nan), "1 … ∞"]
 
 
 def table(*columns, **options):

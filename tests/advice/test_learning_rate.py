@@ -52,6 +52,50 @@ def test_with_b_star_the_rate_is_the_median_over_the_curves(optimizer, critical,
     assert row.source.startswith("your B*; best rates of theory, ")
 
 
+def step_weights(optimizer, beta1, beta2):
+    """Weights p_k of past gradients in the average along which a step goes, by the steps' own recursion."""
+    average, weights = 0.0, []
+    for gradient in (1.0, *np.zeros(5000)):
+        if optimizer == "lion":
+            weights.append(beta1 * average + (1 - beta1) * gradient)
+            average = beta2 * average + (1 - beta2) * gradient
+        else:
+            average = beta1 * average + (1 - beta1) * gradient
+            weights.append(average)
+    return np.array(weights)
+
+
+@pytest.mark.parametrize("ratio", [0.25, 4.0])
+@pytest.mark.parametrize("optimizer", AVERAGED)
+def test_half_lives_kept_change_the_noise_of_averages(optimizer, ratio):
+    """γ ∝ √(B ν) with ν the sum of squared weights; the range has √B, for β kept, and B."""
+    betas = (0.9, 0.99) if optimizer == "lion" else (0.9, None)
+    given = {name: beta for name, beta in zip(("beta1", "beta2"), betas, strict=True) if beta is not None}
+    row = rate(64 * ratio, optimizer, **given)
+    kept = [beta and beta**ratio for beta in betas]
+    before, after = ((step_weights(optimizer, *each) ** 2).sum() for each in (betas, kept))
+    value = (ratio * after / before) ** 0.5
+    ends = [value, ratio, ratio**0.5, ratio**-0.07, ratio**0.73]
+    assert row[2:5] == pytest.approx((0.01 * value, 0.01 * min(ends), 0.01 * max(ends)))
+    assert f"{value:.3g} times, with half-lives kept" in row.reason
+    assert "B^½, with β kept" in rate(64 * ratio, optimizer).reason
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("critical", [20.0, 300.0])
+def test_advice_does_not_hang_on_the_unit_of_batch_sizes(optimizer, critical):
+    """Sequences or tokens: batch sizes and B* in a unit a million times smaller."""
+    rows = [
+        st.change_batch_size(
+            {"batch_size": 64 * unit, "learning_rate": 0.01, "critical_batch_size": critical * unit},
+            new_batch_size=256 * unit,
+            optimizer=optimizer,
+        )["learning_rate"]
+        for unit in (1.0, 1e6)
+    ]
+    assert rows[0][1:5] == pytest.approx(rows[1][1:5])
+
+
 @slow
 @pytest.mark.parametrize("optimizer", ["signum", "lion"])
 def test_signs_of_averages_follow_the_noise_of_the_average(optimizer):

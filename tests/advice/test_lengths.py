@@ -60,6 +60,20 @@ def test_without_b_star_the_steps_range_from_samples_kept_to_steps_kept():
     assert (down.low, down.new, down.high) == (4000, 8533, 8534)
 
 
+@pytest.mark.parametrize(
+    ("given", "steps", "samples"),
+    [
+        ({}, None, None),
+        ({"num_steps": 50}, 50, 3200),
+        ({"num_samples": 3200}, 50, 3200),
+        ({"num_steps": 50, "num_samples": 3190}, 50, 3190),  # the last batch is smaller
+    ],
+)
+def test_steps_and_data_of_a_run_lead_to_each_other(given, steps, samples):
+    setup = st.advice.TrainingSetup(**NOW, **given)
+    assert (setup.steps, setup.samples) == (steps, samples)
+
+
 def test_a_run_has_a_step_at_least():
     assert change(64 * 500, num_steps=500)["num_steps"].new == 1
     with pytest.raises(ValueError, match="new_batch_size must be at most num_steps × batch_size = 32000"):

@@ -23,8 +23,7 @@ def test_the_whole_command():
     rows = [line.split("│") for line in done.stdout.splitlines() if line.startswith("│")]
     computed = [row for row in rows if row[1].strip() == "2, 3, D = 1e3"]
     assert [row[2].strip() for row in computed] == ["sgd, averaged", "last"]
-    assert computed[0][6].strip() == "–", "averaged SGD needs nothing ahead"
-    assert all(number(cell) > 0 for row in computed for cell in row[3:-1] if cell.strip() != "–")
+    assert all(number(cell) > 0 for row in computed for cell in row[3:-1])
     if CHROMIUM is None:
         assert "there is no Chromium" in done.stdout
         return

@@ -31,7 +31,7 @@ def names_in(folder):
 # ------------------------------------------------------------------ the whole command
 
 
-def as_perceptron(sizes, width, batch):
+def as_perceptron(sizes, width, batch, kernel):
     """Return the config of a perceptron instead of a transformer, which takes long to compile."""
     run = {"batch_size": batch, "max_steps": 8, "eval_every": 8, "averages": (), "precision": "bfloat16"}
     return TrainConfig.from_fields({"width": width, "depth": 1, "input_dim": 4, **run})
@@ -209,6 +209,13 @@ def test_a_batch_that_fits():
         trainer.first_that_fits([too_large, too_large])
 
 
+def test_a_gpu_is_asked_for_both_kernels_of_attention():
+    names = [each.name for each in trainer.measurements(FULL, OWN) if "transformer" in each.name]
+    assert names == [trainer.transformer_name(width, kernel) for width in FULL.widths for kernel in ("xla", "cudnn")]
+    config = trainer.transformer(FULL, 2048, 64, "cudnn")
+    assert (config.value("attention_kernel"), config.precision) == ("cudnn", "bfloat16")
+
+
 def test_the_grid_of_a_gpu():
     """A part of it is of use: after a third of the cells every width of every task has three batch sizes."""
     cells = widths.cells_of(FULL)
@@ -232,7 +239,8 @@ def test_figure_and_verdicts(tmp_path, measured):
         tables["simulator"].add(simulator.GENERATOR, {"seconds": 1.5e-4, "normals_per_second": 5.5e10})
         tables["agreement"].add("simulator", {"difference": 1e-6, "tolerance": 1e-5, "agrees": 1})
         for k, width in enumerate(FULL.widths):
-            tables["trainer"].add(trainer.transformer_name(width), {"utilization": 0.2 + 0.15 * k})
+            for kernel, gain in zip(trainer.KERNELS, (0.0, 0.15), strict=True):
+                tables["trainer"].add(trainer.transformer_name(width, kernel), {"utilization": 0.05 + 0.15 * k + gain})
         for width in FULL.lane_widths:
             for lanes in 1, FULL.lanes:
                 row = {"samples_per_second": 1e5 * lanes**0.7 / width**0.1}

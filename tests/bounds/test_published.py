@@ -53,6 +53,91 @@ def test_one_direction_as_written_in_the_source(name):
     assert at(bound, NOISE) == pytest.approx(variance, rel=1e-12)
 
 
+# Eigenvalues and signal in the head of all sums, between the two effective dimensions, and in the tail.
+SIZES = [0.9, 0.5, 0.2, 0.004, 0.003, 2e-4, 1e-5]
+SIGNALS = [0.3, 0.05, 0.4, 0.02, 0.3, 0.01, 0.2]
+PAIRS = list(zip(SIZES, SIGNALS))
+SIGMA2, GAMMA = 0.7, 0.07
+
+
+def sums_of_zou(steps, batch):
+    """EffBias, what the start adds to the noise, and K, summed direction by direction."""
+    time = steps * GAMMA
+    bias = sum(s * min(1, 1 / (time * h)) ** 2 if h * time >= 1 else s for h, s in PAIRS)
+    seen = sum(s / (h * time) if h * time >= 1 else s for h, s in PAIRS)
+    learnt = sum(1 / steps if h * time >= 1 else steps * (GAMMA * h) ** 2 for h in SIZES)
+    alpha = 3 if batch == 1 else 2 / batch
+    return bias, seen, learnt, alpha, 1 - GAMMA * alpha * sum(SIZES)
+
+
+def in_seven_directions(name, batch, steps):
+    """The text of each theorem once more, in sums of Python over the directions; twice where f is half of the risk."""
+    trace, noise = sum(SIZES), SIGMA2 / batch
+    fourth = SIZES[0] + (trace + SIZES[0]) / batch  # R²
+    distance = sum(s / h for h, s in PAIRS)
+    bias, seen, learnt, alpha, rest = sums_of_zou(steps, batch)
+    half, smallest = steps // 2, SIZES[-1]
+    match name:
+        case "bach_moulines_2013":
+            root = (GAMMA * fourth) ** 0.5
+            return ((7 * noise) ** 0.5 / (1 - root) + (distance / GAMMA) ** 0.5) ** 2 / steps
+        case "bach_2024":
+            return distance / GAMMA / steps + GAMMA * noise * trace
+        case "defossez_bach_2015":  # T as a matrix
+            drift = [2 * h - (1 + 1 / batch) * GAMMA * h * h for h in SIZES]
+            operator = np.diag(drift) - GAMMA / batch * np.outer(SIZES, SIZES)
+            source = [s / h / (GAMMA * steps) ** 2 + noise / steps * h for h, s in PAIRS]
+            return (2 - GAMMA * np.array(SIZES)) @ np.linalg.solve(operator, source)
+        case "dieuleveut_2017":
+            far = sum(s / h**2 for h, s in PAIRS) / GAMMA**2
+            return 2 * (3 * far / (steps - 1) ** 2 + 6 * SIGMA2 * 7 / steps + 3 * 7 * far / steps**2)
+        case "jain_2017":
+            start = np.exp(-GAMMA * smallest * half) * fourth * distance
+            return (start**0.5 + (7 * noise / half / (1 - GAMMA * fourth)) ** 0.5) ** 2
+        case "jain_2018":
+            start = 2 * (1 - GAMMA * smallest) ** half * sum(SIGNALS) / (GAMMA * smallest * half) ** 2
+            return start + 4 * 7 * noise / half
+        case "zou_2021":
+            return 4 * (bias + (2 * alpha * seen + noise) / rest * learnt)
+        case "zou_2021_lower":
+            return 2 * (bias / 100 + (seen / batch / 1000 + noise / 50) * learnt)
+        case "zou_2021_tail":
+            left = [s * (1 - GAMMA * h) ** (2 * half) for h, s in PAIRS]
+            bias = sum(x / (GAMMA * half * h) ** 2 if h >= 1 / (GAMMA * half) else x for h, x in zip(SIZES, left))
+            seen = sum(s / h if h >= 1 / (GAMMA * steps) else steps * GAMMA * s for h, s in PAIRS) / half / GAMMA
+            learnt = 0.0
+            for h in SIZES:
+                tail = half if h >= 1 / (GAMMA * steps) else steps
+                learnt += 1 / half if h >= 1 / (GAMMA * half) else tail * (GAMMA * h) ** 2
+            return 4 * (bias + (4 * alpha * seen + noise) / rest * learnt)
+        case "varre_2021":
+            return distance / GAMMA / steps ** (1 - GAMMA * fourth)
+        case "wu_2022":
+            stage = steps / 20
+            whole = steps / 2 + stage
+            bias = seen = learnt = 0.0
+            for h, s in PAIRS:
+                bias += (1 - GAMMA * h) ** (2 * whole) * s * (1 / (GAMMA * stage * h) if h >= 1 / GAMMA / stage else 1)
+                seen += s / h / whole / GAMMA if h >= 1 / GAMMA / whole else s
+                tail = GAMMA * h if h >= 1 / GAMMA / whole else GAMMA**2 * whole * h**2
+                learnt += 1 / stage if h >= 1 / GAMMA / stage else tail
+            return bias + (3 * np.log(whole) * seen + SIGMA2) * learnt
+    time = GAMMA * steps
+    head = [(h, s) for h, s in PAIRS if h * time >= 1]
+    tail = PAIRS[len(head) :]
+    variance = len(head) + time**2 * sum(h * h for h, _ in tail)
+    return sum(s / h**2 for h, s in head) / time**2 + sum(s for _, s in tail) + noise * variance / steps
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("batch", "steps"), [(1, 5000.0), (4, 9000.0)])
+def test_several_directions_as_written_in_the_source(name, batch, steps):
+    """The heads have three to five directions, by the theorem and the number of steps."""
+    problem = st.LeastSquares(SIZES, SIGNALS, SIGMA2)
+    found = at(getattr(bounds, name), problem, batch, steps, GAMMA)
+    assert found == pytest.approx(in_seven_directions(name, batch, steps), rel=1e-11)
+
+
 def test_the_catalogue_is_what_the_door_has():
     assert set(NAMES) == set(SPECIAL)
     assert sorted(NAMES) == NAMES
@@ -151,6 +236,7 @@ def test_the_limit_of_defossez_and_bach_is_reached():
         ("wu_2022", (ONE, 1, 0.01, 1024), "⌈log₂(N − s)⌉ halvings, ten"),
         ("wu_2022", (ONE, 1, 0.01, 2049), "⌈log₂(N − s)⌉ halvings, ten"),
         ("zhang_2024", (ONE, 1, 0.1, 10), "‖w_0 − w*‖²_H ≤ σ²"),
+        ("zhang_2024", (NOISE, 1, 0.1, 1), "more than one step"),
     ],
 )
 def test_conditions_are_told(name, setting, reason):

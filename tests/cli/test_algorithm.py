@@ -65,6 +65,18 @@ HEAVY, LAST = st.HeavyBall(0.9), st.LastIterate()
 UNUSED = " does not matter with"
 
 
+def test_a_flag_of_several_meanings_has_the_text_of_each():
+    """Lion's and Adam's β₁ are not the same thing, and one kind's text is not shown for the other."""
+    texts = field_texts(AlgorithmFlags)
+    for part, kinds in KINDS.items():
+        if part == "batch_schedule":
+            continue  # refers to the flags of the learning rate
+        for name, kind in kinds.items():
+            for setting, field in settings_of_kind(part, kind).items():
+                said = parameters(kind)[field].text.removesuffix(".")
+                assert said in texts[setting], (name, setting)
+
+
 @pytest.mark.parametrize(
     ("part", "setting", "names"),
     [
@@ -252,7 +264,9 @@ def test_the_critical_batch_size_of_an_algorithm(run):
 
 def test_help_says_which_default_is_whose():
     texts = field_texts(AlgorithmFlags)
-    assert texts["momentum"].endswith("momentum β (default: 1 with dana, 0 with sign, normalized, 0.95 with muon).")
+    of_momentum, of_dana = texts["momentum"].split(" dana: ")
+    assert of_momentum.endswith(", muon: momentum β (default: 0 with sign, normalized, 0.95 with muon).")
+    assert of_dana == "final momentum β (default: 1)."
     assert texts["nesterov"] == "muon: whether to use the momentum of the next step (Nesterov) (default: no)."
     assert texts["beta1"].endswith(" (default: 0.9).")
 

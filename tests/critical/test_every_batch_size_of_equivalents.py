@@ -1,6 +1,6 @@
 """B* of methods that are not linear against every batch size, every number of steps and a dense grid of γ.
 
-The brute force asks `excess_risk` and nothing else. Risks are compared to 1e-3, and batch sizes with those of the brute
+The brute force asks for risks and nothing else. Risks are compared to 1e-3, and batch sizes with those of the brute
 force whose risks are within 1e-3 of what decides.
 """
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.risk import run_risks
 
 LAST = st.LastIterate()
 TOLERANCE = 1e-3
@@ -34,24 +35,31 @@ METHODS = {
 
 
 def least(problem, algorithm, batch, steps):
-    """min_γ of `excess_risk`: a grid over all that may matter, and finer ones about its lowest minima."""
+    """min_γ of `excess_risk`: a grid over all that may matter, and finer ones about its lowest minima.
+
+    The γ of a grid go side by side, which takes less than a tenth of the time. Only the risk of the best one is that of
+    `excess_risk`.
+    """
     distance = np.sqrt(problem.signal / problem.eigenvalues)
     rates = np.geomspace(1e-3 * distance.max(), 4 * np.linalg.norm(distance), 40)
+    known = {}
 
     def risks(rates):
-        setting = {"batch_size": batch, "num_samples": batch * steps, "algorithm": algorithm}
-        return st.excess_risk(problem, **setting, learning_rate=rates).total
+        runs = (np.broadcast_to(float(each), rates.shape) for each in (batch, steps))
+        options = {"tolerance": 1e-5, "estimate": False}
+        found = run_risks(problem, algorithm, next(runs), rates, next(runs), **options).parts.sum(0)
+        known.update(zip(found, rates))
+        return found
 
     values = risks(rates)
-    lowest = values.min()
     inner = np.flatnonzero((values[1:-1] <= values[:-2]) & (values[1:-1] <= values[2:])) + 1
     ratio = rates[1] / rates[0]
-    for k in inner[values[inner] < 1.5 * lowest]:
+    for k in inner[values[inner] < 1.5 * values.min()]:
         finer = rates[k] * ratio ** np.linspace(-1, 1, 9)
         there = risks(finer)
-        finest = finer[there.argmin()] * ratio ** np.linspace(-0.25, 0.25, 7)
-        lowest = min(lowest, there.min(), risks(finest).min())
-    return lowest
+        risks(finer[there.argmin()] * ratio ** np.linspace(-0.25, 0.25, 7))
+    setting = {"batch_size": batch, "num_samples": batch * steps, "algorithm": algorithm}
+    return st.excess_risk(problem, **setting, learning_rate=known[min(known)]).total
 
 
 class Brute:

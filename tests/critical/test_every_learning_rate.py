@@ -39,8 +39,7 @@ class Case:
     def risk(self, rates):
         """For an array of γ."""
         with np.errstate(over="ignore", invalid="ignore"):
-            runs = [(self.problem, self.algorithm, self.batch, rate, self.steps) for rate in rates]
-            found = together.risks(runs).sum(0)
+            found = together.risks_of_rates(self.problem, self.algorithm, self.batch, rates, self.steps)
         return np.where(found >= 0, found, np.inf)
 
     def rates(self):
@@ -107,6 +106,18 @@ MISSED = [  # by up to a factor of 4, where scans at half decades of γ were all
 @pytest.mark.parametrize(("problem", "method", "schedule", "average", "batch", "steps"), MISSED)
 def test_minima_that_were_missed(problem, method, schedule, average, batch, steps):
     check(Case(st.LeastSquares(*problem), st.Algorithm(method, schedule, average=average), float(batch), steps))
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+@pytest.mark.parametrize("method", [st.HeavyBall(0.6), st.ScheduleFree(0.9), st.AcceleratedSGD(0.9, 0.1, 5.0)])
+def test_the_recursion_of_many_rates_is_that_of_many_runs(method, average):
+    problem, algorithm = (
+        st.LeastSquares([1.0, 0.3], [0.2, 0.7], 0.1),
+        st.Algorithm(method, st.Cosine(), average=average),
+    )
+    rates = np.geomspace(1e-3, 0.3, 9)
+    many = together.risks([(problem, algorithm, 3.0, rate, 11) for rate in rates]).sum(0)
+    np.testing.assert_allclose(together.risks_of_rates(problem, algorithm, 3.0, rates, 11), many, rtol=1e-11)
 
 
 @pytest.mark.parametrize("seed", range(10))

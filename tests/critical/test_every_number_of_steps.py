@@ -20,6 +20,7 @@ PLACES = np.linspace(-14.0, 14.0, 400)  # of log(γ/(edge − γ)); minima are r
 FAR_BEYOND = 1e3  # times 1/λ_1: schedule-free is tried up to here,
 FAR_PLACES = np.linspace(-20.0, 14.0, 2000)  # at places that are closer together than it turns
 TIE = 3e-9  # relative: risks this close reach a target
+MOST_TOGETHER = 16  # Settings in one array. One by one, 1,929 samples with momentum take 2.4 times as long.
 SHAPES = {
     st.Constant(): lambda u: np.ones_like(u),
     st.Linear(): lambda u: 1 - u,
@@ -28,15 +29,18 @@ SHAPES = {
 }
 
 
-def risk(problem, shape, momentum, batch, rates, steps):
-    """Risk of w_n for an array of γ: m ← βm + g, w ← w − γ_t m, by the moments E w², E wm, E m² of each direction."""
+def risks(problem, shape, momentum, batch, rates, steps):
+    """Risks of w_n for (P, M) γ of P settings: m ← βm + g, w ← w − γ_t m, by E w², E wm, E m² of each direction."""
     eigenvalue, signal = problem.directions()
-    rates = np.asarray(rates)[..., None]
-    ww = np.broadcast_to(signal, rates.shape[:-1] + signal.shape)
+    rates, batch = rates[..., None], batch[:, None, None]
+    ww = np.broadcast_to(signal, np.broadcast_shapes(rates.shape, signal.shape))
     wm, mm = np.zeros_like(ww), np.zeros_like(ww)
-    for factor in SHAPES[shape](np.arange(steps) / steps):
-        rate = rates * factor
+    for t in range(steps.max()):
+        rate = rates * np.where(t < steps, SHAPES[shape](np.minimum(t / steps, 1)), 0)[:, None, None]  # ended: at rest
         noise = eigenvalue**2 / batch * (ww + ww.sum(-1, keepdims=True) + problem.noise_variance)
+        if not momentum:
+            ww = (1 - rate * eigenvalue) ** 2 * ww + rate**2 * noise
+            continue
         pulled = eigenvalue**2 * ww + 2 * momentum * eigenvalue * wm
         new = momentum**2 * mm + pulled + noise  # E m², after the step
         cross = momentum * wm + eigenvalue * ww  # E w m, of the old w and the new m
@@ -44,16 +48,18 @@ def risk(problem, shape, momentum, batch, rates, steps):
     return ww.sum(-1)
 
 
-def risk_of_schedule_free(problem, beta, batch, rates, steps):
-    """Risk of x_n for an array of γ, by the moments E z², E zx, E x² of each direction; nan where they overflow."""
+def risks_of_schedule_free(problem, beta, batch, rates, steps):
+    """Risks of x_n for (P, M) γ, by the moments E z², E zx, E x² of each direction; inf where they overflow."""
     eigenvalue, signal = problem.directions()
-    pull = np.asarray(rates)[..., None] * eigenvalue
-    zz = zx = xx = np.broadcast_to(signal, pull.shape)
+    pulls, batch = rates[..., None] * eigenvalue, batch[:, None, None]
+    zz = zx = xx = np.broadcast_to(signal, pulls.shape)
     with np.errstate(over="ignore", invalid="ignore"):
-        for t in range(steps):
+        for t in range(steps.max()):
+            going = (t < steps)[:, None, None]
+            pull, share = pulls * going, going / (t + 1)
             seen = (1 - beta) ** 2 * zz + 2 * beta * (1 - beta) * zx + beta**2 * xx
             noise = pull**2 / batch * (seen + seen.sum(-1, keepdims=True) + problem.noise_variance)
-            own, other, share = 1 - pull * (1 - beta), -pull * beta, 1 / (t + 1)
+            own, other = 1 - pull * (1 - beta), -pull * beta
             new_zz = own**2 * zz + 2 * own * other * zx + other**2 * xx + noise
             new_zx = own * zx + other * xx  # E of the new z and the old x
             xx = (1 - share) ** 2 * xx + 2 * share * (1 - share) * new_zx + share**2 * new_zz
@@ -63,32 +69,49 @@ def risk_of_schedule_free(problem, beta, batch, rates, steps):
 
 
 def least(problem, algorithm, batch, steps):
-    """min over γ."""
+    """(P,) min over γ for P batch sizes and numbers of steps."""
     if isinstance(algorithm.method, st.ScheduleFree):
         beta = algorithm.method.interpolation
-        return brute_force.best_risk(
-            lambda rates: risk_of_schedule_free(problem, beta, batch, rates, int(steps)), FAR_BEYOND, FAR_PLACES
+        return brute_force.best_of_each(
+            lambda rates: risks_of_schedule_free(problem, beta, batch, rates, steps),
+            np.full(batch.size, FAR_BEYOND),
+            FAR_PLACES,
         )
-    edge = float(TunedRisk(problem, algorithm).edge(np.array([float(batch)]), np.array([float(steps)]))[0])
     momentum = getattr(algorithm.method, "momentum", 0.0)
+    return brute_force.best_of_each(
+        lambda rates: risks(problem, algorithm.schedule, momentum, batch, rates, steps),
+        TunedRisk(problem, algorithm).edge(batch, steps.astype(float)),
+        PLACES,
+    )
 
-    def of(rates):
-        return risk(problem, algorithm.schedule, momentum, batch, rates, int(steps))
 
-    return brute_force.best_risk(of, edge, PLACES)
+def together(steps):
+    """Slices of decreasing numbers of steps: few enough that none is much smaller than the first."""
+    first = 0
+    while first < steps.size:
+        last = first + np.searchsorted(-steps[first : first + MOST_TOGETHER], -0.7 * steps[first], "right")
+        yield slice(first, last)
+        first = last
 
 
 def answer(problem, algorithm, samples, overhead=0.2):
     """R_opt, the number of steps that attains it, and B*."""
     root = int(np.sqrt(samples)) + 1
-    sizes = sorted({int(samples // n) for n in range(1, root + 1)} | set(range(1, root + 1)))
-    attained = [(least(problem, algorithm, size, samples // size), int(samples // size)) for size in sizes]
-    optimal, steps = min(attained)
+    sizes = np.array(sorted({int(samples // n) for n in range(1, root + 1)} | set(range(1, root + 1))))
+    steps = (samples // sizes).astype(int)
+    risk = np.concatenate(
+        [least(problem, algorithm, sizes[part].astype(float), steps[part]) for part in together(steps)]
+    )
+    optimal, best = risk.min(), int(steps[risk == risk.min()].min())
     budget = (1 + overhead) * samples * (1 + 1e-12)
-    if steps == 1:
+    if best == 1:
         return optimal, 1, 0
-    fewest = next(n for n in range(2, 10**6) if least(problem, algorithm, budget // n, n) <= optimal * (1 + TIE))
-    return optimal, steps, int(budget // fewest)
+    for first in range(2, 10**6, MOST_TOGETHER):
+        steps = np.arange(first, first + MOST_TOGETHER)
+        enough = least(problem, algorithm, budget // steps, steps) <= optimal * (1 + TIE)
+        if enough.any():
+            return optimal, best, int(budget // steps[enough.argmax()])
+    raise AssertionError("no number of steps reaches R_opt")
 
 
 def check(problem, algorithm, samples):

@@ -79,10 +79,18 @@ def test_no_learning_rate_is_better_in_few_steps(seed):
     batch = np.array([np.floor(10 ** random.uniform(0, 5))])
     best = TunedEquivalent(problem, algorithm).least(float(batch[0]), float(steps[0]))
     rates = best.rate * np.geomspace(1 / 20, 20, 241)
-    same = np.ones_like(rates)
-    found = run_risks(problem, algorithm, batch * same, rates, steps * same, rounded=False, estimate=False)
+
+    def risks(rates, tolerance):
+        """With a tolerance all rates go side by side, which takes a tenth of the time."""
+        same = np.ones_like(rates)
+        options = {"rounded": False, "tolerance": tolerance, "estimate": False}
+        return run_risks(problem, algorithm, batch * same, rates, steps * same, **options).parts.sum(0)
+
+    found = risks(rates, 1e-5)
+    again = np.append(np.arange(0, 241, 20), np.nanargmin(found))
+    np.testing.assert_allclose(found[again], risks(rates[again], 0.0), rtol=5e-4)
     allowed = 0.02 if isinstance(method, st.SignSGD) else 2e-3
-    assert best.risk <= np.nanmin(found.parts.sum(0)) * (1 + allowed)
+    assert best.risk <= np.nanmin(found) * (1 + allowed)
 
 
 def test_arrays_of_data_sizes_and_what_is_said_of_them():

@@ -86,6 +86,18 @@ def test_batches_of_unknown_size():
     assert (plain.noise[0], plain.step_size[0]) == (0.125, 0.1)
 
 
+def test_candidates_and_runs_that_are_computed_together_are_as_alone():
+    """Three of each: the compiled loop has room for four. Directions that all share change losses by up to 5e-5."""
+    candidates = [model(1.3, 1.7, 0.5, 0.02), model(1.6, 1.9, 0.02, 0.05), model(1.5, 1.8, 0.3, 0.4, 2e-3)]
+    rows = np.array([10.0, 30, 100, 200])
+    curves = [st.LossCurve(rows * k, TOP / k, np.ones(4), 32 * k) for k in (1, 2, 3)]
+    together = losses(LossModel(*np.concatenate(candidates, axis=1)), panels_of(curves), KNOWN)
+    for q, candidate in enumerate(candidates):
+        for run, curve in enumerate(curves):
+            alone = losses(candidate, panels_of([curve]), KNOWN)[0, 0]
+            np.testing.assert_allclose(together[q, run, : alone.size], alone, rtol=2e-4)
+
+
 @pytest.mark.parametrize("optimizer", [KNOWN, UNKNOWN])
 def test_a_table_between_its_batch_sizes(optimizer, monkeypatch):
     """Risks at a constant rate, a step at a time, within 1%; the table's batch sizes span what is asked for."""

@@ -53,7 +53,7 @@ def test_scatter_is_that_of_largest_restricted_likelihood(length, alone):
     np.testing.assert_allclose(found.covariance, square * bread @ used.T @ shape @ used @ bread, rtol=1e-5)
     effective = np.trace(shape) ** 2 / np.trace(shape @ shape)
     assert found.freedom == pytest.approx(max(effective - 3, 1.0), rel=1e-6)
-    assert found.told.all()
+    assert found.identified.all()
 
 
 def test_a_number_that_no_row_tells_is_not_told_and_changes_nothing_else():
@@ -62,7 +62,7 @@ def test_a_number_that_no_row_tells_is_not_told_and_changes_nothing_else():
     slopes = np.column_stack([np.ones(rows.size), np.zeros(rows.size), rows])
     residuals = 0.1 * random.standard_normal(rows.size)
     found, without = scatter_of(slopes, residuals, LOG_STEPS), scatter_of(slopes[:, [0, 2]], residuals, LOG_STEPS)
-    assert found.told.tolist() == [True, False, True]
+    assert found.identified.tolist() == [True, False, True]
     assert not found.covariance[1].any()
     assert not found.covariance[:, 1].any()
     np.testing.assert_allclose(found.covariance[np.ix_([0, 2], [0, 2])], without.covariance, rtol=1e-12)
@@ -78,7 +78,7 @@ def test_where_no_row_tells_anything_the_process_is_still_found():
     best = min(values, key=lambda pair: values[pair][0])
     assert (found.length, found.alone) == best
     assert found.deviation == pytest.approx(np.sqrt(values[best][1]), rel=1e-6)
-    assert not found.told.any()
+    assert not found.identified.any()
     assert not found.covariance.any()
 
 

@@ -8,6 +8,7 @@ from scipy import stats
 
 import sgdtheory as st
 from sgdtheory.curves.curves_fit import CurvesFit
+from sgdtheory.curves.fit_sheet import errors_of
 from sgdtheory.curves.laws.theory import TheoryLaw
 from sgdtheory.curves.loss_model import losses
 from sgdtheory.curves.loss_table import LossTable
@@ -314,3 +315,13 @@ def test_what_is_said_of_batch_sizes_below_a_table(adaptive, known, words):
     assert words in found
     assert bool(words) == bool(found)
     assert not below_table(4.0, np.array([1.0]), True, known)
+
+
+def test_errors_of_what_is_predicted():
+    """The last loss, R² as the part of the spread, Σ (L − mean)² = 5, that is explained, and the largest error."""
+    curve = st.LossCurve([1, 2, 3, 4], 0.1, [5.0, 4, 3, 2])
+    for factors, expected in (([1, 1, 1, 1], (2, 1, 0)), ([1.1, 1, 1, 0.9], (1.8, 1 - 0.29 / 5, 0.1))):
+        fit = SimpleNamespace(predict_curve=lambda curve, f=factors: SimpleNamespace(loss=curve.loss * f))
+        assert errors_of(fit, curve) == pytest.approx(expected)
+    flat = st.LossCurve([1, 2, 3, 4], 0.1, np.full(4, 4.0))
+    assert np.isnan(errors_of(SimpleNamespace(predict_curve=lambda curve: curve), flat)[1])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.curves.equal_loss import FEWEST_SIZES, compare_at_equal_loss
+from sgdtheory.curves import equal_loss
+from sgdtheory.curves.equal_loss import FEWEST_SIZES, Allowances, compare_at_equal_loss
 from sgdtheory.curves.equal_loss_rows import AT_END, TUNED, UNTUNED, compared_rows
 from sgdtheory.curves.size_remarks import why_open
 from tests.curves.critical_coverage import NO_MODEL_ERROR, kept, measured, read_rows, summary
@@ -39,6 +40,26 @@ def test_b_star_of_a_saturating_law_from_either_reference():
     assert (found.smallest, found.compared, found.tuned) == (64, (64, 256, 1024), True)
     assert found.loss == pytest.approx(1.8 + 0.8, rel=0.01)
     np.testing.assert_allclose(found.samples(np.array([1e-9, found.batch_size])), [1, 1.2], rtol=1e-6)
+
+
+def test_a_law_of_another_exponent_at_other_data(monkeypatch):
+    """B* = b ω^{1/q}; both references agree on what a batch size needs; the loss is the law's at any D, also beyond."""
+    monkeypatch.setattr(equal_loss, "DRIFTS", np.array([-1.0]))  # no drift, as in this law: a seventh of the time
+    exponent = 1.1
+    curves = runs((32, 256, 2048), scatter=2e-4, law=SaturatingLaw(HALF, SAMPLES, exponent=exponent))
+    for samples in (3e5, 2e6):
+        found = compare_at_equal_loss(curves, samples, 0.2, 0.95)
+        assert found is not None
+        assert found.interval[0] < HALF * 0.2 ** (1 / exponent) < found.interval[1]
+        assert found.batch_size == pytest.approx(found.half * 0.2 ** (1 / found.exponent))
+        needed = found.samples(np.array([found.from_smallest, found.smallest]))
+        assert needed[0] == pytest.approx(1.2 * needed[1])
+        assert found.loss == pytest.approx(1.8 + 0.8 * ((samples / SAMPLES + 0.02) / 1.02) ** -0.3, rel=0.015)
+    for run, factor in ((1e-4, 1.7), (0.1, 3.0)):  # of log samples of a single run
+        allowances = Allowances(tuned=1e-4, untuned=1e-4, run=run)
+        found = compare_at_equal_loss(curves, SAMPLES, 0.2, 0.95, allowances=allowances)
+        assert found is not None
+        assert (found.interval[1] > factor * found.interval[0]) is (run == 0.1)
 
 
 def test_fewer_than_three_batch_sizes_are_not_compared():
@@ -126,7 +147,7 @@ def test_coverage_on_laws_on_which_nothing_was_chosen():
 
 @pytest.mark.slow
 def test_without_model_error_intervals_miss():
-    """200 data sets with allowances for the model, and the negative control without (some minutes)."""
+    """200 data sets with allowances for the model, and the negative control without on every other of them."""
     tasks = [
         (law, sizes, rates, seed)
         for law in TESTED
@@ -134,11 +155,12 @@ def test_without_model_error_intervals_miss():
         for rates in ("fixed", "swept")
         for seed in range(100, 110)
     ]
-    honest, control = (summary(measured(*task, *more) for task in tasks) for more in ((), (NO_MODEL_ERROR,)))
-    assert honest.count == control.count == 200
+    honest = summary(measured(*task) for task in tasks)
+    control = summary(measured(*task, NO_MODEL_ERROR) for task in tasks[::2])
+    assert (honest.count, control.count) == (200, 100)
     assert honest.coverage >= 0.88  # 95% of some 100 closed ones have a standard error of 2.2%
     assert honest.ratio <= 4.2  # the median of 100 scatters by some 5%
-    assert control.coverage < 0.7  # it was 43% of 53
+    assert control.coverage < 0.7  # 59% of 82 closed ones
 
 
 def test_rows_of_the_benchmark_are_kept(tmp_path):

@@ -119,6 +119,7 @@ def test_a_finished_run_tells_what_a_decay_gains(run):
     [
         (np.arange(10, 90, 10), 1e-3 * np.arange(1, 9), 9 - 0.2 * np.arange(8), 0, "still warming up"),
         (np.arange(10, 90, 10), 1e-3, 9 - 0.2 * np.arange(8), 100, "still warming up"),
+        (np.arange(30, 110, 10), 1e-3, 9 - 0.2 * np.arange(8), 100, "still warming up"),
         (
             np.arange(110, 160, 10),
             1e-3,

@@ -154,6 +154,16 @@ def test_of_a_curve_with_many_rows_not_every_row_ends_a_panel(monkeypatch, optim
     np.testing.assert_allclose(found, exact, rtol=1e-4)
 
 
+@pytest.mark.parametrize("place", [1, 600, -3, -2])
+def test_of_many_rows_the_steps_of_a_batch_size_are_all_its_own(place):
+    step = np.arange(1.0, 2401, 2)
+    batch = np.where(np.arange(step.size) < place % step.size, 32.0, 128.0)
+    found = panels_of([st.LossCurve(step, 0.1, np.ones(step.size), batch)])
+    assert found.steps.shape[1] < step.size / 2
+    for size, steps in ((32, step[place]), (128, step[-1] - step[place])):
+        assert found.steps[found.batch == size].sum() == steps
+
+
 def test_rows_between_ends_of_panels_are_on_straight_lines():
     ends = np.array([[1.0, 3.0, np.inf, np.inf]])
     np.testing.assert_array_equal(at_rows(ends, np.array([0.0, 0.25, 1.0, 1.5, 3.0])), [[1, 1.5, 3, np.inf, np.inf]])

@@ -89,13 +89,13 @@ def test_the_covariance_of_a_fit_is_that_of_residuals_that_are_cut(toy):
     expected = scatter_of(slopes_of(data, found)[found.used], cut, steps)
     np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-3)
     assert found.freedom == pytest.approx(expected.freedom)
-    assert found.told.all()
+    assert found.identified.all()
 
 
 def test_a_fit_of_scatter_about_a_constant_tells_nothing():
     data = PowerOfSteps()
     data.log_loss = 1 + 1e-2 * np.random.default_rng(1).standard_normal(130)
-    assert not fit(data, [START], lambda text: None).told.any()
+    assert not fit(data, [START], lambda text: None).identified.any()
 
 
 def test_a_fit_says_what_it_does(toy):
@@ -212,7 +212,7 @@ def test_what_falls_plainly_is_told_however_the_rest_drifts(drift, told):
     assert found.freedom < 2
     assert not changes(data.log_loss, found.residuals, found.scale, found.freedom, 6)
     assert (spread(data.log_loss) > PLAIN * found.scale) == told
-    assert (found.told == told).all()
+    assert (found.identified == told).all()
 
 
 @pytest.mark.parametrize("length", [0.05, 0.2, 0.5])

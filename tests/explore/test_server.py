@@ -25,6 +25,7 @@ from sgdtheory.explore import python_source
 from sgdtheory.explore.registry import TITLES
 from sgdtheory.explore.server import make_server
 from sgdtheory.explore.state import State
+from tests.explore.conftest import Server
 from tests.marks import slow
 
 PATIENCE = 100.0  # seconds
@@ -81,6 +82,53 @@ def test_a_bad_link_is_refused_in_a_sentence(server, route):
     status, _, content = get(f"{server.url}{route}?a=%ff")
     assert status == 400
     assert b"Traceback" not in content
+
+
+def test_what_exceeds_the_server_is_refused_in_a_sentence():
+    """Twenty pages and sixty files at once: some are served, the others are refused, and the server goes on."""
+    own = Server()
+    try:
+        assert get(own.url)[0] == 200
+        with ThreadPoolExecutor(80) as threads:
+            pages = [threads.submit(get, own.url) for _ in range(20)]
+            files = [threads.submit(get, f"{own.url}download/path.csv?{SMALL}&noise={1 + n}") for n in range(60)]
+            pages, files = ([each.result() for each in found] for found in (pages, files))
+        assert get(f"{own.url}python/path?{SMALL}")[0] == 200
+    finally:
+        own.close()
+    assert {status for status, _, _ in files} == {200, 503}
+    assert 200 in {status for status, _, _ in pages}
+    for answers, sentence in ((pages, b"load it again in"), (files, b"many visitors wait for files")):
+        assert {status for status, _, _ in answers} <= {200, 503}
+        assert all(sentence in content for status, _, content in answers if status == 503)
+    assert "Traceback" not in "".join(own.log)
+
+
+def test_pages_are_opened_again_after_a_while(monkeypatch):
+    from tornado.web import HTTPError
+
+    from sgdtheory.explore import server as module
+
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    openings = module.Openings()
+
+    def open_one(seconds):
+        openings.check()
+        with openings.counted():
+            now[0] += seconds
+        now[0] += seconds  # of the page around the document
+
+    open_one(3.0)
+    for _ in range(3):
+        with pytest.raises(HTTPError, match=r"many visitors are opening the page: load it again in \d s") as refused:
+            [open_one(0.5) for _ in range(20)]
+        now[0] += float(re.search(r"in (\d)", str(refused.value))[1])
+        open_one(0.5)
+        now[0] += 60.0
+    for _ in range(20):  # one at a time, as quick as they can be watched
+        open_one(0.25)
+        now[0] += 1.0
 
 
 def test_there_is_nothing_else(server):

@@ -13,6 +13,7 @@ import sgdtheory as st
 from sgdtheory.algorithms import KINDS, Parameter
 from sgdtheory.explore import python_source
 from sgdtheory.explore.downloads import figure_file, table_file
+from sgdtheory.explore.panels import growth
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import JOBS, PROGRAMS, TITLES
 from sgdtheory.explore.spec import PanelSpec
@@ -95,18 +96,29 @@ def cases():
             yield pytest.param(name, panel, marks=[pytest.mark.slow] if slow else [])
 
 
+@pytest.fixture
+def few_sizes(monkeypatch):
+    """B* at three data sizes instead of seven, for the page and for the program."""
+    monkeypatch.setattr(growth, "GROWTH", 10.0 ** np.arange(-1, 1.5))
+    monkeypatch.setattr(growth, "GROWTH_EXPONENTS", "-1, 2")
+
+
 @pytest.mark.parametrize(("name", "panel"), list(cases()))
-def test_a_program_draws_what_the_page_shows(name, panel):
-    check(STATES[name], panel)
+def test_a_program_draws_what_the_page_shows(name, panel, request):
+    """With all data sizes where B* is quick."""
+    state = STATES[name]
+    if not state.quick(0) or state.second:
+        request.getfixturevalue("few_sizes")
+    check(state, panel)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("panel", TITLES)
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+@pytest.mark.usefixtures("few_sizes")
 def test_programs_of_presets_draw_what_the_page_shows(preset, panel):
-    """Growth up to fewer samples than the preset has: of a ramp a B* each takes up to a minute."""
-    most = 1e4 if panel == "growth" else preset.state.num_samples
-    check(replace(preset.state, num_samples=min(preset.state.num_samples, most)), panel)
+    """With up to 10⁴ samples: B* of a ramp of the batch size takes long for more."""
+    check(replace(preset.state, num_samples=min(preset.state.num_samples, 1e4)), panel)
 
 
 @pytest.mark.slow

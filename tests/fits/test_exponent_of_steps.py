@@ -118,6 +118,9 @@ def test_three_batch_sizes_and_exact_steps_have_no_test_of_the_exponent():
     law = st.fit_steps_law(B[:3], measured(1.0)[:3])
     assert law.exponents == (1, 1)
     assert law.shape_test is None
+    repeated = np.repeat(B[:3], 2)
+    assert st.fit_steps_law(repeated, np.repeat(measured(1.0)[:3], 2) * np.tile([1, 1.01], 3)).shape_test is None
+    assert st.fit_steps_law(B[:4], measured(1.0)[:4]).shape_test is not None
     assert st.fit_steps_law(B, measured(1.0), standard_errors=np.full(B.size, 1e-9)).shape_test is None
 
 

@@ -1,6 +1,7 @@
 """One law of the loss in model size, data and batch size: made losses, exact risks, brute force, and wrong laws."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -68,6 +69,19 @@ def test_made_losses_are_found_and_predicted(exact):
         low, high = exact.loss_interval(*new)
         assert low <= made_loss(*new) * 1.001
         assert high >= made_loss(*new) * 0.999
+
+
+def test_the_command_says_in_its_first_line_whether_the_critical_batch_size_is_determined(exact):
+    """It is not where it lies beyond twice the largest batch size that was measured."""
+    from sgdtheory.cli.grids import _with_prediction
+
+    inside = _with_prediction(exact.sheet(), exact, 1e9, 3e10).answer
+    assert re.match(r"N = 1e\+09, D = 3e\+10: B\* = \S+ \(\S+ … \d\S*\), with 20% more data than", inside)
+    beyond = _with_prediction(exact.sheet(), exact, 3e12, 3e15).answer
+    expected = (
+        r"N = 3e\+12, D = 3e\+15: B\* is not determined: its 95% interval is \S+ … ∞; the law has B\* = \S+, with"
+    )
+    assert re.match(expected, beyond)
 
 
 def test_critical_batch_size_is_that_of_brute_force(exact):
@@ -190,7 +204,7 @@ def test_refusals():
 def test_intervals_cover(name, monkeypatch):
     """Losses of the law, and of two other ones, with errors of which a part is shared by a model size and data.
 
-    Of 30 tables and 4 settings 80% must be covered of nominally 95%. The control has intervals as narrow as if the form
+    Of 15 tables and 4 settings 80% must be covered of nominally 95%. The control has intervals as narrow as if the form
     of the law were exact, by resampling alone: on losses of four powers fewer than 80% of them hold.
     """
     _few(monkeypatch)
@@ -200,7 +214,7 @@ def test_intervals_cover(name, monkeypatch):
     truth = [_critical(lambda *at: made_loss(*at, **changed), *each) for each in settings]
     held = []
     narrow = []
-    for seed in range(30):
+    for seed in range(15):
         table = made_table(seed, 0.002, 0.002, **changed)
         if name == "four powers":
             loss = _four(table["size"], table["samples"], table["batch_size"])

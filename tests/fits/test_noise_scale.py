@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import sgdtheory as st
-from sgdtheory.fits.noise_scale import BLOCKS
+from sgdtheory.fits.noise_scale import BLOCKS, NoiseScaleFit, _fieller
 
 MICRO, PARTS = 4, 8  # b samples in each of B/b micro batches
 RUNS, ROWS = 600, 100
@@ -127,6 +127,13 @@ def test_the_interval_is_what_a_t_test_of_blocks_does_not_refute(squared, trace,
     assert (low == 0, high == np.inf) == (kind in ("from 0", "all"), kind in ("to infinity", "all"))
     assert kept[0] == pytest.approx(low or grid[0], rel=4e-3)
     assert kept[-1] == pytest.approx(min(high, grid[-1]), rel=4e-3)
+
+
+@pytest.mark.parametrize(("squared", "trace", "expected"), [(0.0, 1.0, (0, np.inf)), (1.0, 0.0, (0, 0))])
+def test_an_interval_where_one_of_both_is_0_in_all_blocks(squared, trace, expected):
+    """Every ρ > 0 is refuted where tr Σ is 0; none that is finite is far enough where ‖G‖² is."""
+    varied = 1 + 0.1 * np.random.default_rng(5).standard_normal(BLOCKS)
+    assert _fieller(np.stack([squared * varied, trace * varied]), 2.0) == expected
 
 
 def falling(ratio_growth, draw, rows):
@@ -299,3 +306,11 @@ def test_a_path_needs_eight_rows_a_window():
     found = fit(*norms(ONE, np.random.default_rng(1)))
     with pytest.raises(ValueError, match="num_windows must leave 8 rows to each window, got 13 for 100 rows"):
         found.path(13)
+
+
+def test_without_any_gradient_nothing_is_determined():
+    rng = np.random.default_rng(0)
+    found = NoiseScaleFit(np.arange(40.0), np.zeros(40), 1 + 0.1 * rng.standard_normal(40))
+    assert found.noise_scale == np.inf
+    assert found.interval() == (0, np.inf)
+    assert "not determined" in str(found)

@@ -310,6 +310,7 @@ def test_steps_of_a_theory_with_errors_are_a_table():
     plan = st.plan(measured, 20)
     table = st.fits.StepsTable(BATCHES, A + B / BATCHES, standard_errors=0.02)
     assert plan.critical_interval == table.interval()
+    assert (plan.smallest_batch_size, plan.optimal_batch_size) == (0, 0)  # smaller batch sizes never take more data
     assert plan.at(256).hours_interval[1] / plan.at(256).hours == pytest.approx(np.exp(0.02 * stats.norm.ppf(0.975)))
 
 

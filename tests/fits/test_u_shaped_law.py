@@ -7,6 +7,7 @@ from scipy import optimize, stats
 import sgdtheory as st
 from sgdtheory.fits.log_least_squares import below, log_least_squares
 from sgdtheory.fits.many_laws import useful_ranges_of
+from sgdtheory.fits.u_shaped_profile import ConfidenceSet
 from tests.marks import slow
 
 BATCHES = 4.0 ** np.arange(1, 7)
@@ -25,6 +26,15 @@ def steps_of(numbers, batches=BATCHES, noise=0.0, seed=0, rows=()):
 
 def fit(steps, batches=BATCHES, **options) -> st.fits.UShapedLaw:
     return st.fit_steps_law(batches, steps, optimal_batch_size=True, **options)
+
+
+@pytest.mark.parametrize("limit", [0.001, 0.3, 0.5, 0.999])
+@pytest.mark.parametrize("ends", [(2.0, 5.0), (5.0, 2.0)])
+def test_an_end_of_an_interval_is_where_its_profile_reaches_the_limit(limit, ends):
+    """The profile rises from the first end to the second one, by the square of the way."""
+    first, second = ends
+    found = ConfidenceSet._crossing(lambda q: ((q - first) / (second - first)) ** 2, np.array(ends), limit)
+    assert np.log(found) == pytest.approx(first + limit**0.5 * (second - first), abs=1e-3)
 
 
 # ------------------------------------------------------------------ the fit

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sgdtheory as st
+from sgdtheory._common import files as common
 from sgdtheory.logs import files
 from sgdtheory.logs.formats import parquet
 from sgdtheory.logs.formats.registry import FORMATS
@@ -103,7 +104,7 @@ def test_a_compressed_log_of_several_members(tmp_path):
 
 
 def test_compressed_files_that_unpack_to_too_much(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MOST_UNPACKED", 4 << 20)
+    monkeypatch.setattr(files, "MOST_BYTES", 4 << 20)
     line = tmp_path / "line.csv.gz"
     with gzip.open(line, "wb", compresslevel=1) as file:
         file.write(b"step,loss\n1,2\n")
@@ -122,6 +123,93 @@ def test_compressed_files_that_unpack_to_too_much(tmp_path, monkeypatch):
         file.write(b"step,loss\n" + b"1.000000000000,2.000000000000\n" * (1 << 19))
     with pytest.raises(ValueError, match=r"rows.csv.gz unpacks to more than 4 MiB"):
         st.logs.read_logs(rows)
+
+
+def write_array(path, run):
+    path.write_text(json.dumps([{"step": t, **row} for t, row in run.items()]))
+    return path
+
+
+def write_state(path, run):
+    path.write_text(json.dumps({"log_history": [{"step": t, **row} for t, row in run.items()]}))
+    return path
+
+
+TEXTS_OF_ROWS = {
+    "a.csv": writers.write_csv,
+    "a.jsonl": writers.write_json_lines,
+    "a.json": write_array,
+    "a.log": write_lines,
+    "trainer_state.json": write_state,
+}
+
+
+@pytest.mark.parametrize("name", TEXTS_OF_ROWS)
+def test_a_text_that_is_too_large_is_refused_with_a_remedy(name, tmp_path, monkeypatch):
+    """The same two limits hold for all texts; a folder says that it holds such a log, which it does not leave out."""
+    path = TEXTS_OF_ROWS[name](tmp_path / name, RUN)
+    remedy = rf"keep fewer columns, or every tenth line: awk 'NR % 10 == 1' \S+ > shorter-{name}"
+    (whole,) = st.logs.read_logs(path)
+    assert whole.step.size == len(RUN)
+    monkeypatch.setattr(common, "MOST_ROWS", len(RUN) + 2)
+    assert st.logs.read_logs(path)[0].step.size == len(RUN)
+    monkeypatch.setattr(common, "MOST_ROWS", len(RUN) - 2)
+    with pytest.raises(ValueError, match=rf"{name} has more than {len(RUN) - 2} rows, more than is read; {remedy}$"):
+        st.logs.read_logs(path)
+    monkeypatch.setattr(common, "MOST_BYTES", 1 << 10)
+    with pytest.raises(ValueError, match=rf"{name} has more than 0 MiB of text, more than is read; {remedy}"):
+        st.logs.read_logs(path)
+    with pytest.raises(ValueError, match=rf"{name} has more than 0 MiB of text"):
+        st.logs.read_logs(tmp_path)
+
+
+def test_a_large_file_that_is_no_log_does_not_stop_its_folder(tmp_path, monkeypatch):
+    writers.write_csv(tmp_path / "a.csv", RUN)
+    (tmp_path / "corpus.txt").write_text("Once upon a time\n" * 1000)
+    monkeypatch.setattr(common, "MOST_BYTES", 15_000)
+    assert (tmp_path / "corpus.txt").stat().st_size > 15_000 > (tmp_path / "a.csv").stat().st_size
+    assert st.logs.read_logs(tmp_path)[0].step.size == len(RUN)
+
+
+@pytest.mark.parametrize("read", [st.read_loss_grid, st.read_measurements, st.read_loss_curves])
+def test_a_table_that_is_too_large_is_refused(read, tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    path.write_text("step,loss,learning_rate,batch_size,steps,samples\n" + "1,1,1,1,1,1\n" * 20)
+    monkeypatch.setattr(common, "MOST_ROWS", 10)
+    with pytest.raises(ValueError, match=r"a.csv has more than 10 rows, more than is read; keep fewer columns"):
+        read(path)
+    monkeypatch.setattr(common, "MOST_BYTES", 100)
+    with pytest.raises(ValueError, match=r"a.csv has more than 0 MiB of text"):
+        read(path)
+
+
+@pytest.mark.slow
+def test_a_log_of_a_million_rows_is_read(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("step,loss,learning_rate\n" + "".join(f"{t},{2 + 1 / t:.5f},0.01\n" for t in range(1, 1_000_001)))
+    begun = time.process_time()
+    (log,) = st.logs.read_logs(path)
+    assert time.process_time() - begun < 5
+    assert log.step.size == 1_000_000
+    np.testing.assert_allclose(log.loss, 2 + 1 / log.step, atol=1e-5)
+
+
+def test_lines_end_where_they_ended(tmp_path):
+    """Lines are read in blocks of 64 KiB, which may end between the two characters of an end of a line."""
+    run = {t: {"loss": 2 + 1 / t, "learning_rate": 0.01} for t in range(1, 9000)}
+    path = writers.write_csv(tmp_path / "a.csv", run)
+    text = path.read_bytes().replace(b"\r\n", b"\n")
+    assert len(text) > 3 * files.HEAD
+    (whole,) = st.logs.read_logs(path)
+    for end in b"\n", b"\r\n", b"\r":
+        for before in range(12):
+            path.write_bytes(b" " * before + text.replace(b"\n", end))
+            with files.open_text(path) as file:
+                lines = [*file]
+            assert len(lines) == len(run) + 1
+            assert {line[-len(end) :] for line in lines} == {end.decode()}
+        path.write_bytes(text.replace(b"\n", end))
+        np.testing.assert_array_equal(st.logs.read_logs(path)[0].loss, whole.loss)
 
 
 def test_a_parquet_file_of_more_rows_than_fit(tmp_path, monkeypatch):

@@ -174,6 +174,10 @@ def test_batch_sizes_of_printed_tokens():
     log = log_of(loss=(STEPS * 7 + 9000, LOSSES), learning_rate=([0], [1e-3]), tokens=(STEPS * 7 + 9000, seen))
     assert len(set(np.diff(seen))) > 1
     assert st.logs.loss_curve(log, sequence_length=1000).batch_size.tolist() == [67] * 10
+    late_steps = 90_000 + 4 * np.arange(10.0)  # one sequence a step, whose differences are 0, 2 or 3
+    seen = np.array([float(f"{1000 * step:.3e}") for step in late_steps])
+    log = log_of(loss=(late_steps, LOSSES), learning_rate=([0], [1e-3]), tokens=(late_steps, seen))
+    assert st.logs.loss_curve(log, sequence_length=1000).batch_size.tolist() == [1] * 10
     assert curve_of(tokens=([40], [40 * 64 * 7]), sequence_length=7.0).batch_size.tolist() == [64] * 10
     late = curve_of(tokens=([0, 10, 30, 50], [0, 70, 210, 1350]), sequence_length=7.0)
     assert late.batch_size.tolist() == [1] * 3 + [8] * 7

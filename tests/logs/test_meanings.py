@@ -325,6 +325,15 @@ def test_a_text_log_is_not_taken_for_csv(tmp_path):
         st.logs.loss_curve(log)
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
+def test_runs_of_a_parquet_file_by_number_or_by_name(tmp_path, kind):
+    cells = pa.array([7, 7, 8, 8, 8]).cast(kind)
+    columns = {"run": cells, "step": pa.array([1, 2, 1, 2, 3]), "loss": pa.array([5.0, 4.0, 3.0, 2.0, 1.0])}
+    parquet.write_table(pa.table(columns), tmp_path / "a.parquet")
+    found = {log.name: log.loss.tolist() for log in st.logs.read_logs(tmp_path / "a.parquet")}
+    assert found == {"7": [5, 4], "8": [3, 2, 1]}
+
+
 def test_tables_without_rows_or_without_a_number_of_a_log(tmp_path):
     for text in ("step,other\n1,2\n2,3\n", "step,loss,run\n1,,a\n2,,a\n"):
         log = read(tmp_path / "a.csv", text)

@@ -70,6 +70,13 @@ def test_a_log_is_recognized_by_its_own_format_alone(tmp_path, name):
             assert recognized == [PRINTINGS[name].format]
 
 
+def test_some_lines_that_look_like_rows_make_no_table_of_a_log(tmp_path):
+    noise = "0, NCCL INFO Channel 00/24 : 0 1 2 3\nnode, NCCL INFO Channel 01/24 : 4 5 6 7\n" * 1500
+    run = random_run(0)
+    log = read(tmp_path / "run.log", noise + PRINTINGS["megatron"].text(run))
+    np.testing.assert_array_equal(log.series("loss")[0], run.steps)
+
+
 @pytest.mark.parametrize("format", FILES)
 def test_no_table_is_taken_for_a_text_log(tmp_path, format):
     """These are the formats with rows and columns."""

@@ -165,6 +165,14 @@ def test_a_choice_is_read_too(tmp_path):
     assert pickled_numbers(path, {"optim", "adam_beta1"}) == {"optim": "muon", "adam_beta1": 0.9}
 
 
+@pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
+def test_numbers_and_flags_are_those_of_pickle(tmp_path, protocol):
+    given = {"rate": -1e-5, "steps": 3, "many": 1 << 40, "yes": True, "no": False, "zero": 0}
+    path = tmp_path / "training_args.bin"
+    path.write_bytes(pickle.dumps(given | {"text": "a"}, protocol=protocol))
+    assert pickled_numbers(path, {*given, "text"}) == given
+
+
 class Named:
     """A member of `Choice` as Python before 3.11.4 pickles it."""
 

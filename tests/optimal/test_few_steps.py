@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 
 import sgdtheory as st
 from sgdtheory.optimal import few_steps
+from sgdtheory.optimal.few_steps import few_steps_near
 from sgdtheory.optimal.newton import Searches
 from sgdtheory.optimal.search import Search
 from tests.brute_force import one_direction
@@ -201,6 +202,16 @@ def test_a_search_for_batch_sizes_ends_at_an_optimum(share):
     ended = searches.ended(1e-9)
     assert ended.value[0] < before - 0.1
     assert ended.steepest[0] < 1e-4
+
+
+def test_the_best_of_several_searches_is_returned():
+    schedules = Search(EXAMPLE, 9, 9 * 500.0, False, LAST).schedules()
+    begin = np.log(np.random.default_rng(0).uniform(0.02, 1, (6, schedules.rates)))
+    alone = [few_steps_near(schedules, each[None]).risk for each in begin]
+    together = few_steps_near(schedules, begin)
+    assert max(alone) > min(alone) * (1 + 1e-9)  # they end differently, if only by what they leave to gain
+    assert together.risk == pytest.approx(min(alone), rel=1e-10)
+    assert together.searches == together.agreeing == len(begin)
 
 
 # ------------------------------------------------------------------ where searches begin, and what they try

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 import sgdtheory as st
-from sgdtheory.optimal.frontier import LARGE, _Best, _crossing, _fewest_steps, _frontier, _one_step
+from sgdtheory.optimal.frontier import LARGE, _Best, _crossing, _fewest_steps, _frontier, _one_step, _Powers
 from tests import brute_force
 
 PROBLEM = st.LeastSquares([1.0, 0.3], [1.0, 0.5], noise_variance=0.5)
@@ -75,6 +75,11 @@ def test_one_step_may_do():
 @pytest.mark.parametrize("batch", [1.0, 7.0, 1e9])
 def test_the_best_of_one_step(batch):
     assert _one_step(PROBLEM, batch) == pytest.approx(least_risk("optimal", 1, batch), rel=1e-9)
+
+
+@pytest.mark.parametrize(("steps", "batch"), [(4, 2.0), (12, 3.0), (12, 30.0)])
+def test_the_best_of_powers(steps, batch):
+    assert _Powers(PROBLEM)(steps, batch) == pytest.approx(least_risk("power", steps, batch), rel=1e-8)
 
 
 def test_a_better_schedule_needs_no_more(found):

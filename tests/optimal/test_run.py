@@ -36,7 +36,14 @@ def test_the_risk_is_that_of_every_step(num_steps, spacing):
     assert run.num_samples(log_batch)[0] == pytest.approx(batches.sum(), rel=1e-6)
 
 
-AVERAGES = st.LastIterate(), st.UniformAverage(), st.TailAverage(0.4), st.ExponentialAverage(window=0.1)
+class Mixed(st.UniformAverage):
+    """Three tenths of the last iterate, the rest of the uniform average: no average of the library returns both."""
+
+    def returned(self, step, num_steps):
+        return super().returned(step, num_steps)._replace(iterate=0.3, total=0.7 / step)
+
+
+AVERAGES = st.LastIterate(), st.UniformAverage(), st.TailAverage(0.4), st.ExponentialAverage(window=0.1), Mixed()
 
 
 @pytest.mark.parametrize("average", AVERAGES[1:], ids=lambda average: type(average).__name__)

@@ -18,6 +18,8 @@ def test_the_map_has_the_degradation_and_the_critical_batch_sizes(grid, axes):
     shown = np.ma.filled(mesh.get_array(), np.nan)
     for place, each in enumerate(grid.degradations):
         np.testing.assert_allclose(shown[: each.ratios.size, place], 100 * (each.ratios - 1))
+    corners = mesh.get_coordinates()
+    assert (axes.get_xlim(), axes.get_ylim()) == tuple((each.min(), each.max()) for each in corners.T)
     stars = np.concatenate(points_of(axes, "*"))
     np.testing.assert_allclose(stars[:, 1], [each.critical_batch_size for each in grid.targets])
     assert np.concatenate(points_of(axes, "x")).shape[1] == 2

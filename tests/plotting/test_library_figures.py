@@ -139,7 +139,8 @@ def test_training(case):
 def test_the_target_of_a_training_run_is_named():
     axes = plotting.new_figure()[1][0, 0]
     plotting.loss_curves(TRAINED["usual"], axes=axes)
-    assert axes.get_legend().get_texts()[-1].get_text() == "target 0.11"
+    names = ["iterate", "average, τ = 0.9", "average, τ = 0.99", "target 0.11"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == names
 
 
 def checked(number, *, slope=0.0, widths=(64, 128, 256), still=False):

@@ -15,6 +15,7 @@ from sgdtheory.plotting.style import (
     plain_label,
     save,
     show_at_least,
+    tick_measured,
 )
 from tests.figure_checks import check_figure
 
@@ -71,6 +72,41 @@ def test_a_logarithmic_axis_can_be_read(span, name):
     assert 3 <= len(inside) <= 9
     labels = axis.get_major_formatter().format_ticks(axis.get_majorticklocs())
     assert len(set(labels)) == len(labels)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "ticks"),
+    [
+        (2, 7, [2, 3, 4, 5, 6, 7]),
+        (1, 9.9, [1, 1.5, 2, 3, 4, 6, 8]),
+        (1, 35, [1, 2, 3, 5, 10, 20, 30]),
+        (1, 100, [1, 2, 5, 10, 20, 50, 100]),
+        (0.5, 3000, [1, 3, 10, 30, 100, 300, 1000, 3000]),
+        (1, 1e6, 10.0 ** np.arange(7)),
+        (1e-3, 1e12, 10.0 ** np.arange(-2, 13, 2)),
+        (52, 66, [52, 54, 56, 58, 60, 62, 64, 66]),
+        (5, 5, [5]),
+        (-1, 0, []),
+    ],
+)
+def test_ticks_are_the_closest_round_numbers_that_there_is_room_for(low, high, ticks):
+    axis = new_figure(width=9.0)[1][0, 0].xaxis
+    log_axes(axis.axes, "x")
+    np.testing.assert_allclose(axis.get_major_locator().tick_values(low, high), ticks)
+
+
+def test_ticks_at_sizes_that_were_measured():
+    """Those within a ninth of the axis, in logs, of the last one shown have no room."""
+    axes = new_figure()[1][0, 0]
+    log_axes(axes)
+    tick_measured(axes, [1, 500, 400, 512, 2, 2])  # the ends are a factor of 512 apart: 2 to the ninth
+    assert axes.get_xticks().tolist() == [1, 400]
+    tick_measured(axes, [32, 64, 128])
+    assert axes.get_xticks().tolist() == [32, 64, 128]
+    before = axes.get_xticks().tolist()
+    for sizes in ([0.5, 1], [1, 1e5], []):  # not whole, or too long for labels
+        tick_measured(axes, sizes)
+        assert axes.get_xticks().tolist() == before
 
 
 def test_labels_are_plain_numbers_or_powers_throughout():

@@ -33,6 +33,22 @@ def test_spectral_sums_are_those_of_the_rows(size):
     assert sample.mean_risk(np.exp(-time * sample.weight)) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("size", [4, 6, 50])
+def test_fourth_moments_are_those_of_the_rows_and_of_the_residual(size):
+    """Whitened rows and the residual of the fit that NumPy finds; a fit without a residual has none of it."""
+    sample = drawn_sample(problem().with_samples(size, seed=3))
+    features, noise = rows_of(sample)
+    labels = noise - features @ sample.start  # of weights that count from w_0
+    residual = labels - features @ np.linalg.lstsq(features, labels)[0]
+    z = np.column_stack([features @ sample.vectors, residual if size > 6 else np.zeros(size)]) ** 2
+    mean = np.maximum(z.mean(0), 1e-300)
+    expected = z.T @ z / size / mean / mean[:, None] - 1 - np.eye(len(mean))
+    if size <= 6:
+        expected[:-1, -1] = expected[-1, :-1] = 0.0
+        expected[-1, -1] = -1.0
+    np.testing.assert_allclose(sample.fourth, expected, rtol=1e-9, atol=1e-9)
+
+
 def test_a_direction_without_eigenvalue_is_noise_that_stays():
     frozen = st.LeastSquares([1.0, 0.5, 0.0], [1.0, 1.0, 2.0], 0.3)
     sample = drawn_sample(frozen.with_samples(20_000, seed=0))

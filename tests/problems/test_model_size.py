@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
 
 import sgdtheory as st
 from sgdtheory.problems.model_size import checked_model
+from sgdtheory.problems.sketch import Tail, sampled_sketch
 
 Z = 3.9  # false alarms of two sides: 1e-4
 
@@ -134,6 +136,43 @@ def test_sampled_sketches_tend_to_the_equivalent(problem, size):
 
     assert distance(problem.with_features(size, kind="gaussian")) < 3
     assert distance(problem.with_features(size)) > 20
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_moments_of_a_sampled_tail(whole):
+    """Of C = A Aᵀ with many small directions: `E tr C² = (tr H)²/M + (M + 1) tr H²/M`, `E |A θ|² = Σ λ_i s_i`."""
+    size, index = 300, np.arange(3001.0, 9001)
+    eigenvalues, signal = index**-1.3, index**-1.1
+    tail = Tail(eigenvalues.sum(), (eigenvalues**2).sum(), eigenvalues @ signal, signal.sum())
+    directions = (eigenvalues, signal) if whole else (np.zeros(0), np.zeros(0))
+    found = sampled_sketch(*directions, size, 7, *([] if whole else [tail]))
+    spread = (found.eigenvalues**2).sum() - tail.trace**2 / size
+    deviation = 2 * tail.trace / size * (2 * tail.squares / size) ** 0.5  # of tr C² because tr C varies
+    assert spread == pytest.approx((size + 1) * tail.squares / size, abs=Z * deviation)
+    assert Z * deviation < 0.2 * tail.squares
+    assert found.eigenvalues @ found.signal == pytest.approx(tail.product, rel=Z * (2 / size) ** 0.5)
+
+
+@pytest.mark.parametrize(
+    ("problem", "size", "error"),
+    [
+        (st.PowerLaw(1.2, 1.5, 3000), 300, 5e-4),
+        (st.LeastSquares(np.repeat([1.0, 0.2, 0.01], 80), np.repeat([1.0, 0.5, 2.0], 80) / 80), 120, 3e-5),
+    ],
+)
+def test_ridge_sums_of_the_equivalent_are_those_of_its_transform(problem, size, error):
+    """`Σ_k Λ_k/(Λ_k + ζ) = M − ζ M/κ` and the signal's; as each Λ_k is a mean, sums are off to one side (Jensen)."""
+    eigenvalues, signal = problem.directions()
+    model = problem.with_features(size, kind="gaussian")
+    found, own_signal = model.directions()
+    for zeta in np.geomspace(1e-4, 1, 5):
+        kappa = brentq(lambda k, z=zeta: k * (1 - (eigenvalues / (eigenvalues + k)).sum() / size) - z, zeta, 1e3)
+        expected = size - zeta * size / kappa
+        assert 0 < (found / (found + zeta)).sum() / expected - 1 < error
+        left = (own_signal * zeta / (found + zeta)).sum() + model.approximation_risk
+        assert -error < left / (signal * kappa / (eigenvalues + kappa)).sum() - 1 < 0
+        if zeta == 1e-4:  # Every Λ_k is much larger, and the means lose nothing.
+            assert (found / (found + zeta)).sum() == pytest.approx(expected, rel=1e-6)
 
 
 def whole_risk(model):

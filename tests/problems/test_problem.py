@@ -85,6 +85,8 @@ def test_repr_of_least_squares_is_code_with_all_digits():
     np.testing.assert_array_equal(again.signal, problem.signal)
     assert again.noise_variance == problem.noise_variance
     assert len(repr(st.LeastSquares(np.arange(1e6), np.ones(10**6)))) < 200
+    for size in (1000, 1001):  # NumPy, too, abbreviates arrays of more than 1,000 entries.
+        assert ("..." in repr(st.LeastSquares(np.arange(float(size)), np.ones(size)))) is (size > 1000)
 
 
 def test_input_arrays_stay_the_callers():

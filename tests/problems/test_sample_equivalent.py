@@ -37,6 +37,14 @@ def test_the_ridge_of_a_power_law_to_fifty_digits(num_samples, z):
     assert kappa.imag * np.imag(z) > 0 or (np.imag(z) == 0 and kappa.real > 0 and abs(kappa.imag) < 1e-13 * kappa.real)
 
 
+@pytest.mark.parametrize("num_samples", [1, 30, 1e6])
+def test_real_ridges_are_solved_together(num_samples):
+    """Newton's method needs different numbers of steps for them: the z of each κ found."""
+    resolvent = SampleResolvent(INFINITE.modes(1e-13), num_samples)
+    z = np.geomspace(1e-9, 1.0, 7)
+    np.testing.assert_allclose(resolvent.ridge(resolvent.real_kappa(z)), z, rtol=1e-9, atol=1e-14)
+
+
 def _degrees(kappa):
     root = mpmath.sqrt(kappa)
     return mpmath.pi * mpmath.coth(mpmath.pi / root) / (2 * root) - 0.5
@@ -249,6 +257,19 @@ def test_effective_samples(dim, num_samples):
         assert drivers.effective_samples(reach) == pytest.approx(expected, rel=1e-8)
 
 
+def test_the_error_of_noise_and_of_a_power_of_the_reach():
+    """1/N_eff for noise alone, `(1 + β(β + 1))/N_eff` for a signal that falls like reach^−β, here β = (b − 1)/a."""
+    problem = st.LeastSquares(SMALL.eigenvalues, np.zeros(4), 0.8)
+    for reach in (1.0, 1e2):
+        drivers = averaged_drivers(problem, 9, reach)
+        effective = 9 / (1 + ridge_risk(problem, 9, 1 / reach)[1])  # N − df₂
+        assert drivers.relative_error_at(reach) == pytest.approx(1 / effective, rel=1e-8)
+    for capacity, source in ((2.0, 3.0), (2.0, 5.0)):
+        drivers = averaged_drivers(st.PowerLaw(capacity, source, noise_variance=0.0), 1e9, 1e6)
+        beta = (source - 1) / capacity
+        assert 1e9 * drivers.relative_error_at(1e4) == pytest.approx(1 + beta * (beta + 1), rel=0.01)
+
+
 def test_a_directions_loss_in_risk():
     """`Σ_j (v_jᵀδ)² v_jᵀHv_j F(w_j)` of what gradient noise of a direction makes of itself; 1 for many samples."""
     problem, num_samples, rate = st.PowerLaw(1.2, 1.3, dim=100), 20, 0.1
@@ -357,6 +378,9 @@ def test_responses_that_turn_take_more_nodes_and_are_noticed():
     found, stated = error(plain, lambda w: heavy_ball(w, 0.5, 0.9, 100))
     assert 1e-5 < found < stated
     assert stated > 0.1
+    # A response that is wrong by a share s of the root of the risk has the risk wrong by (1 + s)² − 1; s ∝ √Σ s_i.
+    larger = error(replace(plain, whole=9 * plain.whole), lambda w: heavy_ball(w, 0.5, 0.9, 100))[1]
+    assert math.sqrt(1 + larger) - 1 == pytest.approx(3 * (math.sqrt(1 + stated) - 1), rel=1e-10)
     found, stated = error(fine, lambda w: heavy_ball(w, 0.5, 0.9, 100))
     assert found < 1e-6
     assert stated < 1e-6

@@ -70,3 +70,13 @@ def test_all_modes_give_the_same_risk(method, schedule, average, steps, monkeypa
     monkeypatch.setattr("sgdtheory.risk.solvers.panel_maps.reduce_modes", lambda *_: None)
     every = course_risk(st.PowerLaw(2.0, 3.0), course, estimate=False).parts
     np.testing.assert_allclose(few, every, rtol=1e-11)
+
+
+def test_nodes_do_not_hang_on_the_unit_of_eigenvalues():
+    poles = [np.array([1e-4, 0.02]), np.array([1.0, 3.0])]
+    plain = mode_reduction.interpolation_nodes(2.0, poles, 4, 3)
+    assert (np.diff(plain) > 0).all()
+    assert plain.max() <= 2.0
+    for unit in (1e-9, 1e6):
+        scaled = mode_reduction.interpolation_nodes(2.0 * unit, [unit * pole for pole in poles], 4, 3)
+        np.testing.assert_allclose(scaled, unit * plain, rtol=1e-6)

@@ -150,6 +150,20 @@ def test_units_and_unused_directions_do_not_matter():
     np.testing.assert_allclose(few.excess_risk, expected, rtol=1e-9)
 
 
+def test_a_risk_under_another_law_has_its_units():
+    """Rows of a population with H and w*: targets, w* and residuals a thousand times as large, risks by its square."""
+    x, y = rows(targets=1)
+    setting = {"batch_size": 2, "num_samples": 40, "num_replicas": 3, "dtype": "float64", "learning_rate": RATE}
+    law = np.diag([1.0, 0.5, 0.2]), np.array([3.0, -1.0, 2.0])
+    one = st.simulate_data(KEY, x, y, population=law, **setting)
+    large = st.simulate_data(KEY, x, 1e3 * y, population=(law[0], 1e3 * law[1]), **setting)
+    np.testing.assert_allclose(large.excess_risk, 1e6 * one.excess_risk, rtol=1e-9)
+    own = st.simulate_data(KEY, x, y, **setting)
+    best = np.linalg.lstsq(x, y, rcond=None)[0]
+    same = st.simulate_data(KEY, x, y, population=(x.T @ x / len(x), best), **setting)
+    np.testing.assert_allclose(same.excess_risk, own.excess_risk, rtol=1e-9)
+
+
 def test_a_run_that_diverges_has_infinite_risk():
     found = st.simulate_data(KEY, *rows(), batch_size=2, learning_rate=[0.1, 300.0], num_samples=1000, num_replicas=2)
     assert np.isinf(found.excess_risk[1]).all()

@@ -63,3 +63,18 @@ def test_the_deviation_step_by_step_is_that_of_the_closed_form(quantity):
 def test_standard_deviation_without_randomness_is_zero():
     assert standard_deviation(st.LeastSquares([1.0], [0.0], 0.0), arrays(4, 0.4, 50)) == 0
     assert standard_deviation(PROBLEM, arrays(4, 0.4, 1)) == 0  # n = 1: the average is w_0
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [MOMENTUM, FREE, DECAY, st.Algorithm(st.DelayedSGD(3), average=st.TailAverage(0.5))],
+    ids=lambda each: type(each.method).__name__,
+)
+def test_the_deviation_of_one_direction_in_large_batches_is_that_of_its_exact_risks(algorithm):
+    """Then V is that of label noise: the two other sources of noise are 1e-6 of it, 1/B and s/σ²."""
+    problem, setting = st.LeastSquares([0.7], [1e-6], 1.0), arrays(1e6, 0.15, 20)
+    risk = st.excess_risk(problem, **setting, algorithm=algorithm)
+    assert risk.bias > 0.01 * risk.variance
+    total, variance = (standard_deviation(problem, setting, algorithm, each) for each in ("total", "variance"))
+    assert float(total) == pytest.approx(np.sqrt(2 * risk.variance**2 + 4 * risk.bias * risk.variance), rel=2e-6)
+    assert float(variance) == pytest.approx(np.sqrt(2) * risk.variance, rel=2e-6)

@@ -126,7 +126,7 @@ def test_devices_are_any_sequence():
         same(numbers(quick | {"devices": devices}), plain)
 
 
-@pytest.mark.parametrize("devices", [[], [jax.devices()[0]] * 2, jax.devices()[0], ["cpu"]])
+@pytest.mark.parametrize("devices", [[], [jax.devices()[0]] * 2, jax.devices()[0], ["cpu"], [jax.devices()[0], "cpu"]])
 def test_bad_devices(devices):
     with pytest.raises(ValueError, match="devices must be a list of different JAX devices, at least one, got"):
         numbers(CALL | {"devices": devices})

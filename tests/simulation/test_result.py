@@ -86,3 +86,8 @@ def test_what_is_shown_of_one_setting():
     """The number of replicas, whatever the shape of the settings."""
     assert "num_replicas=2, shape=()" in repr(simulation([1.0, 3.0]))
     assert "num_replicas=3, shape=(1, 2)" in repr(simulation(np.ones((1, 2, 3))))
+
+
+def test_the_table_has_a_standard_error_of_several_replicas_alone():
+    assert simulation([1.0, 3.0]).sheet().json()["standard_error"] == 1.0
+    assert "standard_error" not in simulation([1.0]).sheet().json()

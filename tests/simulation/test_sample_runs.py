@@ -4,6 +4,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.problems import drawn_sample
+from sgdtheory.simulation.task import of_sample
 from tests.risk.passes import dense, gradient_steps, rows_of
 
 RARE = 3.9  # standard errors that one in 1e4 samples exceeds
@@ -57,6 +58,25 @@ def test_without_a_seed_every_replica_has_its_own_rows():
     assert np.std(found.excess_risk) > 2 * np.std(one.excess_risk)
     drawn = [st.excess_risk(finite.drawn(seed), **gentle).total for seed in range(200)]
     assert abs(found.mean - np.mean(drawn)) < RARE * np.hypot(found.standard_error, np.std(drawn) / np.sqrt(200))
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_replicas_share_the_rows_of_a_seed_alone(own):
+    """In units in which signal and noise add up to 1; without a seed the rows of each replica are its own."""
+    task = of_sample(problem().with_samples(12, seed=None if own else 0), np.array([7, 8], np.uint32), "float64")
+    scale = np.sqrt(problem().initial_risk + 0.5)
+    assert task.scale == pytest.approx(scale)
+    rows = task.source.rows([0, 4], np.float64)
+    assert len(rows.features) == len(rows.noise) == 1 + (24 if own else 12)
+    if own:
+        alone = task.source.rows([4], np.float64)
+        np.testing.assert_array_equal(rows.features[12:], alone.features)
+        assert not np.isclose(rows.features[:12, :6], alone.features[:12, :6]).any()
+    else:
+        sample = drawn_sample(problem().with_samples(12, seed=0))
+        features, noise = rows_of(sample)
+        np.testing.assert_allclose(rows.features[:12, :6] * sample.scale, features)
+        np.testing.assert_allclose(rows.noise[:12] * scale, noise)
 
 
 @pytest.mark.parametrize("replacement", [False, True])

@@ -6,11 +6,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import multihost_utils
 
 import sgdtheory as st
 from sgdtheory._common.counter_random import threefry
+from sgdtheory.algorithms import Course
 from sgdtheory.simulation.dynamics import STEPS, Dynamics, Replica, Spectrum, Table, begin, carry, risks, step
+from sgdtheory.simulation.explicit import Explicit
+from sgdtheory.simulation.laws import Gaussian
+from sgdtheory.simulation.simulator import _check_same_call
 from sgdtheory.simulation.sufficient import Sufficient
+from sgdtheory.simulation.task import samplers
+from sgdtheory.simulation.wishart import Wishart
 from tests.marks import half, slow
 from tests.simulation.small import KEY, PROBLEM, columns, simulated
 
@@ -247,3 +254,30 @@ def test_progress_is_shown_on_a_terminal_alone(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     assert np.isfinite(simulated(progress=True).mean)
     assert capsys.readouterr().out == ""
+
+
+def test_every_process_has_to_make_the_same_call(monkeypatch):
+    """Of three processes the last has a digest that differs in one byte; digests that agree pass."""
+
+    def gathered(digest):
+        return np.stack([digest, digest, digest ^ (np.arange(digest.size) == changed).astype(np.uint8)])
+
+    monkeypatch.setattr(jax, "process_count", lambda: 3)
+    monkeypatch.setattr(multihost_utils, "process_allgather", gathered)
+    changed = 5
+    with pytest.raises(ValueError, match="the same call: key, problem or settings of process 2 are not those of 0"):
+        simulated()
+    changed = -1
+    _check_same_call("anything")
+
+
+def test_samplers_go_by_their_name_the_outputs_and_the_batch_schedule():
+    growing = st.Algorithm(batch_schedule=st.Linear(final=5))
+    for name, outputs, algorithm, expected in (
+        ("sufficient", 1, growing, Sufficient()),
+        ("sufficient", 2, growing, Wishart()),
+        ("explicit", 1, st.Algorithm(), Explicit(Gaussian(), 6)),
+        ("explicit", 1, growing, Explicit(Gaussian(), 32, varying=True)),
+    ):
+        chosen = samplers(name, "gaussian", PROBLEM, KEY, outputs)
+        assert chosen(Course(algorithm, 6.0, 0.1, 20.0)) == expected

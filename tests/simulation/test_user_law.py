@@ -1,3 +1,5 @@
+from contextlib import nullcontext
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -5,6 +7,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.simulation.laws import FourthMoment
+from sgdtheory.simulation.user_law import _check_moments
 from tests.simulation.explicit_runs import EIGENVALUES, expected, simulated, uniform
 from tests.simulation.statistical import normal_limit
 
@@ -95,6 +98,20 @@ def correlated(dim, share):
 def test_laws_of_other_problems(law, eigenvalues, message):
     with pytest.raises(ValueError, match=message):
         simulated(law, st.LeastSquares(eigenvalues, np.ones(len(eigenvalues))), num_replicas=2)
+
+
+@pytest.mark.parametrize(("samples", "refused"), [(50, False), (200, True)])
+def test_a_moment_counts_from_a_hundred_samples_on(samples, refused):
+    """Direction 150 of 200 has 0.3 in the place of 1, made up by few or many of the 16384 samples.
+
+    Both are 8 standard errors off, so that they differ in what counts alone.
+    """
+    eigenvalues, directions = np.ones(200), np.random.default_rng(0).standard_normal((200, 16))
+    mean = np.concatenate([np.ones(200), np.zeros(120), (directions**2).sum(0)])
+    square = np.concatenate([np.full(200, 3.0), np.ones(120), 3 * mean[320:] ** 2])
+    mean[149], square[149] = 0.3, 16384 * 0.3**2 / samples
+    with pytest.raises(ValueError, match="for direction 150 .* is 0.3 ±") if refused else nullcontext():
+        _check_moments(mean, square, eigenvalues, directions)
 
 
 @pytest.mark.slow

@@ -4,8 +4,9 @@ import time
 
 import pytest
 
-from sgdtheory.sweep import sweep
-from sgdtheory.sweep.planning import pilot_scatter, plan
+from sgdtheory.sweep import planning, sweep
+from sgdtheory.sweep.pace import Taken
+from sgdtheory.sweep.planning import PILOT_KINDS, measure, pilot_scatter, plan
 from sgdtheory.sweep.power import Scatter, verdict_probabilities
 from sgdtheory.training import TrainConfig
 from tests.cli.test_fit_sweep import make_store
@@ -28,6 +29,23 @@ def test_runs_and_steps_that_are_left(tmp_path):
     assert (found.scatter, found.verdicts, found.enough) == (None, None, None)
     with pytest.raises(ValueError, match="configs must be at least one, got none"):
         plan([])
+
+
+@pytest.mark.parametrize("kinds", [1, 3, PILOT_KINDS, 9])
+def test_a_few_kinds_of_runs_are_timed_from_the_cheapest_to_the_dearest(monkeypatch, kinds):
+    timed = []
+
+    def taken(unit, seconds):
+        timed.append(unit[0].batch_size)
+        return Taken(10, 0.0, seconds)
+
+    monkeypatch.setattr(planning, "_timed", taken)
+    batches = [2**each for each in range(kinds)]
+    units = [(changed(BASE, batch_size=batch, seed=seed),) for batch in batches for seed in (0, 1)]
+    pace = measure(units, 0.5, 1)
+    assert len(timed) == len(set(timed)) == len(pace.taken) == min(kinds, PILOT_KINDS)
+    assert (timed[0], timed[-1]) == (batches[0], batches[-1])
+    assert pace.step_seconds(units[0]) == pytest.approx(0.05)
 
 
 @pytest.mark.slow

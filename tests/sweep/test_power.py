@@ -12,7 +12,7 @@ from sgdtheory.fits.invariance import size_dependence
 from sgdtheory.fits.steps_measurement import StepsMeasurement
 from sgdtheory.sweep import BestSteps, TunedSteps
 from sgdtheory.sweep.fit import fit_tuned
-from sgdtheory.sweep.power import Scatter, enough, scatter_of, verdict_probabilities
+from sgdtheory.sweep.power import Design, Scatter, enough, scatter_of, verdict_probabilities
 from tests.marks import slow
 
 BATCHES = (16, 40, 100, 250, 625)
@@ -212,6 +212,10 @@ def test_what_helps():
     assert power(margin=0.3) > power() > power(margin=0.1)
     assert power(widths=(64, 128)) < 0.9
     assert power(widths=(32, 91, 256)) < power()  # t with one degree of freedom
+
+
+def test_the_cells_of_a_design():
+    assert Design((32, 64, 128, 256), (16, 40, 100), 2, 0.9).cells == 24
 
 
 def test_the_cheapest_design_that_is_enough():

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 from sgdtheory.sweep import Store, SweepTable, sweep
+from sgdtheory.sweep.runner import run_unit
 from sgdtheory.training import train
+from sgdtheory.training.checkpoint import VERSION
 from tests.runs import changed, run_of
 from tests.sweep.small import CONFIGS, LANES, curves
 
@@ -49,6 +52,11 @@ def test_a_finished_sweep_is_read_and_not_run(whole, tmp_path):
     assert rows == [(config.learning_rate, config.seed) for config in CONFIGS]
     with pytest.raises(ValueError, match="store must be a folder of runs, got .*none, which is not there"):
         SweepTable.from_store(tmp_path / "none")
+
+
+def test_a_unit_that_another_process_has_finished_takes_no_steps(copy):
+    report = run_unit(copy, tuple(CONFIGS[:LANES]))
+    assert (report.done, report.notes, report.taken.steps) == (True, (), 0)
 
 
 def test_edited_data_are_trained_on_anew(tmp_path):
@@ -93,6 +101,66 @@ def enlarged(key):
     return enlarge
 
 
+def rewritten(name, **changes):
+    """Return the damage that changes keys of a JSON file, or removes those that are None."""
+
+    def rewrite(directory):
+        path = directory / name
+        fields = json.loads(path.read_text()) | changes
+        path.write_text(json.dumps({key: value for key, value in fields.items() if value is not None}))
+
+    return rewrite
+
+
+def with_cell(column, cell):
+    """Return the damage that writes a cell into the last row of the curve."""
+
+    def rewrite(directory):
+        path = directory / "curve.csv"
+        header, *rows = (line.split(",") for line in path.read_text().splitlines())
+        rows[-1][header.index(column)] = cell
+        path.write_text("\n".join(map(",".join, [header, *rows])) + "\n")
+
+    return rewrite
+
+
+def head_of_checkpoint(head):
+    """Return the damage that removes the result and replaces the head of the checkpoint, or removes the head."""
+
+    def rewrite(directory):
+        (directory / "result.json").unlink()
+        path = directory / "checkpoint.npz"
+        with np.load(path) as arrays:
+            saved = {name: arrays[name] for name in arrays.files if name != "head"}
+        if head is not None:
+            saved["head"] = np.frombuffer(json.dumps(head).encode(), np.uint8)
+        np.savez(path, **saved)
+
+    return rewrite
+
+
+def repeated_row(directory):
+    path = directory / "curve.csv"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines, lines[-1]]))
+
+
+def folder_of(name):
+    def replace(directory):
+        (directory / name).unlink()
+        (directory / name).mkdir()
+
+    return replace
+
+
+def link_to_nothing(name):
+    def replace(directory):
+        (directory / name).unlink()
+        (directory / name).symlink_to(directory / "nowhere")
+
+    return replace
+
+
 def shorten_curve(directory):
     path = directory / "curve.csv"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
@@ -121,6 +189,26 @@ DAMAGES = {
     "another config": written("config.json", json.dumps(changed(HURT, seed=9).as_fields()).encode()),
     "garbled config": written("config.json", b"{"),
     "no config": lambda directory: (directory / "config.json").unlink(),
+    "empty config": written("config.json", b""),
+    "config of numbers": written("config.json", b"[1, 2]"),
+    "unknown key of a config": rewritten("config.json", colour=1),
+    "text for a number of a config": rewritten("config.json", max_steps="many"),
+    "nan in a config": rewritten("config.json", learning_rate=float("nan")),
+    "folder for a config": folder_of("config.json"),
+    "folder for a result": folder_of("result.json"),
+    "folder for a curve": folder_of("curve.csv"),
+    "link to no curve": link_to_nothing("curve.csv"),
+    "text for a number of steps": rewritten("result.json", num_steps="many"),
+    "no number of weights": rewritten("result.json", num_weights=None),
+    "unknown outcome": rewritten("result.json", outcome="happy"),
+    "empty curve": written("curve.csv", b""),
+    "word in a curve": with_cell("train_loss", "many"),
+    "row of a curve twice": repeated_row,
+    "row of a curve with a cell more": with_cell("train_loss", "1,2"),
+    "checkpoint without a head": head_of_checkpoint(None),
+    "checkpoint with a list for a head": head_of_checkpoint([1]),
+    "checkpoint of another version": head_of_checkpoint({"version": 10**6}),
+    "checkpoint without a config": head_of_checkpoint({"version": VERSION}),
     "a letter": junk,
     "a file": a_file,
 }
@@ -134,6 +222,9 @@ def test_a_damaged_run_is_set_aside_whole_and_run_again(whole, copy, damage):
     table = sweep(CONFIGS, copy, lanes=LANES)
     aside = copy / "set-aside" / name
     (note,) = table.notes
+    assert not re.search(r"\n|Error|Errno|unpack|shape|indices|mapping|convert", note), (
+        "words of Python, not of the project"
+    )
     assert note.startswith(f"{name} was set aside as {aside}: ")
     assert (aside.read_bytes() if damage == "a file" else contents(aside)) == broken
     assert table.to_csv() == whole[1].to_csv()

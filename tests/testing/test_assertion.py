@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -57,6 +58,37 @@ def test_the_counterexample_is_worked_out_by_hand():
     assert "r_1 = (1 − γλ)² r_0 + (γλ)²/B (2 r_0 + σ²) = 0.67 " in text
     assert text.endswith("= 0.7675")
     assert number(text, "exact risk") == 0.7675
+
+
+def exact(factor, **given):
+    """The risk times a factor, as a bound."""
+    return lambda problem, **run: factor * st.excess_risk(problem, **run, **given).total
+
+
+def test_what_is_worked_out_by_hand_is_the_exact_risk_with_noise_too():
+    setting = st.Setting(st.LeastSquares([0.7], [0.3], 0.4), 3, 0.5, 6)
+    with pytest.raises(AssertionError) as caught:
+        st.testing.assert_bound(exact(0.5), settings=hypothesis.strategies.just(setting), max_examples=4)
+    text = str(caught.value)
+    assert "exact/bound = 2, above 1" in text
+    by_hand = float(text.rpartition("= ")[2])
+    assert by_hand == pytest.approx(st.excess_risk(*setting[:1], **setting.run).total, rel=1e-9)
+    assert number(text, "exact risk") == by_hand
+
+
+def test_which_side_of_its_limits_a_ratio_is_on():
+    both = {"within": 1.5, "settings": PLAIN, "max_examples": 20}
+    st.testing.assert_bound(exact(1.4), **both)
+    for factor, side in ((0.5, "exact/bound = 2, above 1.5"), (2.0, "exact/bound = 0.5, below 0.6666666667")):
+        with pytest.raises(AssertionError, match=re.escape(side)):
+            st.testing.assert_bound(exact(factor), **both)
+
+
+def test_one_step_of_all_workers_is_asked_about():
+    workers = st.Algorithm(st.LocalSGD(4, 2))
+    one = hypothesis.strategies.just(st.Setting(st.LeastSquares([1.0], [1.0], 0.5), 3, 0.2, 12))
+    with pytest.raises(AssertionError, match=r"D = 12 \(1 steps\)"):
+        st.testing.assert_bound(exact(0.5, algorithm=workers), algorithm=workers, settings=one, max_examples=2)
 
 
 def test_many_workers_are_asked_about_and_their_steps_counted():

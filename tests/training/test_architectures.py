@@ -57,6 +57,15 @@ def test_convolutions_by_hand(side):
     np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("config", [MLP, TEXT, RESIDUAL, CONV, RECURRENT], ids=lambda config: config.value("model"))
+def test_tensors_of_several_layers_are_stacked(config):
+    """Those, and those alone, whose leading axis grows with the depth."""
+    tensors, deeper = config.network.tensors, changed(config, depth=config.value("depth") + 4).network.tensors
+    growing = {name for name, tensor in tensors.items() if deeper[name].shape[0] > tensor.shape[0]}
+    assert growing == {name for name, tensor in tensors.items() if tensor.stacked}
+    assert growing
+
+
 def test_operations_of_convolutions():
     """The digits have 64 places, then 16, then 4."""
     assert CONV.network.operations == 6 * (64 * 9 * 5 + 16 * 45 * 5 + 4 * 45 * 5 + 5 * 10)

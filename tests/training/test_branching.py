@@ -10,6 +10,7 @@ from scipy import stats
 
 from experiments._lib import frozen_features as frozen
 from sgdtheory.training import Branches, Lanes, TeacherStream, branch, train
+from sgdtheory.training.branching import _fieller
 from tests.runs import changed, run_of
 
 FROZEN = run_of(
@@ -179,6 +180,20 @@ def test_interval_of_the_noise_scale():
     open_ended = made(np.ones((1, 4, 3)), (np.array([[1.0, -1, 0.1]]), np.full((1, 3), 50.0))).noise_scale()
     assert open_ended.high[0] == np.inf
     assert 0 < open_ended.low[0] < 1500
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 9])
+def test_fiellers_interval_ends_where_a_t_test_rejects(seeds):
+    """|mean(trace − r squared)| is t standard errors at both ends; the mean of `squared` is below 1."""
+    rng = np.random.default_rng(0)
+    trace, squared = rng.normal(3, 0.01, seeds), rng.normal(0.5, 0.002, seeds)
+    low, high = _fieller(trace, squared, 0.9)
+    assert low < trace.mean() / squared.mean() < high
+    for ratio in (low, high):
+        rest = trace - ratio * squared
+        assert abs(rest.mean()) * seeds**0.5 / rest.std(ddof=1) == pytest.approx(stats.t.ppf(0.95, seeds - 1), rel=1e-6)
+    for missing in ((trace[:1], squared[:1]), (trace, np.full(seeds, np.inf)), (np.full(seeds, np.nan), squared)):
+        assert np.isnan(_fieller(*missing, 0.9)).all()
 
 
 def test_what_cannot_branch_is_refused():

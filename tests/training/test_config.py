@@ -96,6 +96,10 @@ def test_a_number_is_no_text_and_no_truth_value():
         ),
         ({"schedule": "cosin"}, "schedule must be one of constant, .* stages, schedule_free, got cosin"),
         ({"precision": "float16"}, "precision must be one of float32, bfloat16, got float16"),
+        (
+            {"model": "transformer", "data": "stdlib", "attention_kernel": "flash"},
+            "attention_kernel must be one of xla, cudnn, got flash",
+        ),
         ({"trained": "input"}, "trained must be one of all, output, got input"),
         ({"widht": 3}, r"a field of the config must be one of .*, got widht \(did you mean width\?\)"),
         ({"model": "transformer"}, "model transformer does not go with data teacher"),
@@ -140,7 +144,13 @@ def test_what_is_refused(fields, message):
 def test_every_field_has_a_check():
     tested = {name for names, *_ in RANGES for name in names} | {"averages", "uniform_average", "parametrization"}
     tested |= {"model", "activation", "data", "optimizer", "stages", "schedule", "precision", "trained", "vocabulary"}
-    tested |= {"tokens", "entry_point", "features", "targets"}  # the last three: test_custom.py, test_rows.py
+    tested |= {
+        "attention_kernel",
+        "tokens",
+        "entry_point",
+        "features",
+        "targets",
+    }  # the last three: test_custom.py, test_rows.py
     assert {field.name for field in flat_fields()} == tested
 
 

@@ -159,3 +159,24 @@ def test_an_output_that_starts_at_0_passes():
     assert check.failures() == []
     swapped = CoordinateCheck(MLP, widths, steps, layers, size[::-1], flat, flat, 0.3, 0.95)
     assert {(failure.quantity, failure.layer) for failure in swapped.failures()} >= {("size", "hidden")}
+
+
+@pytest.mark.parametrize(
+    ("wide", "answer", "remark"),
+    [
+        ((1.0, 1.0), "passes", ""),
+        ((2.0, 2.0), "fails: 2 slopes are not within ±0.3", ""),
+        ((1.0, 1.6), "fails: 2 slopes are not within ±0.3", "none of them is outside for certain: take more seeds"),
+    ],
+)
+def test_the_verdict_is_said_and_whether_it_is_certain(wide, answer, remark):
+    """Changes of one layer at twice the width, by seed: slopes of 0, of 1, and of 0 and 0.7."""
+    moves = np.array([1.0, 1.01]) * np.array([[[(1.0, 1.0)], [wide]]])
+    check = CoordinateCheck(
+        MLP, np.array([8, 16]), np.array([1]), ("layer",), np.ones((1, 2, 2)), moves, moves, 0.3, 0.95
+    )
+    sheet = check.sheet()
+    assert sheet.answer.startswith(f"coordinate check {answer} (")
+    assert "".join(sheet.remarks).startswith(remark)
+    assert bool("".join(sheet.remarks)) == bool(remark)
+    assert check.passes == (answer == "passes")

@@ -1,5 +1,7 @@
 """Runs of one program side by side, without files: the trainer's own steps, one call or many."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -50,3 +52,20 @@ def test_other_programs_are_refused():
         Lanes([BASE, changed(BASE, eval_every=6)])
     with pytest.raises(ValueError, match="^configs must be at least one, got none$"):
         Lanes([])
+
+
+def test_steps_are_asked_for_in_pieces():
+    """Seven steps from the third on, at most three at a time; the devices are not needed for that."""
+    asked = []
+    lanes = SimpleNamespace(step=3, longest=3)
+    lanes.pieces = lambda number: min(number, lanes.longest)
+
+    def run(number):
+        asked.append(number)
+        lanes.step += number
+
+    lanes.run = run
+    Lanes.advance(lanes, 7)
+    assert (asked, lanes.step) == ([3, 3, 1], 10)
+    for number in (0, -1):
+        assert Lanes.pieces(lanes, number) == (None, 0)

@@ -149,3 +149,27 @@ def test_effective_weights_are_multiplied():
     np.testing.assert_array_equal(found["hidden"], params["hidden"] / 2)
     np.testing.assert_array_equal(found["input"], params["input"])
     assert effective(params, tensor_factors(tensors, config), jnp.bfloat16)["hidden"].dtype == jnp.bfloat16
+
+
+def test_the_kernel_of_attention(monkeypatch):
+    """By default runs, files and fingerprints are as before the choice; cuDNN is refused where it cannot be."""
+    assert changed(TEXT, attention_kernel="xla") == TEXT
+    assert "attention_kernel" not in TEXT.as_fields()
+    fused = changed(TEXT, attention_kernel="cudnn", precision="bfloat16")
+    assert fused.fingerprint != changed(TEXT, precision="bfloat16").fingerprint
+    weights = {name: jnp.asarray(part, jnp.bfloat16) for name, part in random_weights(TEXT).items()}
+    with pytest.raises(ValueError, match="needs precision = bfloat16 and an NVIDIA GPU, got bfloat16 on a cpu"):
+        fused.network.apply(weights, TOKENS)
+    asked = []
+
+    def attention(query, key, value, *, implementation, **options):
+        asked.append(implementation)
+        return dot_product_attention(query, key, value, **options)
+
+    dot_product_attention = jax.nn.dot_product_attention
+    monkeypatch.setattr(jax.nn, "dot_product_attention", attention)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    np.testing.assert_array_equal(fused.network.apply(weights, TOKENS)[0], TEXT.network.apply(weights, TOKENS)[0])
+    assert asked == ["cudnn", "xla"]
+    with pytest.raises(ValueError, match="got float32 on a gpu"):
+        fused.network.apply(random_weights(TEXT), TOKENS)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from sgdtheory.training import Arrays, train
+from sgdtheory.training.array_files import array_files
 from sgdtheory.training.streams import stream
 from tests.runs import changed, run_of
 from tests.training.test_streams import same, samples
@@ -81,6 +82,8 @@ def test_training_on_arrays_lowers_the_loss(own):
     [
         (np.ones((40, 3)), np.ones(39), "one row a sample, got 40 and 39 rows"),
         (np.ones(40), np.ones(40), "must be (N, d), or (N, height, width, channels)"),
+        (np.ones((40, 2, 2)), np.ones(40), "for images, got shape (40, 2, 2)"),
+        (np.ones((40, 1, 1, 1, 1)), np.ones(40), "for images, got shape (40, 1, 1, 1, 1)"),
         (np.ones((40, 3)), np.ones((40, 2), int), "must be (N,) or (N, K) numbers"),
         (np.ones((40, 3)), -np.ones(40, int), "must hold classes 0, 1, …"),
         (np.ones((9, 3)), np.ones(9), "must have at least 10 rows, got 9"),
@@ -95,6 +98,15 @@ def test_bad_arrays(tmp_path, features, targets, message):
         paths.append(f"{tmp_path / f'{name}.npy'}")
     with pytest.raises(ValueError, match=re.escape(message)):
         stream(run_of(data="arrays", features=paths[0], targets=paths[1]))
+
+
+def test_images_and_vectors_are_mapped(tmp_path):
+    for number, shape in enumerate([(10, 3), (10, 2, 2, 1)]):
+        features, targets = np.random.default_rng(0).standard_normal(shape), np.arange(10.0)
+        paths = [f"{tmp_path / f'{name}{number}.npy'}" for name in "Xy"]
+        for path, array in zip(paths, (features, targets), strict=True):
+            np.save(path, array)
+        same(array_files(*paths), (features, targets))
 
 
 def test_files_that_are_not_there_are_told_when_they_are_needed(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sgdtheory.training.streams import stream
-from sgdtheory.training.text import _sources
+from sgdtheory.training.text import Windows, _sources
 from tests.runs import changed, run_of
 
 TEACHER = run_of(input_dim=8, batch_size=12, holdout_size=16, noise_variance=0.3)
@@ -69,6 +69,18 @@ def test_statistics_of_the_teacher():
     held, targets = data.holdout()
     np.testing.assert_allclose(targets, data(held), rtol=1e-6)  # no noise
     assert not np.allclose(targets, stream(changed(config, task_seed=1)).holdout()[1])
+
+
+def test_directions_contribute_to_the_teacher_by_a_power_law():
+    """Of ⟨u_j, x⟩, whose standard deviation is 1.5: direction i has i^−b, here b = 3, of its variance.
+
+    Means over 256 units: five standard deviations are 5 √(2/256), a false alarm of 6e-7 each.
+    """
+    config = changed(TEACHER, source=3.0)
+    teacher = stream(config)
+    found = (teacher._units**2).mean(1) * teacher.spectrum
+    expected = np.arange(1, 9) ** -3.0
+    assert (np.abs(found / (1.5**2 * expected / expected.sum()) - 1) < 5 * np.sqrt(2 / 256)).all()
 
 
 PASSES = changed(TEACHER, num_samples=30)
@@ -153,6 +165,19 @@ def test_kinds_of_token_files(kind, tmp_path):
     inputs, targets = samples(tokens_config(path), 7)
     rows = np.c_[inputs, targets[:, -1]].tolist()
     assert all(any(row == tokens[start : start + 5].tolist() for start in range(475)) for row in rows)
+
+
+def test_the_shortest_texts_of_a_context():
+    """The training part needs a window beside the offset, and the hold-out a single one."""
+    train, holdout = np.arange(9), np.arange(5)
+    data = Windows(4, 1, 1, (train, holdout), "a text")
+    np.testing.assert_array_equal(np.concatenate(data.holdout(), axis=1), [[0, 1, 2, 3, 1, 2, 3, 4]])
+    for texts, words in (
+        ((train[:-1], holdout), "a text is too short for context = 4: its training part has 4 tokens"),
+        ((train, holdout[:-1]), "its hold-out has 4 tokens"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Windows(4, 1, 1, texts, "a text")
 
 
 BAD = {

@@ -1,13 +1,16 @@
 """Runs side by side, micro-batches, precisions, and runs that diverge."""
 
+import os
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from sgdtheory.training import Run, train, train_many
+from sgdtheory.training import Run, num_threads, train, train_many
+from sgdtheory.training.group import Group
 from sgdtheory.training.run import group_runs
 from tests.runs import changed, run_of
 
@@ -21,6 +24,20 @@ DIVERGED = changed(BASE, learning_rate=1e6)
 @pytest.fixture(scope="module")
 def alone():
     return train(BASE)
+
+
+def test_groups_at_once_are_the_cores_of_this_process(monkeypatch):
+    cpu, other = SimpleNamespace(platform="cpu"), SimpleNamespace(platform="gpu")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0: {2, 3, 5}, 1: {0}}[pid], raising=False)
+    assert [num_threads(devices) for devices in ([cpu], [cpu, cpu], [other])] == [3, 1, 1]
+
+
+def test_the_speed_is_an_average_over_calls():
+    run = SimpleNamespace(history=SimpleNamespace(steps_per_second=0.0))
+    group = SimpleNamespace(steps_per_second=0.0, open=[run])
+    for speed, expected in ((10.0, 10.0), (20.0, 12.0), (12.0, 12.0)):
+        Group._time(group, speed)
+        assert group.steps_per_second == run.history.steps_per_second == pytest.approx(expected)
 
 
 def test_programs_are_divided_only_where_they_are_fewer_than_threads():

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import filterfalse, islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,9 @@ from sgdtheory.logs.training_log import TrainingLog
 SEPARATORS = ",", "\t", ";"
 ROWS = 50  # of a table, that show whether it holds numbers
 LONGEST = 200  # letters of a name
-CHUNK = 1 << 16  # rows that are text at once: some 100 MB at 20 columns
+CHUNK = (
+    1 << 12
+)  # rows that are text at once: more take longer, not shorter: the collector of garbage looks through them
 
 
 class CsvTable(AbstractLogFormat):
@@ -129,7 +131,7 @@ def _chunks(path: Path, width: int) -> Iterator[list[list[str]]]:
     """Yield the rows of a file without its header and without empty lines, many at a time."""
     with open_text(path) as file:
         first = next((line for line in file if line.strip()), "")
-        filled = (line for line in file if not line.isspace())
+        filled = filterfalse(str.isspace, file)
         reader: Any = csv.reader(filled, delimiter=separator_of(first))
         try:
             while rows := list(islice(reader, CHUNK)):

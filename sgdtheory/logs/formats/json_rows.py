@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sgdtheory._common.files import json_data
+from sgdtheory._common.files import TooLargeError, check_size, json_data
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import HEAD, head_of, open_text, stem, whole_text
 from sgdtheory.logs.formats.format import AbstractLogFormat
@@ -17,6 +17,7 @@ from sgdtheory.logs.table import Table, logs_of_table, numbers, texts
 from sgdtheory.logs.training_log import TrainingLog
 
 CHUNK = 1 << 14  # rows that are Python objects at once
+DECODER = json.JSONDecoder()
 SPACE = re.compile(r"[\s,]*")
 DEEPEST = 32  # objects in objects: names of metrics have two or three levels
 
@@ -77,9 +78,22 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
                 raise ValueError(f"{path}, line {unread[0]}: not a JSON object: {unread[1].strip()[:60]!r}")
             if line.strip():
                 try:
-                    yield _flat(json_data(line))
+                    yield _flat(_value(line))
                 except json.JSONDecodeError:
                     unread = number, line
+
+
+def _value(line: str) -> Any:
+    """Return what a line of JSON holds, in two thirds of the time of `json_data` where it is plain.
+
+    Raises:
+        json.JSONDecodeError: as of `json_data`.
+    """
+    try:
+        value, end = DECODER.raw_decode(line)
+    except (ValueError, RecursionError):
+        return json_data(line)
+    return value if line[end:].isspace() or end == len(line) else json_data(line)
 
 
 def _array(text: str, path: Path) -> Iterator[Any]:
@@ -88,16 +102,19 @@ def _array(text: str, path: Path) -> Iterator[Any]:
     Raises:
         ValueError: the text is no array, or ends within it.
     """
-    decoder = json.JSONDecoder()
-    place = text.index("[") + 1
+    place, rows = text.index("[") + 1, 0
     try:
         while text[(place := SPACE.match(text, place).end())] != "]":  # pyright: ignore[reportOptionalMemberAccess]
-            value, place = decoder.raw_decode(text, place)
+            value, place = DECODER.raw_decode(text, place)
+            rows += 1
+            check_size(path, rows=rows)
             yield value
     except IndexError:
         reason = "it ends within the array"
     except RecursionError:
         reason = "nested too deeply"
+    except TooLargeError:
+        raise
     except ValueError as error:
         reason = str(error)
     else:

@@ -88,7 +88,13 @@ def _keys(names: ColumnNames) -> re.Pattern[str]:
 
 
 def _pairs(line: str, keys: re.Pattern[str]) -> dict[str, float]:
-    return {key: value for key, text in keys.findall(line) if (value := number(text)) is not None}
+    found = keys.findall(line)
+    try:
+        return {
+            key: float(text) for key, text in found
+        }  # three times as fast as `number`, but without commas and units
+    except ValueError:
+        return {key: value for key, text in found if (value := number(text)) is not None}
 
 
 def _columns(names: ColumnNames, pairs: Collection[str]) -> dict[str, str]:

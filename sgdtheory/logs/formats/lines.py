@@ -19,6 +19,7 @@ FAR = 4 << 20  # characters; what clusters, containers and NCCL write before the
 # No two parts of this pattern can match the same characters. Otherwise the time would grow with the square of a line.
 NUMBER = r"(?:[-+]?(?:\d+(?:,\d+)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?[kKMGBTPE]?|[-+]?(?:[nN][aA][nN]|[iI][nN][fF]))"
 ALONE = re.compile(NUMBER)
+FIRST_CELL = re.compile(r"[-+.\d]*(?:[eE][-+]?\d+)?,")  # of a row of numbers; may be empty
 UNITS = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 
 
@@ -61,9 +62,10 @@ class AbstractTextFormat(AbstractLogFormat):
         """Search for the mark, which may come after much that other programs wrote."""
         if self.begins(head):
             return True
-        # The head is the whole file if it is short, even where every character took four bytes. Rows of JSON are no
-        # text log that begins late.
-        if len(head) < HEAD // 4 or all(line.startswith("{") for line in head.splitlines()[:-1]):
+        # The head is the whole file if it is short, even where every character took four bytes. Rows of JSON and of a
+        # table are no text log that begins late. To search a long file for all marks takes a second.
+        lines = head.splitlines()[:-1]
+        if len(head) < HEAD // 4 or all(line.startswith("{") for line in lines) or _are_rows(lines):
             return False
         with open_text(path) as file:
             return bool(self.mark.search(COLOURS.sub("", file.read(FAR))))
@@ -98,6 +100,12 @@ class AbstractTextFormat(AbstractLogFormat):
     def finish(self, settings: dict[str, Any], columns: dict[str, str]) -> Sequence[str]:  # noqa: ARG002
         """Compute settings from others of the log, in place, and return remarks for the reader."""
         return ()
+
+
+def _are_rows(lines: Sequence[str]) -> bool:
+    """Return whether all lines have as many commas as the first, one at least, and begin with a number after it."""
+    commas = lines[0].count(",") if lines else 0
+    return commas > 0 and all(line.count(",") == commas for line in lines) and all(map(FIRST_CELL.match, lines[1:]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +215,7 @@ class RankedLines(Iterator[str]):
     """
 
     def __init__(self, file: TextIO) -> None:
-        self._file = file
+        self._file = iter(file)
         self.rank = ""
         self.remarks: tuple[str, ...] = ()
 

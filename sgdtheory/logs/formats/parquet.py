@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sgdtheory._common.files import TooLargeError
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import first_bytes, open_sought, stem
 from sgdtheory.logs.formats.format import AbstractLogFormat
@@ -53,16 +54,12 @@ class Parquet(AbstractLogFormat):
         return logs_of_table(Table(stem(path), self.name, present, read), names)
 
 
-class _TooLarge(ValueError):
-    """A file that is not damaged, but unpacks to more than is read."""
-
-
 @contextmanager
 def _named_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except _TooLarge as error:
-        raise ValueError(f"cannot read {path}: {error}") from None
+    except TooLargeError as error:
+        raise TooLargeError(f"cannot read {path}: {error}") from None
     except (OSError, ValueError, MemoryError) as error:  # of pyarrow: its errors are kinds of these
         raise ValueError(f"cannot read {path}: {error}; copy the file again") from None
 
@@ -71,13 +68,13 @@ def _read(table: Any, columns: list[str]) -> dict[str, list[Any]]:
     """Return column → its parts; a batch of rows is unpacked at a time.
 
     Raises:
-        _TooLarge: the columns unpack to too much.
+        TooLargeError: the columns unpack to too much.
     """
     numbers = table.metadata.num_rows * max(1, len(columns))
     groups = [table.metadata.row_group(place) for place in range(table.metadata.num_row_groups)]
     size = sum(group.total_byte_size for group in groups)
     if numbers > MOST_NUMBERS or size > MOST_BYTES:
-        raise _TooLarge(
+        raise TooLargeError(
             f"it unpacks to {numbers:,} numbers, {size >> 20:,} MiB, where at most {MOST_NUMBERS:,} and "
             f"{MOST_BYTES >> 20} MiB are read; keep fewer rows, or the columns of the log alone"
         )
@@ -88,7 +85,7 @@ def _read(table: Any, columns: list[str]) -> dict[str, list[Any]]:
             pieces[name].append(batch.column(name))
         taken += batch.nbytes
         if taken > MOST_BYTES:
-            raise _TooLarge(f"it unpacks to more than {MOST_BYTES >> 20} MiB; keep the columns of the log alone")
+            raise TooLargeError(f"it unpacks to more than {MOST_BYTES >> 20} MiB; keep the columns of the log alone")
     return pieces
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sgdtheory._common.files import json_data
+from sgdtheory._common.files import check_size, json_data
 from sgdtheory.logs.column_names import ColumnNames
 from sgdtheory.logs.files import is_pointer, stem, whole_text
 from sgdtheory.logs.formats.format import AbstractLogFormat
@@ -88,7 +88,9 @@ def _file_in(folder: Path) -> Path | None:
 
 def _state(file: Path) -> dict[str, Any]:
     try:
-        state = json_data(whole_text(file))
+        text = whole_text(file)
+        check_size(file, rows=text.count("{"))  # before they are parsed: a short row takes 17 times its text in memory
+        state = json_data(text)
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(
             f"cannot read {file}: {error}; it was cut off, take the one of the checkpoint before"

@@ -31,7 +31,7 @@ SURE = 2.0
 # An error above this share of the risk is stated as inf: theory does not know the size of the risk there.
 LARGEST_STATED = 0.5
 ROUNDING = 1e-10  # A smaller error is stated as 0, as everywhere in the library: full batches have no other.
-GRID = 40  # Points in time of a sum over steps, whose terms are smooth in the logarithm: 20 give the same to 5%.
+GRID = 40  # Points in time of a sum over steps, whose losses are smooth in the logarithm: 20 give the same to 5%.
 
 
 class Seen(NamedTuple):
@@ -148,9 +148,14 @@ def _moved(drivers: RowSample, course: Course, steps: float) -> np.ndarray:
     middle = np.sqrt(ends[1:] * np.maximum(ends[:-1], 0.5))
     rate = course.rate * drivers.weight
     decay = np.log(np.maximum(np.abs(1 - rate), np.finfo(float).tiny))
-    loss = drivers.least_loss + np.exp(2 * np.multiply.outer(middle, decay)) @ drivers.excess
+    begun = np.maximum(middle - 0.5, 0.0)  # the loss of a step is that at its beginning
+    loss = drivers.least_loss + np.exp(2 * np.multiply.outer(begun, decay)) @ drivers.excess
     left = np.exp(np.multiply.outer(steps - middle, decay))
+    # Σ |1 − γw|^{n−1−t} over the steps between two points is exact: the last few of them may hold all of the sum.
+    width, lost = np.diff(ends)[:, None], -np.expm1(decay)
+    flat = lost < ROUNDING
+    ended = np.diff(np.exp(np.multiply.outer(steps - ends, decay)), axis=0) / np.where(flat, 1.0, lost)
+    ended = np.where(flat, width * left, ended)
     shared = np.minimum((1 - left) / np.maximum(rate * steps, np.finfo(float).tiny), (1 - middle / steps)[:, None])
-    average = left if course.algorithm.average == LastIterate() else np.abs(shared)
-    pushed = np.diff(ends) * np.sqrt(loss)
-    return course.rate * np.sqrt(drivers.weight) * np.array([pushed @ left, pushed @ average])
+    average = ended if course.algorithm.average == LastIterate() else width * np.abs(shared)
+    return course.rate * np.sqrt(drivers.weight) * (np.sqrt(loss) @ np.array([ended, average]))

@@ -252,7 +252,7 @@ class Propagated(NamedTuple):
     """The moments at the ends of segments, their sums at the stops of a single run, and whether panels were used, (S,).
 
     And the `size`, (2, S, 3), of the sums of the moments, as `Ends` has it; and `near`, (S,), whether runs have been
-    near the stability threshold, 1 or 0, where a closed form has told, else −1.
+    near the stability threshold, 1 or 0, where a closed form knows, else −1.
     """
 
     moments: Moments

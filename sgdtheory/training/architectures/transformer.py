@@ -1,7 +1,7 @@
 """A decoder-only transformer: pre-norm, rotary positions, no biases, GELU MLP of four times the width, untied head."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,8 @@ from sgdtheory.training.architectures.layers import block_mlp, block_mlp_tensors
 from sgdtheory.training.data import Samples
 from sgdtheory.training.losses import LOSSES
 from sgdtheory.training.network import GAIN, Layers, Network, Params, Tensor, Tensors, count
+
+Kernel = Literal["xla", "cudnn"]
 
 ROTARY_BASE = 10_000.0
 STACKED = "attention_gain", "query", "key", "value", "attention", "mlp_gain", "up", "down"
@@ -37,7 +39,7 @@ def heads(width: int, number: int, base_width: int, base_number: int, exponent: 
     return Heads(number, size, base**-0.5 * (size / base) ** exponent)
 
 
-def network(depth: int, shape: Heads, samples: Samples, width: int, base_width: int) -> Network:
+def network(depth: int, shape: Heads, samples: Samples, width: int, base_width: int, kernel: Kernel = "xla") -> Network:
     """Build the network; a token costs 6 (P_matrices + 2 · depth · context · width) floating point operations.
 
     Attention is counted without the causal half (Chowdhery et al. 2022, Appendix B); embeddings are looked up and not
@@ -46,8 +48,8 @@ def network(depth: int, shape: Heads, samples: Samples, width: int, base_width: 
     (context,) = samples.shape
     table = tensors(depth, samples.num_outputs, width, base_width)
     matrices = count({name: tensor for name, tensor in table.items() if tensor.role in ("hidden", "output")})
-    attention = 2 * depth * context * width
-    return Network(table, partial(apply, shape=shape), LOSSES[samples.loss], 6.0 * (matrices + attention) * context)
+    operations = 6.0 * (matrices + 2 * depth * context * width) * context
+    return Network(table, partial(apply, shape=shape, kernel=kernel), LOSSES[samples.loss], operations)
 
 
 def tensors(depth: int, vocabulary: int, width: int, base: int) -> Tensors:
@@ -67,18 +69,27 @@ def tensors(depth: int, vocabulary: int, width: int, base: int) -> Tensors:
     }
 
 
-def apply(weights: Params, tokens: Array, *, shape: Heads) -> tuple[Array, Layers]:
+def apply(weights: Params, tokens: Array, *, shape: Heads, kernel: Kernel = "xla") -> tuple[Array, Layers]:
     """Return float32 logits (B, T, V) of the next token, and each tensor's activations, stacked as the tensors are.
 
     Args:
         weights: effective weights.
         tokens: (B, T) whole numbers below the vocabulary.
         shape: number, size and logit scale of the heads.
+        kernel: what computes attention.
+
+    Raises:
+        ValueError: if cuDNN is asked for and the weights are not in bfloat16, or there is no GPU.
     """
+    if kernel == "cudnn" and (weights["query"].dtype != jnp.bfloat16 or jax.default_backend() != "gpu"):
+        raise ValueError(
+            "attention_kernel = cudnn needs precision = bfloat16 and an NVIDIA GPU, got "
+            f"{weights['query'].dtype} on a {jax.default_backend()}; take attention_kernel = xla"
+        )
     rotation = _rotation(tokens.shape[1], shape.size)
 
     def block(stream_BxTxN: Array, layer: Params) -> tuple[Array, Params]:
-        return _block(stream_BxTxN, layer, shape, rotation)
+        return _block(stream_BxTxN, layer, shape, rotation, kernel)
 
     stacked = {name: weights[name] for name in STACKED}
     embedded = weights["embedding"][tokens]
@@ -88,7 +99,9 @@ def apply(weights: Params, tokens: Array, *, shape: Heads) -> tuple[Array, Layer
     return logits, {**layers, "embedding": embedded, "final_gain": final, "unembedding": logits}
 
 
-def _block(stream_BxTxN: Array, layer: Params, shape: Heads, rotation: tuple[Array, Array]) -> tuple[Array, Params]:
+def _block(
+    stream_BxTxN: Array, layer: Params, shape: Heads, rotation: tuple[Array, Array], kernel: Kernel
+) -> tuple[Array, Params]:
     batch, length, width = stream_BxTxN.shape
 
     def split(x: Array) -> Array:
@@ -96,8 +109,9 @@ def _block(stream_BxTxN: Array, layer: Params, shape: Heads, rotation: tuple[Arr
 
     first = normalized(stream_BxTxN, layer["attention_gain"])
     query, key, value = (first @ layer[name] for name in ("query", "key", "value"))
+    turned = _rotate(split(query), rotation), _rotate(split(key), rotation)
     mixed = jax.nn.dot_product_attention(
-        _rotate(split(query), rotation), _rotate(split(key), rotation), split(value), is_causal=True, scale=shape.scale
+        *turned, split(value), is_causal=True, scale=shape.scale, implementation=kernel
     )
     attention = mixed.reshape(batch, length, width) @ layer["attention"]
     stream_BxTxN = stream_BxTxN + attention
