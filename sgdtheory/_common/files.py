@@ -17,7 +17,7 @@ import os
 import shlex
 import stat
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -156,18 +156,28 @@ def csv_columns(columns: Mapping[str, Iterable[Any]]) -> str:
     return csv_text(columns, zip(*plain, strict=True))
 
 
-def json_text(value: Any, *, ascii_only: bool = False) -> str:
-    """Strict JSON of dictionaries, lists, texts, numbers and NumPy arrays; null where a number is not finite."""
-    return json.dumps(_jsonable(value), indent=2, ensure_ascii=ascii_only, allow_nan=False) + "\n"
+def finite(value: float) -> float | None:
+    """Return a number that JSON can hold, or None."""
+    return value if math.isfinite(value) else None
 
 
-def _jsonable(value: Any) -> Any:
+def json_text(value: Any, number: Callable[[float], Any] = finite, **options: Any) -> str:
+    """Strict JSON of dictionaries, lists, texts, numbers and NumPy arrays.
+
+    Args:
+        value: to be written.
+        number: returns what is written for a float; null for one that is not finite, unless another function is given.
+        options: of `json.dumps`, in the place of an indent of two and of letters beyond ASCII as they are.
+    """
+    options = {"indent": 2, "ensure_ascii": False} | options
+    return json.dumps(_jsonable(value, number), **options, allow_nan=False) + "\n"
+
+
+def _jsonable(value: Any, number: Callable[[float], Any]) -> Any:
     if isinstance(value, dict):
-        return {name: _jsonable(entry) for name, entry in value.items()}
+        return {name: _jsonable(entry, number) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_jsonable(entry) for entry in value]
+        return [_jsonable(entry, number) for entry in value]
     if hasattr(value, "tolist"):  # of NumPy
-        return _jsonable(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+        return _jsonable(value.tolist(), number)
+    return number(value) if isinstance(value, float) else value

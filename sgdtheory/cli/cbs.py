@@ -38,8 +38,6 @@ def cbs(
         risk_factor: The rate batch size is the largest whose best risk with D samples is within this factor of the
             optimal risk.
     """
-    if not num_samples:
-        raise ValueError("num_samples must hold at least one value, got none")
     found = critical.critical_batch_size(
         regression.problem,
         num_samples=np.unique(num_samples),

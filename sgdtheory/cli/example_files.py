@@ -6,7 +6,7 @@ The made losses are 1.8 + 35 (S + 400)^−0.3 plus noise of one percent, where S
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -32,7 +32,8 @@ def example_files() -> dict[str, tuple[str | bytes, str]]:
     files["run.log"] = "".join(lines), "made Megatron log of the first 12,000 of 20,000 steps"
     files |= _trainer_output(rng)
     rows = list(_rows(rng, 256, 24000, 14400, every=100))
-    files["run7.csv"] = _csv(rows), "made log of the first 14,400 of 24,000 steps"
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    files["run7.csv"] = csv_columns(columns), "made log of the first 14,400 of 24,000 steps"
     files["log.csv"] = _gradient_norms(rng), "made squared gradient norms, whose noise scale is 40"
     files["grid.csv"] = _grid(rng), "made losses of two models over batch size, data and learning rate"
     for name, run in (("run1.csv", "cosine_24000"), ("run2.csv", "wsdld_20000_24000")):
@@ -126,8 +127,3 @@ def _npy(array: np.ndarray) -> bytes:
     file = io.BytesIO()
     np.save(file, array.astype(np.float32))
     return file.getvalue()
-
-
-def _csv(rows: list[dict[str, float]]) -> str:
-    columns: Mapping[str, list[float]] = {name: [row[name] for row in rows] for name in rows[0]}
-    return csv_columns(columns)

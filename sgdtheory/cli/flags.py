@@ -32,7 +32,7 @@ class UnreadableError(ValueError):
 
 
 class Kind(NamedTuple):
-    """What the words after a flag mean.
+    """Meaning of the words after a flag.
 
     Attributes:
         metavar: what stands for the words in help; empty for a switch.
@@ -127,7 +127,8 @@ class Flag:
             raise ValueError(f"{spelling} {error}") from None
         except ValueError:
             values = None
-        if values is None or kind.count not in (None, len(values)):
+        without = self.marked(REPEATED) and not words
+        if values is None or without or kind.count not in (None, len(values)):
             raise ValueError(f"{spelling} must be {kind.called}, got {' '.join(words) or 'nothing'}")
         if kind.count == 0:
             return spelling.removeprefix("--") == self.name.replace("_", "-")

@@ -1,7 +1,6 @@
 """Output of the commands: strict JSON, tables, wrapped sentences, and the path of a figure."""
 
 import contextlib
-import json
 import math
 import os
 import re
@@ -14,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from sgdtheory import plotting, training
-from sgdtheory._common.files import json_text
+from sgdtheory._common.files import finite, json_text
 from sgdtheory._common.printable import one_line
 from sgdtheory._common.sheets import Sheet, Table
 from sgdtheory.cli.tables import print_table, wrapped
@@ -28,27 +27,18 @@ SUFFIXES = ".png", ".pdf", ".svg"
 
 def print_json(value: Any) -> None:
     """Print `value` as JSON: whole numbers are integers, what is infinite is "inf", and null is what is absent."""
-    print(json_text(_plain(value), ascii_only=True), end="")
+    print(json_text(value, _number, ensure_ascii=True), end="")
 
 
 def print_json_line(value: Any) -> None:
     """Print `value` as JSON on one line, at once: for a program that reads line by line."""
-    print(json.dumps(json.loads(json_text(_plain(value)))), flush=True)
+    print(json_text(value, _number, ensure_ascii=True, indent=None), end="", flush=True)
 
 
-def _plain(value: Any) -> Any:
-    """Return dictionaries, lists, texts and numbers that JSON can hold."""
-    if isinstance(value, dict):
-        return {name: _plain(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    if hasattr(value, "tolist"):  # of NumPy
-        return _plain(value.tolist())
-    if isinstance(value, float) and math.isinf(value):
+def _number(value: float) -> float | int | str | None:
+    if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    if isinstance(value, float) and value.is_integer() and abs(value) < MOST_EXACT:
-        return int(value)
-    return value
+    return int(value) if value.is_integer() and abs(value) < MOST_EXACT else finite(value)
 
 
 def print_sheet(sheet: Sheet, as_json: bool) -> None:
