@@ -131,7 +131,7 @@ class Project:
         self.context.set_forkserver_preload(PRELOADED)
 
     def outcome(self, module: Path, source: str, options: list[str], limit: float, fingerprint: str = "") -> Outcome:
-        """Run tests, which may fail for at most `limit` seconds, on a module with another source."""
+        """Run tests, for at most `limit` seconds, on a module with another source."""
         folder = self.free.get()
         answer = folder / "answer.json"
         answer.unlink(missing_ok=True)
@@ -154,6 +154,22 @@ class Project:
         state = "slow" if late else "alive" if status == 0 else "killed"
         return Outcome(state, failed, round(seconds, 2), fingerprint)
 
+    def confirmed(self, tried: Tried, options: list[str], limit: float, fingerprint: str) -> Outcome:
+        """Run tests of which it is not known that they pass without a change.
+
+        A test kills the mutant if it passes on the module as it is. If not, its file is left out, and the others run.
+        """
+        left = list(options)
+        while left:
+            outcome = self.outcome(tried.module, tried.mutant.source, left, limit, fingerprint)
+            if outcome.state != "killed":
+                return outcome
+            if self.outcome(tried.module, tried.module.read_text(), [outcome.killer], limit).state == "alive":
+                return outcome
+            file = outcome.killer.partition("::")[0]
+            left = [option for option in left if option.partition("::")[0] != file]
+        return Outcome("alive", "", 0.0, fingerprint)
+
 
 def _write(module: Path, source: str) -> None:
     """Replace a module, and its compiled file, which may be of another source written within the same second."""
@@ -174,9 +190,9 @@ def own_tests(module: Path) -> list[str]:
 
 def subpackage_tests(module: Path) -> list[str]:
     """The test files of a module, of its subpackage, and those that compare all algorithms, in this order."""
-    folders = Path("tests", *module.parts[1:2]), Path("tests", "golden")
-    others = [path for folder in folders for path in sorted(folder.rglob("test_*.py"))]
-    return list(dict.fromkeys([*own_tests(module), *map(str, others), "tests/test_agreement.py"]))
+    places = f"{module.parts[1]}/**/test_*.py", "golden/test_*.py", "test_agreement.py"
+    others = [str(path) for place in places for path in sorted(Path("tests").glob(place))]
+    return list(dict.fromkeys([*own_tests(module), *others]))
 
 
 def tests_elsewhere(tried: Tried) -> tuple[str, ...]:
@@ -195,7 +211,7 @@ def judge(
 ) -> dict[str, Outcome]:
     """An outcome for each mutant; those whose module and tests have not changed since come from the cache.
 
-    That the tests pass as they are is `checked` first, or only of those that kill a mutant.
+    With `checked` all tests have to pass as they are first; without it only a test that kills a mutant has to.
     """
     tests = list(dict.fromkeys(test for tried in chosen for test in tried.tests))
     left_out = [f"--deselect={each}" for each in without]
@@ -231,18 +247,12 @@ def judge(
                 found[tried.name] = before
             else:
                 first = [before.killer] if before and before.killer else []
-                expected = sum(seconds.get(test.partition("::")[0], 0.0) for test in tried.tests)
-                limit = 30 + 5 * expected if checked else LONGEST
                 options = [*first, *tried.tests, *left_out]
-                outcome = project.outcome(tried.module, tried.mutant.source, options, limit, fingerprint)
-                while not checked and outcome.state == "killed":
-                    original = tried.module.read_text()
-                    if project.outcome(tried.module, original, [outcome.killer], limit).state == "alive":
-                        break
-                    options.remove(outcome.killer.partition("::")[0])  # A test of this file fails without a change too.
-                    outcome = Outcome("alive", "", outcome.seconds, fingerprint)
-                    if options:
-                        outcome = project.outcome(tried.module, tried.mutant.source, options, limit, fingerprint)
+                if checked:
+                    limit = 30 + 5 * sum(seconds.get(test.partition("::")[0], 0.0) for test in tried.tests)
+                    outcome = project.outcome(tried.module, tried.mutant.source, options, limit, fingerprint)
+                else:
+                    outcome = project.confirmed(tried, options, LONGEST, fingerprint)
                 found[tried.name] = outcome
                 keep()
             status.update(f"{name}: {len(found)} mutants, {sum(o.state == 'alive' for o in found.values())} alive")
@@ -265,8 +275,8 @@ def main(
 
     Args:
         module: the file, from the project's root: sgdtheory/bounds/theorem_7.py; or a folder, for all files in it.
-        tests: test files to run; by default those named after the module and, for a folder, the others of the
-            subpackage after them.
+        tests: test files to run; by default those named after the module. For a folder the others of the subpackage
+            come after them, and what survives meets the files elsewhere that name what the module defines.
         without: files or tests (`file::test`) that may be deleted; tells which mutants they alone kill.
         jobs: how many mutants are tried at a time.
         only: try those whose name has this in it.

@@ -157,7 +157,7 @@ def kind_of(hint: Any) -> Kind:
 
 
 def _or_none(read: Callable[[str], Any], word: str) -> Any:
-    """Return what a word means, or None for the word None: the default, where a script always gives the flag."""
+    """Return what a word means; None stands for the default, so that a script may always write the flag."""
     return None if word == "None" else read(word)
 
 

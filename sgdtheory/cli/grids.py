@@ -78,6 +78,7 @@ def _steps(grid: fits.LossGrid) -> str:
     """CSV of steps to the targets and B*, with the columns of `fit` and `plan`."""
     measurements = []
     for each in grid.targets:
+        # `plan` has to count extra steps from the batch size that this target was counted from.
         convention = fits.Convention(each.convention.reference_among(each.batch_sizes), each.convention.overhead)
         ends = each.critical_batch_size, *each.interval
         found = fits.FittedCriticalBatchSize(*ends, convention, grid.level, isinstance(each.law, fits.UShapedLaw))
@@ -151,6 +152,7 @@ def fit_law(
     found = fits.fit_joint_law(losses, level=level, edges=edges)
     sheet = _noted(found.sheet(), remarks)
     if compute:
+        # The table of the law's numbers stays first, and what was asked for comes before its details.
         first, *rest = sheet.tables
         sheet = replace(sheet, tables=[first, _best_runs(found, compute), *rest])
     if asked:
@@ -177,6 +179,7 @@ def _with_prediction(sheet: Sheet, law: fits.JointLaw, size: float, samples: flo
     fitted, interval = f"B* = {number(critical.batch_size)}", between(*critical.interval)
     value = f"{fitted} ({interval})"
     if 0 in critical.interval or math.inf in critical.interval:
+        # An open interval comes before the law's number, which looks like a measurement by itself.
         value = f"B* is not determined: its {law.level:.0%} interval is {interval}; the law has {fitted}"
     answer = f"N = {size:.4g}, D = {samples:.4g}: {value}, with 20% more data than {counted}"
     if best:

@@ -50,7 +50,8 @@ def numbers(cells: Iterable[Any], column: str, place: str, first: int = 1) -> np
     """
     cells = cells if isinstance(cells, Sequence) else list(cells)
     try:
-        values = np.array([*map(float, cells)], float)  # two thirds of the time below, if no cell is blank
+        # Without a blank cell this takes two thirds of the time of the cells one by one.
+        values = np.array([*map(float, cells)], float)
         values[~np.isfinite(values)] = np.inf
         return values
     except (TypeError, ValueError, OverflowError):

@@ -82,3 +82,31 @@ def test_a_test_that_notices_is_told_from_one_that_does_not(tmp_path):
         assert f"{note}  f: x - y -> x + y" in done.stdout
         assert "x + y -> x - y" not in done.stdout
         assert "50.0%" in done.stdout
+
+
+@pytest.mark.slow
+def test_survivors_of_a_subpackage_meet_tests_elsewhere_that_pass_without_a_change(tmp_path):
+    for folder in ("sgdtheory", "sgdtheory/part", "tests", "tests/part", "tests/other"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "sgdtheory" / "part" / "one.py").write_text("def g(x, y):\n    return x * y, x / y, x // y\n")
+    begin = "from sgdtheory.part.one import g\n\n\ndef test_g():\n    assert "
+    for file, claim in (
+        ("part/test_one", "g(3, 2)[0] == 6"),
+        ("other/test_quotient", "g(3, 2)[1] == 1.5"),
+        ("other/test_wrong", "g(3, 2)[2] == 2"),
+    ):
+        (tmp_path / "tests" / f"{file}.py").write_text(f"{begin}{claim}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.mutants", "sgdtheory/part", "--jobs", "1"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stdout.splitlines() if "alive  " in line] == [
+        "sgdtheory/part/one.py:2  alive  g: x // y -> x / y"
+    ]
+    assert "66.7%" in done.stdout

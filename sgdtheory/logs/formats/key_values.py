@@ -89,10 +89,8 @@ def _keys(names: ColumnNames) -> re.Pattern[str]:
 
 def _pairs(line: str, keys: re.Pattern[str]) -> dict[str, float]:
     found = keys.findall(line)
-    try:
-        return {
-            key: float(text) for key, text in found
-        }  # three times as fast as `number`, but without commas and units
+    try:  # `float` is three times as fast as `number`, which also reads commas and units.
+        return {key: float(text) for key, text in found}
     except ValueError:
         return {key: value for key, text in found if (value := number(text)) is not None}
 
