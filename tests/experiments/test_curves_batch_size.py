@@ -100,7 +100,7 @@ def test_figure():
 
 @pytest.mark.slow
 def test_run():
-    result = experiment.run(experiment.SCALES["quick"])
+    result = experiment.run(replace(experiment.SCALES["quick"], trials=1))
     failing = [each.claim for each in result.verdicts if each.verdict == "fails"]
     assert not any("theory" in claim for claim in failing), "of networks, not of what the theory is exact for"
     steps = {each.claim: each.measured for each in result.verdicts if each.claim.startswith("steps")}
