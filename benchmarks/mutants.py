@@ -19,6 +19,7 @@ import os
 import re
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -38,9 +39,7 @@ from rich.table import Table
 
 from benchmarks.mutations import Mutant, mutants
 
-COPIED = "sgdtheory", "tests", "docs", "experiments", "paper_checks", "benchmarks", "pyproject.toml"
-COPIED += "README.md", "THEORY.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "mkdocs.yml"
-LEFT_OUT = shutil.ignore_patterns("__pycache__", "results", "*.png", ".*")
+FILES = "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"  # of the project
 PRELOADED = ["pytest", "numpy", "scipy.optimize", "scipy.stats", "mpmath", "hypothesis", "jax"]  # not what is mutated
 OPTIONS = ["-o", "addopts=", "-m", "not slow", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
 OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is loaded before
@@ -120,10 +119,9 @@ class Project:
         for k in range(jobs):
             folder = scratch / str(k)
             folder.mkdir()
-            for name in COPIED:
-                if (root / name).is_dir():
-                    shutil.copytree(root / name, folder / name, ignore=LEFT_OUT)
-                elif (root / name).exists():
+            for name in subprocess.check_output(FILES, cwd=root, text=True).rstrip("\0").split("\0"):
+                if (root / name).exists():  # a deleted file is listed until that is committed
+                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy(root / name, folder / name)
             self.free.put(folder)
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # several processes at a time

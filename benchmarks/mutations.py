@@ -56,7 +56,8 @@ def mutants(source: str) -> list[Mutant]:
 
     Arithmetic operators, comparisons (their edge and their direction), and/or, signs and negations are changed; whole
     numbers go up by one, others double, 0 becomes 1, truth values flip (default arguments are among them); minimum and
-    maximum, floor and ceil, any and all change places. Annotations, decorators, texts and errors raised are left alone.
+    maximum, floor and ceil, any and all change places. Annotations, decorators, overloads, texts, errors raised and the
+    `strict` of a zip, which raises one, are left alone.
     """
     return [
         Mutant(name, line, f"{start}{ast.unparse(changed)}\n{end}") for name, line, start, changed, end in _each(source)
@@ -97,7 +98,9 @@ def _shown(node: ast.AST, parent: Any) -> str:
 
 def _nodes(node: ast.AST, parent: ast.AST, scope: str) -> Iterator[tuple[Any, ast.AST, str]]:
     """Nodes that may be changed, each with its parent and the name of the function or class around it."""
-    if isinstance(node, ast.Raise | ast.JoinedStr):
+    if isinstance(node, ast.Raise | ast.JoinedStr) or (isinstance(node, ast.keyword) and node.arg == "strict"):
+        return
+    if isinstance(node, ast.FunctionDef) and "overload" in map(ast.unparse, node.decorator_list):
         return
     yield node, parent, scope
     if isinstance(node, ast.FunctionDef | ast.ClassDef):

@@ -32,7 +32,9 @@ threadpool_limits(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))  # here, a
 # Hypothesis fails an example that takes 200 ms, as the first one does on a busy machine: it imports what it needs.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
-LONG = "simulation.test_means", "simulation.test_steps"  # replicas
+# Thousands of replicas: without optimizations those of local SGD run for ten times as long.
+LONG = "simulation.test_means", "simulation.test_steps", "simulation.test_deviation"
+LONG += "risk.test_simulated_means", "test_agreement"
 MEASURED = Path(__file__).with_name("long.txt")
 # Tests of four seconds or more on two quiet cores, and the explorer's, begin first. A worker that begins the explorer's
 # walk (12 s) last works on while the others have nothing left; and the explorer's tests share a server and a browser,

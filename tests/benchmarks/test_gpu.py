@@ -18,7 +18,6 @@ from benchmarks._gpu.sizes import FULL, TOY
 from experiments._lib.redraw import FOLDER
 from sgdtheory.training import TrainConfig
 from tests.figure_checks import check_figure
-from tests.marks import slow
 
 CPU = jax.devices("cpu")[0]
 OWN = device.Device("a GPU", "gpu", 1, "0", "full", 1, "3", "host", 2, 1e15, 3e12, "known", 1e15, 3e12)
@@ -31,35 +30,19 @@ def names_in(folder):
 # ------------------------------------------------------------------ the whole command
 
 
-def as_perceptron(sizes, width, batch, kernel):
-    """Return the config of a perceptron instead of a transformer, which takes long to compile."""
-    run = {"batch_size": batch, "max_steps": 8, "eval_every": 8, "averages": (), "precision": "bfloat16"}
-    return TrainConfig.from_fields({"width": width, "depth": 1, "input_dim": 4, **run})
-
-
-@pytest.fixture(scope="module", params=[slow("part"), slow("toy")])
-def call(request):
-    """The command with an output folder; by default without transformers and with one batch size of the simulator."""
-
-    def call_it(folder):
-        with pytest.MonkeyPatch.context() as patch:
-            if request.param == "part":
-                part = {"tasks": {"teacher": TOY.tasks["teacher"]}, "models": {}, "step_batches": (1,), "lanes": 2}
-                patch.setattr(gpu, "TOY", replace(TOY, **part))
-                patch.setattr(trainer, "transformer", as_perceptron)
-            return gpu.main(["--toy", "--minutes", "20", "--output", str(folder)])
-
-    return call_it
+def call(folder):
+    return gpu.main(["--toy", "--minutes", "20", "--output", str(folder)])
 
 
 @pytest.fixture(scope="module")
-def output(call, tmp_path_factory):
+def output(tmp_path_factory):
     """Return the output of a call."""
     folder = tmp_path_factory.mktemp("gpu")
     assert call(folder) == 0
     return folder
 
 
+@pytest.mark.slow
 def test_everything_is_written(output):
     names = {"device.json", "columns.json", "verdicts.json", "agreement.csv", "simulator.csv", "trainer.csv"}
     assert names | {"speed.png", "speed.pdf", "runs", "width_limit", "width_invariance"} == names_in(output)
@@ -77,7 +60,8 @@ def test_everything_is_written(output):
     assert json.loads((output / "device.json").read_text())["source"].startswith("measured here")
 
 
-def test_nothing_is_measured_twice(call, output, monkeypatch, capsys):
+@pytest.mark.slow
+def test_nothing_is_measured_twice(output, monkeypatch, capsys):
     before = {path: path.read_bytes() for path in output.glob("*.csv")}
 
     def forbidden(*arguments, **options):
@@ -99,7 +83,7 @@ def test_killed_it_goes_on(tmp_path):
     """Killed in the middle of the measurements and of the runs, and stopped in time, it keeps what there is."""
     command = [sys.executable, "-m", "benchmarks.gpu", "--toy", "--output", str(tmp_path)]
     kept = b""
-    for there in "agreement.csv", "trainer.csv", "runs/*/result.json":
+    for there in "agreement.csv", "runs/*/result.json":
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         while process.poll() is None and not list(tmp_path.glob(there)):
             time.sleep(0.01)

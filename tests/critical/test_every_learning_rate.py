@@ -162,7 +162,7 @@ def test_schedule_free(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(15))
 def test_schedule_free_on_many_problems(seed):
     rng = np.random.default_rng(2000 + seed)
     for _ in range(10):
@@ -170,7 +170,7 @@ def test_schedule_free_on_many_problems(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 140))
+@pytest.mark.parametrize("seed", range(100, 124))
 def test_many_algorithms(seed):
     rng = np.random.default_rng(seed)
     for _ in range(12):

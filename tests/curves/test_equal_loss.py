@@ -147,20 +147,23 @@ def test_coverage_on_laws_on_which_nothing_was_chosen():
 
 @pytest.mark.slow
 def test_without_model_error_intervals_miss():
-    """200 data sets with allowances for the model, and the negative control without on every other of them."""
+    """100 data sets with allowances for the model, and the negative control without on every other of them.
+
+    Of 50 closed intervals at 95% fewer than 40 hold with a probability of 3e-5.
+    """
     tasks = [
         (law, sizes, rates, seed)
         for law in TESTED
         for sizes in (3, 5)
         for rates in ("fixed", "swept")
-        for seed in range(100, 110)
+        for seed in range(100, 105)
     ]
     honest = summary(measured(*task) for task in tasks)
     control = summary(measured(*task, NO_MODEL_ERROR) for task in tasks[::2])
-    assert (honest.count, control.count) == (200, 100)
-    assert honest.coverage >= 0.88  # 95% of some 100 closed ones have a standard error of 2.2%
-    assert honest.ratio <= 4.2  # the median of 100 scatters by some 5%
-    assert control.coverage < 0.7  # 59% of 82 closed ones
+    assert (honest.count, control.count) == (100, 50)
+    assert honest.coverage >= 0.8
+    assert honest.ratio <= 4.2  # the median of 50 scatters by some 7%
+    assert control.coverage < 0.7  # 59% of 41 closed ones
 
 
 def test_rows_of_the_benchmark_are_kept(tmp_path):

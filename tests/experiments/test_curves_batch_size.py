@@ -100,7 +100,8 @@ def test_figure():
 
 @pytest.mark.slow
 def test_run():
-    result = experiment.run(replace(experiment.SCALES["quick"], trials=1))
+    networks = {"batches": (32, 128), "sgd_rates": (0.1,), "adam_rates": (0.002,), "steps": (750, 300, 1250)}
+    result = experiment.run(replace(experiment.SCALES["quick"], trials=1, theory_batches=(32, 128), **networks))
     failing = [each.claim for each in result.verdicts if each.verdict == "fails"]
     assert not any("theory" in claim for claim in failing), "of networks, not of what the theory is exact for"
     steps = {each.claim: each.measured for each in result.verdicts if each.claim.startswith("steps")}

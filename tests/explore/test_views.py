@@ -89,7 +89,7 @@ def test_a_lecture(visit):
 @pytest.mark.slow
 def test_what_has_not_come_is_greyed_and_what_changed_is_marked(visit):
     """signSGD, whose B* takes seconds: until it has come no line of another state is as it were of this one."""
-    page = visit("a=1.5&b=2&D=1000&first=sign+linear+last")
+    page = visit("a=1.5&b=2&D=400&first=sign+linear+last")
     page.page.locator("#panel-samples[data-waiting=empty]").wait_for()  # from the first moment on
     page.number("path-total-0")
     page.wait_for_text("status", "Ready")

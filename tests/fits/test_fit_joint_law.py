@@ -204,7 +204,7 @@ def test_refusals():
 def test_intervals_cover(name, monkeypatch):
     """Losses of the law, and of two other ones, with errors of which a part is shared by a model size and data.
 
-    Of 15 tables and 4 settings 80% must be covered of nominally 95%. The control has intervals as narrow as if the form
+    Of 10 tables and 4 settings 80% must be covered of nominally 95%. The control has intervals as narrow as if the form
     of the law were exact, by resampling alone: on losses of four powers fewer than 80% of them hold.
     """
     _few(monkeypatch)
@@ -214,7 +214,7 @@ def test_intervals_cover(name, monkeypatch):
     truth = [_critical(lambda *at: made_loss(*at, **changed), *each) for each in settings]
     held = []
     narrow = []
-    for seed in range(15):
+    for seed in range(10):
         table = made_table(seed, 0.002, 0.002, **changed)
         if name == "four powers":
             loss = _four(table["size"], table["samples"], table["batch_size"])

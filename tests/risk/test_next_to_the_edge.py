@@ -99,9 +99,9 @@ def errors(runs):
     return np.array(found).T
 
 
-@pytest.mark.parametrize(("runs", "most"), [(30, 900), pytest.param(800, 4000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("runs", "most"), [(30, 900), pytest.param(500, 4000, marks=pytest.mark.slow)])
 def test_the_stated_error_bounds_the_true_one(runs, most):
-    """All methods, schedules, batch ramps and averages, against every step; 800 of them in the slow suite."""
+    """All methods, schedules, batch ramps and averages, against every step; 500 of them in the slow suite."""
     rng = np.random.default_rng(20261123)
     drawn = sorted((random_run(rng, most) for _ in range(runs)), key=lambda run: run[-1])
     found = np.concatenate([errors(drawn[first : first + 100]) for first in range(0, runs, 100)], axis=1)

@@ -124,7 +124,8 @@ def test_maximal_update_passes_and_standard_fails(model, optimizer, table):
     """Perceptron and transformer: test_coordinates.py."""
     rate = SLOWER.get((model, optimizer), RATES[optimizer])
     config = run_of(optimizer=optimizer, learning_rate=rate, parametrization=table, **MODELS[model])
-    check = coordinate_check(config, widths=(128, 512), steps=(3, 10), seeds=8)
+    widths = (128, 512) if optimizer == "sgd" else (64, 256)  # a quarter of the time; of SGD too narrow with µP
+    check = coordinate_check(config, widths=widths, steps=(3, 10), seeds=8)
     assert check.passes == (table == "mup"), check.failures()
 
 

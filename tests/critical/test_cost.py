@@ -1,0 +1,62 @@
+"""What a search for B* costs, in risks that it computes: a count, which no machine changes.
+
+The numbers allow for a twentieth more than what was counted. A search that needs more on purpose changes them here, and
+says in its commit what it finds for that; `python -m benchmarks.critical_batch` has the times.
+"""
+
+import numpy as np
+import pytest
+
+import sgdtheory as st
+from sgdtheory.critical import oscillations, tuned_equivalent, tuned_risk
+from tests.marks import slow
+
+POWER = st.PowerLaw(2.0, 3.0)
+NOISY = st.LeastSquares([1.0, 0.3, 0.05], [0.2, 0.5, 0.3], 2.0)
+LAST = st.LastIterate()
+COSTS = {  # problem, algorithm, D, most risks, and most risks of mean paths
+    "averaged": (POWER, st.Algorithm(), 1e6, 1_590, 0),
+    "averaged, few samples": (NOISY, st.Algorithm(), 600, 1_810, 0),
+    "tail": (POWER, st.Algorithm(average=st.TailAverage(0.3)), 1e5, 6_840, 13_400),
+    "last iterate": (NOISY, st.Algorithm(average=LAST), 3e3, 1_580, 19_550),
+    "linear decay": (POWER, st.Algorithm(schedule=st.Linear(), average=LAST), 1e4, 1_930, 19_860),
+    "heavy ball": (POWER, st.Algorithm(st.HeavyBall(0.9), average=LAST), 1e5, 2_810, 102_160),
+    "heavy ball, averaged": (NOISY, st.Algorithm(st.HeavyBall(0.6)), 1e3, 2_090, 50_530),
+    "schedule-free": (NOISY, st.Algorithm(st.ScheduleFree(0.9), average=LAST), 1e3, 3_850, 7_150),
+    "delayed": (NOISY, st.Algorithm(st.DelayedSGD(3), average=LAST), 1e3, 1_490, 25_510),
+    "rounds": (NOISY, st.Algorithm(st.LocalSGD(2, 4)), 1e3, 1_720, 13_620),
+    "batch ramp": (POWER, st.Algorithm(batch_schedule=st.Linear(8.0)), 1e4, 2_000, 14_160),
+    "signs": (POWER, st.Algorithm(st.SignSGD(), st.Linear(), average=LAST), 1e3, 2_670, 0),
+    "Adam": (POWER, st.Algorithm(st.Adam(), st.Linear(), average=LAST), 1e3, 3_800, 0),
+    "normalized": (POWER, st.Algorithm(st.NormalizedSGD(), average=LAST), 500, 2_620, 0),
+}
+LONG = "linear decay", "schedule-free", "batch ramp", "Adam", "normalized"
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """Numbers of risks and of risks of mean paths that are computed while a test runs."""
+    found = {"risks": 0, "means": 0}
+
+    def counted(module, name, kind, argument):
+        original = getattr(module, name)
+
+        def call(*arguments, **options):
+            found[kind] += np.size(arguments[argument])
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(module, name, call)
+
+    for module in tuned_risk, tuned_equivalent:
+        counted(module, "run_risks", "risks", 3)
+    for name in "mean_risk", "mean_risks_along":
+        counted(oscillations, name, "means", 3)
+    return found
+
+
+@pytest.mark.parametrize("case", [slow(case) if case in LONG else case for case in COSTS])
+def test_a_search_computes_no_more_risks(case, counts):
+    problem, algorithm, samples, most, most_means = COSTS[case]
+    st.critical_batch_size(problem, num_samples=samples, algorithm=algorithm, curve=False)
+    assert counts["risks"] <= most
+    assert counts["means"] <= most_means
