@@ -69,6 +69,7 @@ class LargestBatch(NamedTuple):
 def pairs(samples: float, batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the (B, n) of at most so many samples in which neither can grow, next above the given B ≥ 1."""
     steps = np.maximum(np.floor(samples / np.clip(batch, 1.0, samples) * (1 + ROUNDING)), 1.0)
+    # The largest B with these n, and then the most steps with that B: now neither can grow.
     found = np.unique(np.floor(samples / steps * (1 + ROUNDING)))
     return found, np.floor(samples / found * (1 + ROUNDING))
 
@@ -86,6 +87,7 @@ class _Tried:
         batch, steps = pairs(self.samples, batch)
         new = ~np.isin(batch, self.batch) & (steps >= self.least_risk.tuned.first_steps)
         if new.any():
+            # What is far above the least risk so far is known roughly, in a fraction of the time.
             goal = float(self.risk.min()) if self.risk.size else np.inf
             found = self.least_risk(batch[new], steps[new], goal)
             more = np.array([batch[new], steps[new], found.rate, found.risk])
@@ -123,6 +125,7 @@ class _Tried:
         for _ in range(ROUNDS):
             estimate = self.estimate(batch, steps)
             least = np.argsort(estimate)[:TRIED_AT_ONCE]
+            # A pair is passed over if errors as in the last round cannot bring it below the least risk.
             least = least[estimate[least] - MARGIN * off < np.log(self.risk.min())]
             near = BESIDE + self.least_risk.tuned.pattern
             beside = np.add.outer(self.steps[np.argsort(self.risk)[:3]], np.arange(-near, near + 1)).ravel()
@@ -253,6 +256,7 @@ def largest_batch(
             enough, rate = _with_steps(least_risk, batch, steps, most, target)
         if np.isfinite(enough):
             return LargestBatch(float(batch), float(real), float(enough), float(rate[0]))
+        # It fails with all the steps that the budget leaves it: the next one has a step more.
         steps = most + 1
         batch = min(np.floor(budget / steps), batch - 1)  # above 2^53 steps one more is none
     return LargestBatch(least.batch, float(max(real, least.batch)), np.nan, np.nan)

@@ -77,6 +77,7 @@ class Edges:
                 edges = self._look(10 ** (decade + (_POINTS + 1) / 2))
                 with np.errstate(all="ignore"):
                     series = _TO_COEFFICIENTS @ np.log(edges)
+                # The last coefficients have decayed unless γ has a kink, where another mode becomes the first.
                 if np.abs(series[-2:]).max() < RESOLVED:
                     self.decades[decade] = series
         return self.decades[decade]
@@ -162,6 +163,7 @@ class DivergingRates:
         while open_.size:
             exponent[open_] += step[open_]
             diverged = self._diverged(batch[open_], self.unit * 2.0 ** exponent[open_], steps[open_])
+            # The answer is known once one γ diverges and the one before it does not, or the other way.
             going_on = (diverged == down[open_]) & (np.abs(exponent[open_]) < LARGEST_EXPONENT)
             open_ = open_[going_on]
         return np.where(down, exponent + 1, exponent)

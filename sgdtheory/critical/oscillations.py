@@ -190,11 +190,13 @@ def _expected_minima(
     resolved = np.flatnonzero(noise > LEAST_NOISE * value)
     expected = mean
     if resolved.size:
+        # Noise is smooth in γ: where the difference is inaccurate, at peaks, its lower hull passes below.
         hull = resolved[_lower_hull(known[resolved], np.log(noise[resolved]))]
         least = np.minimum(rate / search.rate(known[hull[:1]], np.array([pair])), 1.0)
         expected = mean + least * np.exp(np.interp(position, known[hull], np.log(noise[hull])))
     k = dips(mean)
     k = k[expected[k] <= within * min(value.min(), goal)]
+    # A dip that has several points of the grid about it is known already.
     k = k[np.searchsorted(known, position[k + 1], side="right") - np.searchsorted(known, position[k - 1]) < KNOWN_BY]
     k = k[np.argsort(expected[k])[:MOST_ADDED]]
     lowest = int(value.argmin())

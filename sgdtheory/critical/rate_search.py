@@ -176,12 +176,14 @@ class RateSearch:
         everything = np.arange(first.size)
         self._begin(everything, first, np.minimum(last, self.edge), windowed)
         tail = self._ends()
+        # A window at whose end the risk is lowest was too narrow: go on to the end of the range.
         falling = np.flatnonzero((self.position[tail] < self.end - 1e-9) & (self.value[tail] <= self.lowest()))
         if falling.size:
             self._begin(
                 falling, self.rate(self.position[tail], everything)[falling] * 1.01, self.edge[falling], windowed
             )
         while True:
+            # The same at its beginning, three points at a time.
             head = self._starts()
             head = head[(self.value[head] <= self.lowest()) & (self.value[head] < self.value[head + 1])]
             if not head.size:
@@ -229,6 +231,7 @@ class RateSearch:
         left = np.where(np.append(False, inside), np.append(np.inf, self.value[:-1]), np.inf)
         right = np.where(np.append(inside, False), np.append(self.value[1:], np.inf), np.inf)
         drop = 2 * self.steepest * np.where(inside, np.diff(self.position), 0.0)
+        # Between neighbours log Δ may fall and rise by the steepest slope: so low may it be there.
         bound = (self.value + np.minimum(left - np.append(0.0, drop), right - np.append(drop, 0.0))) / 2
         lowest = self.lowest()[self.pair]
         local = (self.value <= left) & (self.value <= right) & np.append(False, inside)
@@ -243,6 +246,7 @@ class RateSearch:
             k = self.minima()
             last = self._ends()[self.pair[k]]
             triple = np.array([k - 1, k, np.minimum(k + 1, last)])
+            # Five neighbours, which at an end of the grid lie on one side.
             first = np.clip(k - FITTED // 2, self._starts()[self.pair[k]], last - FITTED + 1)
             five = first + np.arange(FITTED)[:, None]
             curve = quartics(self.position[five], self.value[five], self.position[triple])

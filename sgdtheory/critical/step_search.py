@@ -77,6 +77,7 @@ def fewest_enough(
         last = np.minimum(done[unanswered] + at_once, tops[unanswered])
         tried(*_ranges(done[unanswered] + 1, last, unanswered))
         done[unanswered] = last
+        # An answer among the first few costs little this way, and a late one few rounds.
         at_once *= 2
     unanswered = np.flatnonzero(np.isinf(steps) & (done < high))
     if unanswered.size:
@@ -132,6 +133,7 @@ def _bracket(
     """
     low = np.maximum(low, 1.0)
     below, beyond = (np.clip(_even(guess * np.exp(side * GUESS_OFF)), low, high) for side in (-1, 1))
+    # A guess is right as a rule: then the two numbers around it are the bracket.
     if (low < below).all():
         pair = margin(np.append(below, beyond), np.tile(question, 2)).reshape(2, -1)
         if (pair[0] <= 0).any():
@@ -207,5 +209,6 @@ def _crossing(margin: Margin, ends: np.ndarray, margins: np.ndarray) -> np.ndarr
             better = (n > ends[0, index]) & (n < ends[1, index])
             ends[side[better], index[better]], margins[side[better], index[better]] = n[better], value[better]
         left, right = np.log(np.maximum(ends[:, index], 0.5))
+        # Beside a steep fall a straight line misleads: what has not halved is cut in thirds next time.
         stuck[index] = ~stuck[index] & (right - left > width / 2)
     return ends[1]

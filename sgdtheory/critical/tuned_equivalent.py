@@ -131,6 +131,7 @@ class TunedEquivalent:
         rates = np.log([tuned.rate for tuned in self.known.values()])[near]
         rates = rates - np.array(USUAL) @ away[:, near]
         weight = 1 / np.maximum(distance[near], NEARBY)
+        # Least squares for log γ in log n and log nB, in which a ridge draws both powers to the usual ones.
         matrix = np.concatenate([np.ones((1, near.size)), away[:, near]]) * weight
         ridge = np.diag([0.0, UNKNOWN, UNKNOWN])
         found = np.linalg.solve(matrix @ matrix.T + ridge, matrix @ (weight * rates))[0]

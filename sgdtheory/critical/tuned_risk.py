@@ -216,6 +216,7 @@ class TunedRisk:
             add_minima_of_mean(search, oscillating, goal)
             search.refine(log_goal, SETTLED)
             found[:, left] = search.answers(log_goal)
+        # Too few steps leave w_0 whatever γ: the end of the range stands for all of them.
         found[0] = np.where(steps >= self.first_steps, found[0], edge)
         return Tuned(*found)
 

@@ -71,6 +71,7 @@ def few_steps(schedules: Schedules) -> FewSteps:
     for _ in range(MOST_ROUNDS):
         best = found.rows(np.array([found.value.argmin()]))
         tried = _tried(schedules, best, rng)
+        # The changes are random: only two rounds without a better optimum end the search.
         if len(tried) == 0 or idle == 2:
             break
         ended = Searches(schedules, tried).ended(GAIN)

@@ -100,6 +100,7 @@ class Searches:
         """Return steps to the minima of the damped quadratic models, and what they gain there, of free variables."""
         free = ~self.here.held[live]
         curvature, way = np.linalg.eigh(self.hessian[live] * (free[:, :, None] & free[:, None, :]))
+        # Along a negative curvature the step goes downhill, as if it were positive.
         curvature = np.abs(curvature)
         along = np.einsum("si,sij->sj", self.here.slope[live] * free, way)
         damping = LEAST_DAMPING * np.maximum(curvature, np.abs(along)).max(1, keepdims=True) + np.finfo(float).tiny
@@ -136,6 +137,7 @@ class Searches:
         error = there.slope - here.slope - np.einsum("sij,sj->si", self.hessian[which], step)
         along = (error * step).sum(1)
         sizes = np.linalg.norm(error, axis=1) * np.linalg.norm(step, axis=1)
+        # The symmetric change of rank one with which the Hessian has the slopes seen at both ends of the step.
         told = np.abs(along) > SMALLEST_CHANGE * sizes
         outer = error[told, :, None] * error[told, None, :]
         self.hessian[which[told]] += outer / along[told, None, None]

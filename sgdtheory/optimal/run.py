@@ -110,6 +110,7 @@ class Run:
         for segment in self.segments:
             end = segment.forward(here, end)
         a, c = self.returned
+        # The risk of a w + c S is a² r + 2 a c x + c² Σ S², summed over the directions.
         by_end = a**2, 2 * a * c
         risk = by_end[0] * end.risk.sum(1)
         if self.averaged:
@@ -277,6 +278,7 @@ class _Panel(_Segment):
         drive = here.drive[self.rows]
         own = _System.of(self, here.decay[self.rows])
         answers = np.einsum("njsk,jsk->snj", own.inverse, drive)  # Σ_k r at the nodes for a unit of P at an equation
+        # Losses couple all directions: they are solved for first, from what directions do without each other.
         coupling = np.linalg.inv(np.eye(ORDER) - self.before[:, 1:] @ answers)
         free = self._ahead(state.risk, own.nodes(state.risk, 0.0)).sum(2)
         loss = (coupling @ (free.T + self.noise)[:, :, None])[:, :, 0].T
@@ -303,6 +305,7 @@ class _Panel(_Segment):
         drive = here.drive[self.rows]
         first, rest = self.before[:, 0], self.before[:, 1:].T
         by_nodes = np.zeros_like(drive)
+        # What comes after the panel sees its last node alone.
         by_nodes[-1] = adjoint.risk
         by_ahead = np.zeros_like(drive)
         cross = adjoint.cross

@@ -83,6 +83,7 @@ def propagate_repeated(moments: Moments, segment: Segment) -> Propagated:
     their digits.
     """
     period = _period(segment)
+    # Whole rounds are alike; a segment may begin and end within one.
     begin = np.minimum(np.ceil(segment.low / period) * period, segment.high)
     before = _steps_if_any(moments, segment.between(segment.low, begin))
     rest = segment.between(begin, segment.high)

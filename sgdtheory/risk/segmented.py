@@ -103,6 +103,7 @@ def segments_of_runs(
     result = []
     averaging = False
     for low, high in np.moveaxis(np.array(segment_ends(runs)), 0, -1):
+        # An average begins with a segment of its own: no segment keeps a sum for a part of its steps.
         begin = bool((low == begins).all())
         averaging |= begin
         inside = tuple(sorted({float(stop) for stop in stops if low[0] < stop <= high[0]}))
@@ -257,6 +258,7 @@ def _errors(
     total = parts.sum(0)
     begin = result.signal + problem.noise_variance
     error = np.where(np.isinf(total), np.inf, np.where(total > GROWN * begin, GROWN_ERROR, 0.0))
+    # What cancelled in the sums adds its own rounding.
     error = np.maximum(error, stated_rounding(parts, lost, begin))
     near = near_threshold(problem, courses, result.near)
     for sideways in (False, True):
@@ -269,6 +271,7 @@ def _errors(
             group = [shaken(course) for course in group]
         elif result.panel_start:
             panel_start = result.panel_start.select(indices)
+        # Panels of a lower order, or γ moved by its rounding: in both cases the change is the error.
         rougher, _ = _risks(problem, _run_to_ends(problem, group, ROUGH, compiled_from, panel_start=panel_start), group)
         each = change(parts[:, indices], rougher)
         error[indices] = np.maximum(error[indices], np.where(result.approximated[indices], each, worth_stating(each)))

@@ -322,6 +322,7 @@ def growth_rate(modes: Modes, x: np.ndarray, batch: np.ndarray) -> np.ndarray:
         x = x[unstable]
         batch = batch[unstable]
         source = modes.driving * x**2 / batch
+        # Next to the threshold μ − 1 is small: everything is written as a distance from 1.
         lag = -x * (2 - x * ((batch + 1) / batch))  # α − 1
         top = np.maximum(lag.max(1), 0.0)
         rate[unstable] = np.log1p(top + _largest_root(source, top[:, None] - lag))
@@ -335,6 +336,7 @@ def _largest_root(source: np.ndarray, gap: np.ndarray) -> np.ndarray:
     def excess(log_delta: np.ndarray, row: np.ndarray) -> np.ndarray:
         return (source[row] / (np.exp(log_delta)[:, None] + gap[row])).sum(-1) - 1
 
+    # Terms without a gap bound the root from below, and all sources as if without gaps from above.
     low = np.log(np.maximum(np.where(gap == 0, source, 0.0).sum(1), np.exp(-60.0))) - 1e-9
     high = np.log(source.sum(1)) + 1e-9
     return np.exp(root_between(excess, low, high, ROOT_TOLERANCE, rows))

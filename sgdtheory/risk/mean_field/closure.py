@@ -93,6 +93,7 @@ def decay_of(mixing: np.ndarray) -> np.ndarray:
     if len(mixing) == 1:
         stays = mixing[0, 0]
     else:
+        # The larger eigenvalue of a 2 × 2 matrix, or the size of both where they are complex.
         half = (mixing[0, 0] + mixing[1, 1]) / 2
         determinant = mixing[0, 0] * mixing[1, 1] - mixing[0, 1] * mixing[1, 0]
         apart = half**2 - determinant

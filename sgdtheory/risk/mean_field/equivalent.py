@@ -86,6 +86,7 @@ def _risks_along(run: Any, course: Course, stops: np.ndarray, number: int) -> It
     error = run.initial_error()
     if 0 in stops:
         yield _risks(run, state, course, 0.0, error)
+    # A run is interrupted where a risk is asked for, and where the error of the closure is brought up to date.
     updates = np.append(stops, np.round(np.geomspace(1, course.num_steps, number)))
     for low, high, smooth in _segments(course, run.most_steps):
         averaged = low >= course.first_averaged

@@ -245,6 +245,7 @@ class MemoryField(Field):
         mean, variance, shared = self.new_memory(values, added)
         _, r, m, c, q = values[:5]
         beta, gain = self.momentum, added.gain
+        # Covariances of −Δu: with the u before the step, and with the m after it.
         pulled = move.older * c + move.newest * gain * r
         with_new = move.older * (beta * q + gain * c)
         with_new = with_new + move.newest * (beta * gain * c + gain**2 * r + added.noise)

@@ -287,6 +287,7 @@ class LionField(MemoryField):
         """
         xp = values.__array_namespace__()
         gain, correlation, lengths, length_weights = known.table
+        # Two equally likely lengths whose mean is `gain` and whose mean square is 1.
         half_distance = xp.sqrt(xp.maximum(1 - gain**2, 0.0))
         law = self._mixture_law(ensemble, values, loss, added, known, lengths**2)
         stretch = xp.concatenate([gain - half_distance, gain + half_distance], axis=1)

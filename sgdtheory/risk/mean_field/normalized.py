@@ -220,6 +220,7 @@ def two_sided(
     step = (rate * eigenvalue)[..., None]
     noise = step**2 * np.maximum(square - (u * gain) ** 2, 0.0)
     mean = u * (1 - step * gain)
+    # Moments of u after the step, whose noise given u counts as Gaussian.
     second = (mean**2 + noise) @ node_weights
     fourth = (mean**4 + 6 * mean**2 * noise + 3 * noise**2) @ node_weights
     return (3 - fourth / np.maximum(second**2, TINY)) / 2
@@ -239,6 +240,7 @@ def _nodes(ensemble: Ensemble, given: Directions) -> tuple[np.ndarray, np.ndarra
     # In this order `min` returns LARGEST where a diverging run has nan.
     largest = min(LARGEST, np.log(np.max(end * size)))
     y = LOWEST + SPACING * np.arange(np.ceil((largest - LOWEST) / SPACING) + 1)
+    # One grid in y serves every χ, because s is measured by the E‖h‖² of that χ.
     s = np.exp(y - np.exp(-y)) / size[..., None]
     weight = SPACING * (1 + np.exp(-y)) * s * given.chi_weight[..., None]
     chi = np.broadcast_to(given.chi[..., None], s.shape)
@@ -323,6 +325,7 @@ class NormalizedField(Field):
         gain = step * mean.gain
         scatter = step**2 * np.maximum(mean.square - given.signal * mean.gain**2, 0.0)
         sides = given.signal - values[MEAN] ** 2
+        # The Gaussian part follows its own slope; the two sides move as a mean does, by the gain.
         variance = scatter - 2 * step * mean.slope * given.spread - gain * (2 - gain) * sides
         mean_square = (1 - gain) ** 2 * given.signal
         square = (1 - gain) ** 2 * values[MEAN] ** 2 + np.maximum(values[VARIANCE] + variance, 0.0)

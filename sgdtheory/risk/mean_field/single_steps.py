@@ -78,6 +78,7 @@ class SingleSteps:
             return moved
         rho = 1 - keeping.forgetting
         omega = keeping.weight
+        # The iterate joins the sum before it moves.
         joined = rho * state.covariance + omega * self.field.with_iterate(values)
         mean, variance = values[MEAN], values[VARIANCE]
         return moved._replace(

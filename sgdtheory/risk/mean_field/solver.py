@@ -197,6 +197,7 @@ class MeanField(SingleSteps):
             end = min(now + lengths.longest(now, *self.course.rates(np.array([now, last * BEFORE_END]))), high)
             long = end - now >= shortest
             found, tail = self._panel(state, keeping, now, end) if long else (None, 0.0)
+            # A panel that fails is shortened until it is the shortest, whose steps are taken one by one.
             if found is None and end - now > shortest:
                 lengths.lost(now, end, tail)
                 continue
@@ -239,6 +240,7 @@ class MeanField(SingleSteps):
         gap = gap_before = np.inf
         since = 0
         for iteration in range(MOST_ITERATIONS):
+            # The change of a step depends on the values before it.
             there = before @ values
             rows = _rows(there)
             loss = self.loss(rows)
@@ -252,6 +254,7 @@ class MeanField(SingleSteps):
                     return None
                 if jacobian is None:
                     return None
+            # Backward differences should be the changes: Newton's method removes what they lack.
             values[:, :, 1:] += jacobian.correction(changed.reshape(there.shape) - difference @ values)
             now = self.total_risk(values)
             if not np.isfinite(now).all():
@@ -292,6 +295,7 @@ class MeanField(SingleSteps):
         own = self._sum_derivatives(there).transpose(2, 4, 3, 0, 1)
         sum_by_value[..., [MEAN, VARIANCE]] = own[:, :, :, :, None] * before[:, None, 1:, None]
         sum_by_value = sum_by_value.reshape(runs, size, p * sums, p * q)
+        # The sums are the unknowns of one small system, once every mode's response to them is known.
         coupling = np.linalg.inv(np.eye(p * sums) - (sum_by_value @ by_sum).sum(axis=1))
         return PanelJacobian(inverse, by_sum, sum_by_value, coupling)
 
@@ -303,6 +307,7 @@ class MeanField(SingleSteps):
         sums = loss.shape[1]
         scales = np.append(self.field.scales(there), np.broadcast_to(loss.T[..., None], (sums, rows, size)), axis=0)
         apart = DIFFERENCE * scales
+        # One call has all differences: a copy of the values for every row, and one for every sum.
         moved = np.repeat(there[:, None], q + sums, axis=1)
         moved[range(q), range(q)] += apart[:q]
         losses = np.repeat(loss[None], q + sums, axis=0)
@@ -340,6 +345,7 @@ class MeanField(SingleSteps):
         one = np.ones((1, 1, *mean.shape))
         joined = omega * np.einsum("xyjk,yjk->xjk", mixing, with_iterate)
         shared = solve(state.covariance.reshape(len(mixing), -1), rho * mixing, joined)
+        # Var S gains 2ρω Cov(S, u) + ω² Var u in a step, of which the covariance is known by now.
         forcing = 2 * rho * omega * (before @ shared[0]) + omega**2 * variance
         sums = solve(state.sum_mean.reshape(1, -1), rho * one, omega * mean[None])
         squares = solve(state.sum_variance.reshape(1, -1), rho**2 * one, forcing[None])

@@ -117,6 +117,7 @@ def _advanced(state: Moments, steps: Steps | StepMaps, counts: np.ndarray, segme
     kind = tuple(segment.runs.output.tolist()), segment.keeping is not None
     noise = np.array([[segment.setup.noise_variance]]) if segment.setup.summed else APART
     if segment.steps[0] >= segment.setup.compiled_from:
+        # A compiled loop takes the steps of its longest run in every lane: those of a portion should be alike.
         lanes = _side_by_side(counts)
         parts = [Moments(*(each[:, some] for each in state)) for some in lanes]
         ended = [
@@ -170,6 +171,7 @@ def _plain(
             state = step(state, maps, modes, output, averaged, noise=noise)
         done = count
         left = int((counts > count).sum())
+        # Runs are in the order of their lengths: those that end now are the last ones.
         ended.append(_settings(state, slice(left, running)))
         state = _settings(state, slice(0, left))
         running = left
