@@ -120,9 +120,9 @@ class Project:
             folder = scratch / str(k)
             folder.mkdir()
             for name in subprocess.check_output(FILES, cwd=root, text=True).rstrip("\0").split("\0"):
-                if (root / name).exists():  # a deleted file is listed until that is committed
+                if (root / name).exists():  # A deleted file is listed until that is committed.
                     (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy(root / name, folder / name)
+                    shutil.copy(root / name, folder / name, follow_symlinks=False)
             self.free.put(folder)
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # several processes at a time
         self.context = get_context("forkserver")

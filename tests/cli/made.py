@@ -65,13 +65,13 @@ def ramped_law(loss):
     return progress_to(loss), 10 * progress_to(loss) ** 1.5
 
 
-def write_runs(folder, law):
-    """Logs as CSV files in which the steps to every loss are a + b/B."""
+def write_runs(folder, law, scatter=0.0):
+    """Logs as CSV files in which the steps to every loss are a + b/B, times a wave of each run's own."""
     losses = np.linspace(5.0, 2.2, 400)
     a, b = np.array([law(loss) for loss in losses]).T
     folder.mkdir(exist_ok=True)
     for batch in RAMP:
-        at = a + b / batch
+        at = (a + b / batch) * np.exp(scatter * np.sin(4 * losses + batch))
         steps = np.unique(np.linspace(at[0], at[-1], 120).round())
         rows = zip(steps, np.interp(steps, at, losses), strict=True)
         lines = [f"{step:g},{loss:.7g},{2e-4 * (batch / 64) ** 0.5:g},{batch}" for step, loss in rows]

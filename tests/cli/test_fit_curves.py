@@ -10,7 +10,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory._common.interval import Interval
-from sgdtheory.cli.fit_curves import FittedCurveFlags, Model, beside_fit, fitted
+from sgdtheory.cli.fit_curves import FittedCurveFlags, Model, beside_fit, fitted, longest
 from sgdtheory.curves import CurvesCriticalBatchSize
 from sgdtheory.curves.equal_loss import compare_at_equal_loss
 from tests.curves.theory_curves import SHAPES, curve
@@ -154,3 +154,11 @@ def test_the_weight_decay_of_the_logs_is_taken_unless_a_flag_decides(tmp_path):
     assert model(0.1, weight_decay=0.0) == (None, [])
     with pytest.raises(ValueError, match=r"several weight decays, 0.1 and 0.2: give --weight-decay, or fit their runs"):
         model(0.2)
+
+
+def test_the_samples_of_the_longest_curve():
+    """In batches where no batch size is known; of a ramp the last one counts."""
+    step, loss = np.arange(1.0, 11), np.linspace(3, 2, 10)
+    ramp = st.LossCurve(step, 0.1, loss, np.where(step < 5, 2, 4))
+    assert longest([st.LossCurve(step[:4], 0.1, loss[:4]), st.LossCurve(step, 0.1, loss)]) == (10.0,)
+    assert longest([st.LossCurve(step, 0.1, loss, 3), ramp]) == (40.0,)

@@ -100,6 +100,7 @@ def test_a_plan(run, grid, tmp_path):
     assert found["seconds"] > 0
     assert sum(found["verdicts"].values()) == pytest.approx(1)
     assert found["scatter"]["seeds"] == 0.01
+    assert found["scatter"]["balance"] == pytest.approx(4)  # in the middle of 2 and 8, in logs
 
 
 def test_a_store_is_extended(run, fails, grid, tmp_path):
