@@ -282,3 +282,28 @@ def test_bad_intervals(options, number, fitted, message):
     law = st.fits.StepsLaw(1600.0, 3e6, 1.0, fitted, BATCHES[:number], noisy(1600, 3e6)[:number])
     with pytest.raises(ValueError, match=message):
         law.interval(**options)
+
+
+@pytest.mark.parametrize(
+    ("steps", "errors", "expected"),
+    [
+        (
+            [
+                2017.2154908381613, 1161.6014295364007, 723.0738225228208,
+                489.64807847327006, 401.9862375958828, 332.87175462914684,
+            ],
+            0.01, (33.111, 46.133),
+        ),
+        (
+            [
+                3051.83634288248, 1870.1665476483238, 1175.6940902776253, 814.8750005394704, 602.0288426239489,
+                481.52459729434236, 400.3234074308673, 343.49337036715576, 333.2248300189336,
+            ],
+            None, (29.187, 54.839),
+        ),
+    ],
+)  # fmt: skip
+def test_an_end_of_the_exponents_where_the_limit_is_reached_but_for_rounding(steps, errors, expected):
+    """Brent's method did not converge there, in one of 500 data sets: RuntimeError instead of an interval."""
+    law = st.fit_steps_law(16 * 2.0 ** np.arange(len(steps)), steps, standard_errors=errors)
+    assert law.interval() == pytest.approx(expected, rel=1e-4)
