@@ -77,6 +77,15 @@ def test_the_best_of_one_step(batch):
     assert _one_step(PROBLEM, batch) == pytest.approx(least_risk("optimal", 1, batch), rel=1e-9)
 
 
+@pytest.mark.parametrize("batch", [1.0, 50.0])
+def test_the_best_of_one_step_where_modes_stand_for_many_directions(batch):
+    problem = st.PowerLaw(1.5, 2.0, 20_000)
+    setting = {"batch_size": batch, "num_samples": batch, "algorithm": st.Algorithm(average=st.LastIterate())}
+    edge = st.max_stable_learning_rate(problem, batch_size=batch)
+    risks = st.excess_risk(problem, **setting, learning_rate=edge * np.linspace(0.001, 1, 1000)).total
+    assert _one_step(problem, batch) == pytest.approx(risks.min(), rel=1e-5)
+
+
 @pytest.mark.parametrize(("steps", "batch"), [(4, 2.0), (12, 3.0), (12, 30.0)])
 def test_the_best_of_powers(steps, batch):
     assert _Powers(PROBLEM)(steps, batch) == pytest.approx(least_risk("power", steps, batch), rel=1e-8)
