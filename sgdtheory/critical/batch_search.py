@@ -256,7 +256,7 @@ def largest_batch(
             enough, rate = _with_steps(least_risk, batch, steps, most, target)
         if np.isfinite(enough):
             return LargestBatch(float(batch), float(real), float(enough), float(rate[0]))
-        # It fails with all the steps that the budget leaves it: the next one has a step more.
+        # This B fails with all the steps that the budget allows: the next one has a step more.
         steps = most + 1
         batch = min(np.floor(budget / steps), batch - 1)  # above 2^53 steps one more is none
     return LargestBatch(least.batch, float(max(real, least.batch)), np.nan, np.nan)

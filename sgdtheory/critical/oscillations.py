@@ -190,7 +190,7 @@ def _expected_minima(
     resolved = np.flatnonzero(noise > LEAST_NOISE * value)
     expected = mean
     if resolved.size:
-        # Noise is smooth in γ: where the difference is inaccurate, at peaks, its lower hull passes below.
+        # Noise is smooth in γ, but inaccurate where the mean path peaks: the lower hull leaves that out.
         hull = resolved[_lower_hull(known[resolved], np.log(noise[resolved]))]
         least = np.minimum(rate / search.rate(known[hull[:1]], np.array([pair])), 1.0)
         expected = mean + least * np.exp(np.interp(position, known[hull], np.log(noise[hull])))

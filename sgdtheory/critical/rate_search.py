@@ -231,7 +231,7 @@ class RateSearch:
         left = np.where(np.append(False, inside), np.append(np.inf, self.value[:-1]), np.inf)
         right = np.where(np.append(inside, False), np.append(self.value[1:], np.inf), np.inf)
         drop = 2 * self.steepest * np.where(inside, np.diff(self.position), 0.0)
-        # Between neighbours log Δ may fall and rise by the steepest slope: so low may it be there.
+        # Between neighbours log Δ may fall and rise again by the steepest slope, and be as low as this.
         bound = (self.value + np.minimum(left - np.append(0.0, drop), right - np.append(drop, 0.0))) / 2
         lowest = self.lowest()[self.pair]
         local = (self.value <= left) & (self.value <= right) & np.append(False, inside)

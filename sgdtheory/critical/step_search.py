@@ -77,7 +77,7 @@ def fewest_enough(
         last = np.minimum(done[unanswered] + at_once, tops[unanswered])
         tried(*_ranges(done[unanswered] + 1, last, unanswered))
         done[unanswered] = last
-        # An answer among the first few costs little this way, and a late one few rounds.
+        # An early answer costs few risks this way, and a late one few rounds.
         at_once *= 2
     unanswered = np.flatnonzero(np.isinf(steps) & (done < high))
     if unanswered.size:

@@ -258,7 +258,7 @@ def _errors(
     total = parts.sum(0)
     begin = result.signal + problem.noise_variance
     error = np.where(np.isinf(total), np.inf, np.where(total > GROWN * begin, GROWN_ERROR, 0.0))
-    # What cancelled in the sums adds its own rounding.
+    # Terms that cancel in the sums leave their rounding.
     error = np.maximum(error, stated_rounding(parts, lost, begin))
     near = near_threshold(problem, courses, result.near)
     for sideways in (False, True):

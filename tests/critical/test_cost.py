@@ -1,4 +1,4 @@
-"""What a search for B* costs, in risks that it computes: a count, which no machine changes.
+"""What a search for B* costs, in risks that it computes: a count that is the same on every machine.
 
 The numbers allow for a twentieth more than what was counted. A search that needs more on purpose changes them here, and
 says in its commit what it finds for that; `python -m benchmarks.critical_batch` has the times.

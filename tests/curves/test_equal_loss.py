@@ -149,7 +149,7 @@ def test_coverage_on_laws_on_which_nothing_was_chosen():
 def test_without_model_error_intervals_miss():
     """100 data sets with allowances for the model, and the negative control without on every other of them.
 
-    Of 50 closed intervals at 95% fewer than 40 hold with a probability of 3e-5.
+    Fewer than 40 of 50 closed intervals at 95% hold with a probability of 3e-5.
     """
     tasks = [
         (law, sizes, rates, seed)

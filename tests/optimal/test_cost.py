@@ -1,4 +1,4 @@
-"""What a search for the best schedule costs, in schedules whose risk and slopes it computes: no machine changes it.
+"""What a search for the best schedule costs, in schedules whose risk and slopes it computes: the same on every machine.
 
 The numbers allow for a twentieth more than what was counted. A search that needs more on purpose changes them here, and
 says in its commit what it finds for that; `python -m benchmarks.optimal_schedule` has the times.

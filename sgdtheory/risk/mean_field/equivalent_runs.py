@@ -97,7 +97,7 @@ class EquivalentRuns:
         by_rate = np.empty_like(rate)
         for t, at in self._derivatives(kept, rate):
             by_rate[:, t] = np.einsum("qsk,qsk->s", adjoint, at.by_rate)
-            # All directions feel T: what they would gain by it in all flows back through every direction.
+            # T depends on every direction and acts on all of them: the sum of its effects flows back to each.
             by_loss = np.einsum("qsk,qsk->s", adjoint, at.by_loss)[:, None]
             adjoint = adjoint + np.einsum("qsk,qpsk->psk", adjoint, at.own) + self._by_values(kept[t]) * by_loss
         return by_rate

@@ -254,7 +254,7 @@ class MeanField(SingleSteps):
                     return None
                 if jacobian is None:
                     return None
-            # Backward differences should be the changes: Newton's method removes what they lack.
+            # Backward differences have to equal the changes: Newton's method removes what is missing.
             values[:, :, 1:] += jacobian.correction(changed.reshape(there.shape) - difference @ values)
             now = self.total_risk(values)
             if not np.isfinite(now).all():
