@@ -1,10 +1,12 @@
 """Normalized SGD's equivalent: one step against sampled gradients, runs against the simulator, limits."""
 
+import jax
 import numpy as np
 import pytest
 from scipy import special
 
 import sgdtheory as st
+from sgdtheory.risk import run_risks
 from sgdtheory.risk.mean_field import chi
 from sgdtheory.risk.mean_field.ensemble import Ensemble
 from sgdtheory.risk.mean_field.field import ERROR, MEAN, VARIANCE, Known
@@ -136,6 +138,29 @@ def test_two_sides():
     _, again, _ = stepped(eigenvalue, 0.0, after[VARIANCE], 1e-4, 1e4, rate=1.0, sides=after[SIDES])
     u -= np.sign(u)
     assert again[VARIANCE, 0] == pytest.approx((u**2).mean(), rel=0.15)
+
+
+@pytest.mark.parametrize("average", [st.LastIterate(), st.UniformAverage(), st.TailAverage(0.3)])
+@pytest.mark.parametrize("tolerance", [0.0, 1e-5])
+def test_panels_follow_two_sides(monkeypatch, average, tolerance):
+    """After 128 steps the leading directions still jump: with Gaussians from there on the last risk is 34% less."""
+    algorithm = st.Algorithm(st.NormalizedSGD(), schedule=st.Linear(), average=average)
+    setting = [np.array([each]) for each in (1992.0, 1.1, 502.0)]
+
+    def risk():
+        return run_risks(st.PowerLaw(1.5, 2.0), algorithm, *setting, tolerance=tolerance).parts.sum()
+
+    found = risk()
+    monkeypatch.setattr(NormalizedField, "first", 502.0)  # every step by itself
+    assert found == pytest.approx(risk(), rel=1e-4)
+
+
+def test_a_run_whose_directions_jump_is_simulated():
+    """The mean of 64 runs is 0.4% off (one standard error), and the equivalent 4% below it."""
+    problem, algorithm = st.PowerLaw(1.5, 2.0, 300), LINEAR
+    setting = {"batch_size": 1992, "learning_rate": 0.7, "num_samples": 1992 * 502, "algorithm": algorithm}
+    found = st.simulate(jax.random.key(0), problem, **setting, num_replicas=64)
+    assert st.excess_risk(problem, **setting).total == pytest.approx(found.mean, rel=0.05)
 
 
 def test_small_steps_of_many_samples_are_sgd_at_the_rate_of_a_length_that_stays():

@@ -26,7 +26,7 @@ class Known(NamedTuple):
         number, rate, batch: (P, 1) numbers of the steps from 0 on, learning rates and batch sizes.
         table: arrays of P rows from `Field.looked_up`.
         together: arrays of P rows from `Field.together`.
-        smooth: whether the change must be smooth in the step number, as on panels and between them.
+        smooth: whether the change must be smooth in the step number, as on panels.
     """
 
     number: np.ndarray
@@ -60,6 +60,8 @@ class Field(ABC):
     Attributes:
         first: number of single steps after a kink.
         shortest: fewest steps of a panel; single steps take less time for fewer.
+        rough_tail: largest share of the risk on a panel of a search that its two highest Legendre coefficients may
+            have: longer panels save a third of the time, and risks are right to about 1e-5.
         few: number of steps up to which the risk has several minima over γ.
         in_loss_alone: whether directions are coupled by the loss T alone.
         weight_decay: κ of a decoupled weight decay, `w ← (1 − γκ) w − …`, for runs that begin at w_0 = 0.
@@ -69,6 +71,7 @@ class Field(ABC):
 
     first: float = 48.0
     shortest: float = 64.0
+    rough_tail: float = 1e-2
     few: float = 16.0
     in_loss_alone: bool = True
     weight_decay: float = 0.0
@@ -113,6 +116,10 @@ class Field(ABC):
     @abstractmethod
     def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """Return M (k, k, P, K) of the k Gaussian parts x, u the first: a step turns Cov(x, S) into M Cov(x, S)."""
+
+    def turning(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
+        """Return the factors (P, K) of means that change their sign in a step and keep it on panels, 0 of others."""
+        return np.zeros_like(values[MEAN])
 
     @abstractmethod
     def with_iterate(self, values: np.ndarray) -> np.ndarray:

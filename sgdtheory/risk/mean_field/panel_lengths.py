@@ -16,9 +16,6 @@ SHORT = 0.8
 CAREFUL = 0.85
 # A smaller tail counts as this one, so that lengths stay finite.
 SMALLEST_TAIL = 1e-12
-# Panels close in on the end of a segment if the last learning rate is below this share of the present one: values
-# change on a scale of the distance to the end where γ decays to 0.
-FALLEN = 0.2
 # Share of the remaining steps that a panel covers at most while panels close in.
 CLOSING = 0.5
 # If a tail is below this share of the limit, one panel can cover all remaining steps.
@@ -48,10 +45,15 @@ class PanelLengths:
     again: bool = False
     nearly: bool = False
 
-    def longest(self, now: float, rate: float, last_rate: float) -> float:
-        """Return the largest number of steps of the next panel, from the learning rates now and at the end."""
+    def longest(self, now: float, falls: bool) -> float:
+        """Return the largest number of steps of the next panel.
+
+        Args:
+            now: step at which it begins.
+            falls: whether the learning rate falls to next to nothing at the end, and not like a polynomial.
+        """
         length = min(self.length, (FARTHER - 1) * (now - self.origin))
-        if last_rate < FALLEN * rate and not self.nearly:
+        if falls and not self.nearly:
             length = min(length, CLOSING * (self.last - now))
         return max(np.ceil(length), self.shortest)
 

@@ -36,8 +36,6 @@ ORDER = 5
 # Largest share of the risk on a panel that its two highest Legendre coefficients may have. Risks are then right to
 # about 1e-6.
 TAIL = 1e-3
-# The same for searches: longer panels save a third of the time, and risks are right to about 1e-5.
-ROUGH_TAIL = 1e-2
 # Newton's method stops where the risk changes by less than this share of the allowed tail: its error is then small
 # beside that of the polynomials.
 CONVERGED = 1e-3
@@ -56,11 +54,17 @@ DIFFERENCE = 1e-6
 # The learning rate that a segment ends at is that of its end times this number. At the last step itself (1 − u)^0.1 is
 # still half of its peak after 1000 steps, and risks of signs were 3e-4 off, because panels did not close in on its end.
 BEFORE_END = 1 - 1e-12
+# Panels close in on the end of a segment if the last learning rate is below this share of the present one: values
+# change on a scale of the distance to the end where γ decays to 0.
+FALLEN = 0.2
+# A fall of the learning rate is smooth if its two highest Legendre coefficients are below this share of its beginning:
+# then one panel may reach its end. With 1e-3 a risk of signs with momentum and a cosine was off by 7e-6.
+SMOOTH_FALL = 1e-4
 # Where steps are compiled, so many follow a kink before panels, and shorter panels are stepped through: a panel takes
-# as long as hundreds of compiled steps. With eight times as many of the first and twice as many of a panel searches of
-# Adam and Lion took 1.6 times as long, with half as many of both the same time.
+# as long as a thousand compiled steps. With a quarter as many of a panel searches of Lion took 1.2 times and of signs
+# with momentum 1.5 times as long; with twice as many of either or both the same time.
 FIRST_COMPILED = 512
-SHORTEST_COMPILED = 256
+SHORTEST_COMPILED = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +89,7 @@ class MeanField(SingleSteps):
     @property
     def tail(self) -> float:
         """Return the largest share of the risk in the two highest Legendre coefficients of a panel."""
-        return ROUGH_TAIL if self.rough else TAIL
+        return self.field.rough_tail if self.rough else TAIL
 
     @property
     def compiled_from(self) -> float:
@@ -162,16 +166,16 @@ class MeanField(SingleSteps):
             pulled = np.clip(1 - known.rate * self.field.weight_decay / np.maximum(decay, TINY), 0.0, 1.0)
         return ErrorTerms(square, variance, decay, closure, loss[:, 0], fluctuation, float(known.rate[0, 0]), pulled)
 
-    def stepped(self, state: FieldState, keeping: Keeping, low: float, high: float, smooth: bool = False) -> FieldState:
+    def stepped(self, state: FieldState, keeping: Keeping, low: float, high: float) -> FieldState:
         """Return the state after the steps low … high − 1, taken one by one."""
         kept = None if keeping.weight == 0 else keeping
         compiled = high - low >= self.compiled_from
         if compiled and low == 0:
-            state = self.stepped(state, keeping, 0, 1, smooth)
+            state = self.stepped(state, keeping, 0, 1)
             low = 1
         for begin in np.arange(low, high, TOGETHER):
             steps = np.arange(begin, min(begin + TOGETHER, high))
-            known = self._of_one_run(steps)._replace(smooth=smooth)
+            known = self._of_one_run(steps)
             rates = self._rates(steps)
             if compiled:
                 state = self.compiled(state, kept, known, rates)
@@ -194,17 +198,23 @@ class MeanField(SingleSteps):
         shortest = np.ceil(fewest * np.sqrt(len(self.factors)))
         lengths = PanelLengths(self.tail, ORDER, shortest, origin, last)
         while now < high:
-            end = min(now + lengths.longest(now, *self.course.rates(np.array([now, last * BEFORE_END]))), high)
+            end = min(now + lengths.longest(now, self._falls(now, last)), high)
             long = end - now >= shortest
             found, tail = self._panel(state, keeping, now, end) if long else (None, 0.0)
             # A panel that fails is shortened until it is the shortest, whose steps are taken one by one.
             if found is None and end - now > shortest:
                 lengths.lost(now, end, tail)
                 continue
-            state = self.stepped(state, keeping, now, end, smooth=True) if found is None else found
+            state = self.stepped(state, keeping, now, end) if found is None else found
             lengths.passed(now, end, tail, found is not None)
             now = end
         return state
+
+    def _falls(self, now: float, last: float) -> bool:
+        """Return whether learning rates fall to next to nothing, and not like a polynomial."""
+        nodes = now + (radau_nodes(ORDER) + 1) / 2 * (last * BEFORE_END - now)
+        rates = self.course.rates(nodes)
+        return rates[-1] < FALLEN * rates[0] and bool(tails(rates, rates[0]) > SMOOTH_FALL)
 
     def _panel(self, state: FieldState, keeping: Keeping, low: float, high: float) -> tuple[FieldState | None, float]:
         """Return the state at the end of a panel, None where polynomials do not fit, and the tail, 0 if unknown."""
@@ -223,7 +233,7 @@ class MeanField(SingleSteps):
         values = found[:, :, -1]
         if keeping.weight == 0:
             return state._replace(values=values), tail
-        return FieldState(values, *self._sums(state, found, keeping, difference, before, known)), tail
+        return self._with_sums(state, found, keeping, difference, before, known, high - low), tail
 
     @staticmethod
     def _tail(risk: np.ndarray) -> float:
@@ -321,7 +331,7 @@ class MeanField(SingleSteps):
         own = np.stack([2 * there[MEAN], np.where(there[VARIANCE] > 0, 1.0, 0.0)])
         return own * self.field.totals(self.ensemble)[:, None, None, None]
 
-    def _sums(
+    def _with_sums(
         self,
         state: FieldState,
         values: np.ndarray,
@@ -329,12 +339,14 @@ class MeanField(SingleSteps):
         difference: np.ndarray,
         before: np.ndarray,
         known: Known,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the moments of the average's sum at the end of a panel, which are linear in those before it."""
+        steps: float,
+    ) -> FieldState:
+        """Return the state after a panel; the moments of the average's sum are linear in those before it."""
         there = before @ values
         rows = _rows(there)
         loss = self.loss(rows)
-        mixing = self.mixing(rows, loss, self.with_interactions(rows, loss, known))
+        known = self.with_interactions(rows, loss, known)
+        mixing = self.mixing(rows, loss, known)
         mixing = _modes(mixing.reshape(*mixing.shape[:2], *there.shape[1:]))
         shape = state.sum_mean.shape
         with_iterate = _modes(self.field.with_iterate(there))
@@ -347,9 +359,18 @@ class MeanField(SingleSteps):
         shared = solve(state.covariance.reshape(len(mixing), -1), rho * mixing, joined)
         # Var S gains 2ρω Cov(S, u) + ω² Var u in a step, of which the covariance is known by now.
         forcing = 2 * rho * omega * (before @ shared[0]) + omega**2 * variance
-        sums = solve(state.sum_mean.reshape(1, -1), rho * one, omega * mean[None])
         squares = solve(state.sum_variance.reshape(1, -1), rho**2 * one, forcing[None])
-        return sums[0, -1].reshape(shape), shared[:, -1].reshape(-1, *shape), squares[0, -1].reshape(shape)
+        # Means that turn by a factor −f in every step have the sum (ρⁿ u_0 − u_n)/(ρ + f), u_n with its sign.
+        turning = self.field.turning(self.ensemble, rows, loss, known)
+        turning = _modes(turning.reshape(there.shape[1:]))
+        sums = solve(state.sum_mean.reshape(1, -1), rho * one, omega * np.where(turning < 0, 0.0, mean)[None])[0, -1]
+        ended = values[:, :, -1].copy()
+        first, last = turning[[0, -1]]
+        ended[MEAN] *= np.where((last < 0) & (steps % 2 == 1), -1.0, 1.0).reshape(shape)
+        begun, end = state.values[MEAN].ravel(), ended[MEAN].ravel()
+        sums += omega * ((first < 0) * rho**steps * begun / (rho - first) - (last < 0) * end / (rho - last))
+        covariance, variance = shared[:, -1].reshape(-1, *shape), squares[0, -1].reshape(shape)
+        return FieldState(ended, sums.reshape(shape), covariance, variance)
 
 
 def _rows(values: np.ndarray) -> np.ndarray:
