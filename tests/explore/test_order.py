@@ -1,6 +1,5 @@
 """Display of answers that come in another order than requested: no browser, no workers."""
 
-import itertools
 import re
 import time
 from dataclasses import replace
@@ -13,26 +12,14 @@ from sgdtheory.explore.page import Page
 from sgdtheory.explore.spec import Answer
 from sgdtheory.explore.state import State
 from sgdtheory.explore.worker import Message
+from tests.explore.silent_workers import SilentWorkers
 
 NAMES = "batch_size", "learning_rate", "num_steps", "optimal_risk", "optimal_batch_size", "num_samples", "overhead"
 
 
-class Workers:
-    """They note what they are to do, and do nothing."""
-
-    def __init__(self):
-        self.numbers = itertools.count()
-
-    def submit(self, lane, page, subject, name, arguments, hear, grace):
-        return next(self.numbers)
-
-    def stop(self, page, subject=None):
-        pass
-
-
 @pytest.fixture
 def page():
-    return Page(Document(), Workers(), State(first="cosine last"), [])
+    return Page(Document(), SilentWorkers(), State(first="cosine last"), [])
 
 
 def move(page, **parts):
