@@ -100,7 +100,7 @@ class Drawing:
         """Add one glyph to the figure, without points."""
         if glyph.across:
             dimension = "width" if glyph.kind == "level" else "height"
-            span = Span(location=1.0, dimension=dimension, line_dash=glyph.dash, visible=False)
+            span = Span(dimension=dimension, line_dash=glyph.dash, visible=False)
             self.figure.add_layout(span)
             return span
         columns = ("x", "y", "top") if glyph.kind == "bars" else ("x", "y")
@@ -157,8 +157,10 @@ class Drawing:
 
         if glyph.across:
             (location,) = values(glyph.y if glyph.kind == "level" else glyph.x)
-            shown = bool(location > 0)
-            self.glyphs[glyph.name, place].update(location=location if shown else 1.0, visible=shown)
+            span = self.glyphs[glyph.name, place]
+            span.visible = bool(location > 0)
+            if span.visible:
+                span.location = location
             return
         names = {"x": glyph.x, "y": glyph.y} | ({"top": glyph.top} if glyph.top else {})
         columns = dict(zip(names, np.broadcast_arrays(*map(values, names.values())), strict=True))
