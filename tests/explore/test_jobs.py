@@ -194,13 +194,20 @@ def test_messages_of_workers_are_taken_when_the_page_looks(page):
 
 
 def test_numbers_that_a_move_has_changed_are_marked(page):
-    take(page, ("run", 0), "answer", RUN)
-    assert 'class="changed"' not in page.readings.text
-    move(page, source=3.5)
-    move(page, source=3.6)  # the numbers before are those of the answer, not of a position without one
-    take(page, ("run", 0), "answer", Answer("path", {}, RUN.marks | {"total": 0.75}))
-    assert page.readings.text.count('class="changed"') == 1
-    assert 'class="changed" data-name="path-total-0"' in page.readings.text
+    """They are compared with the last numbers that were not pale, whatever positions were passed on the way."""
+
+    def total(number, value):
+        page.take(("run", 0), Message(number, "answer", Answer("path", {}, RUN.marks | {"total": value})))
+        return page.readings.text.count('class="changed" data-name="path-total-0"')
+
+    assert total(page.workers.jobs[0].number, 0.5) == 0
+    assert total(move(page, source=3.1)[0].number, 0.6) == 1
+    passed = move(page, source=3.2)[0].number
+    move(page, source=3.3)
+    assert total(passed, 0.7) == 0
+    newest = move(page, source=3.4)[0].number
+    assert total(newest, 0.7) == 1
+    assert total(newest, 0.6) == 0
 
 
 def test_a_page_that_was_left_is_stopped_and_shows_nothing_more(page):

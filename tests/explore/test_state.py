@@ -66,6 +66,7 @@ def test_a_link_to_the_default_is_short():
 def test_algorithms_of_a_link_are_written_as_everywhere():
     state, sentences = opened("first=uniform+sgd&second=momentum%3D0.9+heavy-ball")
     assert (state.first, state.second, sentences) == ("sgd", "heavy-ball momentum=0.9", [])
+    assert opened("first=&second=") == (State(), []), "the default, and no second one"
 
 
 PARTS = [field.name for field in fields(State)]
@@ -104,6 +105,7 @@ def test_what_a_link_says_wrongly_is_told_and_the_rest_can_be_used(query):
         ("text=huge", "text must be normal or large, got 'huge'; it is normal now"),
         ("problem=1", "'problem' is not part of a link to this page; remove it"),
         ("x" * 500 + "=1", f"'{'x' * 20}' is not part"),
+        ("a=" + "7" * 500, f"got '{'7' * 20}';"),
     ],
 )
 def test_sentences(query, part):
@@ -135,6 +137,7 @@ def test_a_slider_stands_where_its_value_is(name):
         ({"capacity": 1.0}, "a = 1, but"),
         ({"source": 0.9}, "b = 0.9, but"),
         ({"precondition": 0.6}, r"a \(1 − θ\) = 0.8, but"),
+        ({"precondition": 0.5}, r"a \(1 − θ\) = 1, but"),
         ({"batch_size": 1000, "num_samples": 500.0}, "B = 1000 is more than D = 500"),
     ],
 )
@@ -143,6 +146,11 @@ def test_states_of_which_nothing_can_be_shown(change, part):
     with pytest.raises(ValueError, match=part):
         state.checked()
     assert opened(state.query) == (state, [])
+
+
+def test_one_step_with_all_data_can_be_shown():
+    state = State(batch_size=500, num_samples=500.0)
+    assert state.checked() is state
 
 
 @pytest.mark.parametrize("text", ALGORITHMS)
@@ -174,3 +182,14 @@ def test_an_algorithm_without_a_risk_is_named(first, known):
     computed = {name for name, job in JOBS.items() if job.lane(state, 0)}
     assert computed == ({*JOBS} if known else {"simulated"})
     assert {name for name, job in JOBS.items() if job.lane(state, 1)} == {*JOBS}
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+def test_an_algorithm_in_random_coordinates_is_simulated_alone(slot):
+    """Its risk takes minutes, which the command line has."""
+    state = State(first="sign basis=random", second="adam basis=random")
+    assert not state.has_risk(slot)
+    assert state.unknown[slot].startswith(
+        f"{state.names[slot]}: its risk in these coordinates takes minutes (sgdtheory risk computes it); “Simulate"
+    )
+    assert [name for name, job in JOBS.items() if job.lane(state, slot)] == ["simulated"]
