@@ -17,7 +17,7 @@ PATH = Answer(
     "path",
     {
         **SAMPLES,
-        "average": [4.0, 2.0, 1.0],
+        "average": [5.0, 2.0, 1.0],
         "iterate": [4.0, 0.5, 0.25],
         "relative_rate": [1.0, 0.5, 0.125],
         "batch_size": [2.0, 4.0, 8.0],
@@ -149,7 +149,7 @@ def test_straight_lines():
     [
         ("risk", [RISK], (1.0, 8.0), (0.03, 0.9)),  # neither bias nor variance
         ("growth", [GROWTH], (1e3, 1e4), (3.0, 10.0)),  # nor Corollary 8's line
-        ("path", [PATH], (10.0, 1000.0), (0.25, 4.0)),
+        ("path", [PATH], (10.0, 1000.0), (0.25, 5.0)),
         ("path", [PATH, SIMULATED], (5.0, 1000.0), (0.25, 8.0)),  # nor error bars
         ("rate", [RATE], (0.01, 0.4), (0.1, 0.5)),  # up to the first risk: beyond the best γ it grows without bound
         ("samples", [NEEDED], (1.0, 100.0), None),
@@ -193,6 +193,10 @@ def test_the_inputs_of_a_run_are_drawn_beneath_its_curves_from_0_on(drawings):
         assert figure.y_range.start == 0.0
         assert figure.y_range.end == pytest.approx(1.1 * largest)
         assert figure.toolbar_location is None
+        assert figure.height < path.height < drawings["risk"].figure.height, "there is room for them"
+    assert drawings["path_batches"].figure.height > drawings["path_rates"].figure.height, (
+        "for the numbers of its x axis"
+    )
     assert [drawings[name].figure.xaxis[0].visible for name in SPECS if name.startswith("path")] == [False, False, True]
     assert all(drawings[name].figure.xaxis[0].visible for name in ("risk", "samples", "growth", "rate"))
 
@@ -293,7 +297,8 @@ def test_numbers_under_the_pointer(drawings):
 
 def test_ticks_of_the_data_that_batch_sizes_need_are_round_numbers(drawings):
     (axis,) = drawings["samples"].figure.yaxis
-    ticks = axis.ticker.ticks
+    ticks = np.array(axis.ticker.ticks)
     assert {tick / 10 ** np.floor(np.log10(tick)) for tick in ticks} <= {1.0, 1.5, 2.0, 3.0, 5.0}
     assert ticks[0] == 1.0
-    assert np.max(np.array([*ticks[1:], 30.0]) / ticks) <= 2.0
+    ratios = np.array([*ticks[1:], 30.0]) / ticks
+    assert 1.0 < ratios.min() <= ratios.max() <= 2.0

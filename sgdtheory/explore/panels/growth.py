@@ -8,13 +8,12 @@ from sgdtheory.explore.state import State, digits
 
 GROWTH = 10.0 ** np.arange(-3, 3.5)  # data sizes over D at which B* is computed for its growth
 GROWTH_EXPONENTS = f"-3, {len(GROWTH) - 3}"
-MOST_SAMPLES = 1e15
 LEAST_SAMPLES = 20.0
 
 
 def growth_samples(num_samples: float) -> np.ndarray:
     """Data sizes for the growth of B*, from three decades below D to three above."""
-    return np.unique(np.clip(num_samples * GROWTH, LEAST_SAMPLES, MOST_SAMPLES))
+    return np.unique(np.maximum(num_samples * GROWTH, LEAST_SAMPLES))
 
 
 def growth(state: State, slot: int, tell: Tell) -> None:
@@ -30,7 +29,7 @@ def growth(state: State, slot: int, tell: Tell) -> None:
         critical = np.array([found[each] for each in at])
         columns = {"num_samples": at, "critical": critical, "theory": critical[-1] * (at / at[-1]) ** exponent}
         marks = {"exponent": exponent, "share": len(found) / sizes.size}
-        if len(found) == sizes.size > 1:
+        if len(found) == sizes.size:
             marks["slope"] = float(np.log(critical[-1] / critical[-2]) / np.log(at[-1] / at[-2]))
         tell(Answer("growth", columns, marks))
 
@@ -38,7 +37,7 @@ def growth(state: State, slot: int, tell: Tell) -> None:
 def program(state: State) -> str:
     """The figure in Python."""
     return f"""sizes = {digits(state.num_samples)} * 10.0 ** np.arange({GROWTH_EXPONENTS})
-sizes = np.unique(np.clip(sizes, {LEAST_SAMPLES:g}, {MOST_SAMPLES:g}))
+sizes = np.unique(np.maximum(sizes, {LEAST_SAMPLES:g}))
 exponent = st.predicted_exponent({digits(state.preconditioned_capacity)}, {digits(state.source)})  # of averaged SGD
 figure, axes = st.plot.new_figure(1, len(algorithms), width=4.8, height=3.9)
 for axis, (name, algorithm) in zip(axes[0], algorithms.items()):

@@ -88,7 +88,7 @@ def simulated(state: State, slot: int, tell: Tell) -> None:
         )
     rate = setting_rate(state, slot)
     setting: Any = {"batch_size": state.batch_size, "learning_rate": rate, "num_samples": state.num_samples}
-    told = -1.0
+    told = -np.inf
 
     def progress(share: float) -> None:
         nonlocal told

@@ -3,7 +3,7 @@
 
 const SLICE = 12;  // ms of computing between two looks for news
 const GROWTH = [-3, -2, -1, 0, 1, 2, 3];  // decades of data about D at which B* is computed
-const LEAST_SAMPLES = 20, MOST_SAMPLES = 1e15;
+const LEAST_SAMPLES = 20;
 const PATH_POINTS = 48, NEEDED_A_DECADE = 4, REACH = 10;
 const RATES = [...Array(33)].map((_, k) => 10 ** (-4 + k / 8)).concat(
   [...Array(24)].map((_, k) => 1 - 0.002 * 200 ** (k / 23))).sort((one, other) => one - other);
@@ -91,8 +91,7 @@ async function needed(search, best, critical, samples, pause) {
 }
 
 async function growth(search, state, pause) {
-  const num_samples = [...new Set(GROWTH.map((decades) =>
-    Math.min(Math.max(state.num_samples * 10 ** decades, LEAST_SAMPLES), MOST_SAMPLES)))];
+  const num_samples = [...new Set(GROWTH.map((decades) => Math.max(state.num_samples * 10 ** decades, LEAST_SAMPLES)))];
   const critical = [], exponent = predictedExponent(state.capacity, state.source), last = num_samples.length - 1;
   for (const samples of num_samples) {
     const best = await search.optimum(samples, pause);
