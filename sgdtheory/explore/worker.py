@@ -62,8 +62,8 @@ class _Worker:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        self.running = -1  # number of the job that may be stopped
-        self.stopped = -1  # number of the job that is to be
+        self.running: int | None = None  # number of the job that may be stopped
+        self.stopped: int | None = None  # number of the job that is to be
 
     def listen(self) -> None:
         """Take jobs, and numbers of jobs to stop."""
@@ -79,12 +79,12 @@ class _Worker:
 
     def stop(self, signum: int = 0, frame: FrameType | None = None) -> None:
         """Handler of the signal: end the job that runs, once, if it is to be stopped; soon, if not here."""
-        if self.running != self.stopped or self.stopped < 0:
+        if self.stopped is None or self.running != self.stopped:
             return
         if not may_end(frame):
             self._interrupt_soon()
             return
-        self.stopped = -1
+        self.stopped = None
         raise KeyboardInterrupt
 
     def again(self, lost: Any) -> None:
@@ -97,7 +97,7 @@ class _Worker:
     def _interrupt_soon(self) -> None:
         threading.Timer(SOON, self.interrupt, (self.running,)).start()
 
-    def interrupt(self, number: int) -> None:
+    def interrupt(self, number: int | None) -> None:
         """Have a job end, now or when it may."""
         self.stopped = number  # noted: it may be too early to stop it, or the worker be telling of it
         if number == self.running:
@@ -120,8 +120,8 @@ class _Worker:
             self.running = job.number
             self.stop()
             kind, content = self.outcome(job)
-            self.running = -1
-        self.running = -1
+            self.running = None
+        self.running = None
         self.tell(job, kind, content)
 
     def outcome(self, job: Job) -> tuple[str, Any]:
@@ -142,7 +142,7 @@ class _Worker:
 
     def tell(self, job: Job, kind: str, content: Any = None) -> None:
         """Send a message about a job, whole."""
-        stoppable, self.running = self.running, -1
+        stoppable, self.running = self.running, None
         try:
             self.connection.send(Message(job.number, kind, content))
         except OSError:

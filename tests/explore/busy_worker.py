@@ -1,6 +1,7 @@
 """A worker's process with computations that tests can hold in their hands; it warms up in no time."""
 
 import importlib
+import signal
 import sys
 import time
 
@@ -37,6 +38,13 @@ def importing(folder, name, tell):
     tell(importlib.import_module("half_a_second").end)
 
 
+def deaf(seconds, name, tell):
+    """Take no notice of interrupts for so long, as compiled code may."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    tell("begun")
+    time.sleep(seconds)
+
+
 def nothing(state, slot, tell):
     """Do nothing, instead of warming the worker up."""
 
@@ -47,7 +55,7 @@ def slowly(state, slot, tell):
 
 def run_worker(connection, nice):
     """Run `work` with jobs that are busy instead of computing."""
-    mine = {each.__name__: each for each in (count, flood, refuse, fail, importing)}
+    mine = {each.__name__: each for each in (count, flood, refuse, fail, importing, deaf)}
     mine |= dict.fromkeys(("run", "tuned"), nothing) | {"critical": slowly}
     JOBS.update({name: Job(name, compute, "", "", None, turn=0) for name, compute in mine.items()})
     work(connection, nice)

@@ -218,6 +218,52 @@ def test_half_an_import_is_not_left(submit, listen, tmp_path):
     assert listen.wait_for_end(again).kind == "done"
 
 
+def test_a_stop_that_comes_after_the_end_of_its_job_stops_nothing(submit, listen, workers):
+    (worker,) = workers.lanes["first"]._workers
+    process = worker.process
+    for _ in range(3):
+        number = submit("x", 1)
+        listen.wait_for_end(number)
+        for late in (0, 1, number):
+            worker.connection.send(late)
+    assert listen.wait_for_end(submit("x", 30)).kind == "done"
+    assert worker.process is process
+
+
+@pytest.mark.slow  # two seconds: another process begins
+def test_a_job_that_does_not_stop_in_time_loses_its_process(submit, listen, workers, monkeypatch):
+    """Others of the page lose nothing, and the next job has a new process."""
+    (worker,) = workers.lanes["second"]._workers
+    process = worker.process
+    monkeypatch.setattr(workers.lanes["second"], "patience", 0.1)
+    number = submit("x", 60, lane="second", name="deaf")
+    listen.wait_for_answer(number)
+    newer = submit("x", 1, lane="second")
+    end = listen.wait_for_end(number)
+    assert (end.kind, end.content) == ("failed", module.DIED)
+    assert worker.process is not process
+    assert not process.is_alive()
+    assert listen.wait_for_end(newer).kind == "done"
+
+
+@pytest.mark.skipif(not hasattr(os, "getpriority"), reason="priorities of processes are of Unix")
+def test_long_jobs_leave_the_cores_to_quick_ones(submit, listen, workers):
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    for lane in ("first", "second", "long"):
+        listen.wait_for_end(submit("x", 1, lane=lane))  # so that it has begun
+        (worker,) = workers.lanes[lane]._workers
+        found = os.getpriority(os.PRIO_PROCESS, worker.process.pid)
+        assert found == own if lane != "long" else found > own or own == 19
+
+
+@pytest.mark.parametrize(("cores", "long"), [(1, 1), (2, 1), (3, 2), (5, 4), (64, 4), (None, 1)])
+def test_one_core_is_left_to_the_quick_workers(cores, long, monkeypatch):
+    """At most four processes have long jobs, and two those that a visitor waits for."""
+    monkeypatch.setattr(module.os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(module, "Lane", lambda number, nice=False, patience=module.PATIENCE: (number, nice))
+    assert Workers().lanes == {"first": (1, False), "second": (1, False), "asked": (2, True), "long": (long, True)}
+
+
 def test_a_worker_that_is_killed_is_replaced_and_says_so(submit, listen, workers):
     """A job can be stopped before the new one has warmed up, which then does not begin it."""
     number = submit("x")
