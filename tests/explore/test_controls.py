@@ -62,3 +62,117 @@ def test_the_slider_stands_at_the_best_rate_and_goes_on_from_there():
     setattr(box, "active", False)  # noqa: B010 (Bokeh declares fewer types)
     assert told == [("learning_rate", 0.491)]
     assert not slider.disabled
+
+
+@pytest.fixture
+def algorithm():
+    """`algorithm(slot)`: the controls of an algorithm, and what they have told."""
+
+    def made(slot):
+        told = []
+        return AlgorithmControls(slot, lambda slot, text: told.append((slot, text))), told
+
+    return made
+
+
+def choose(widget, value):
+    """Choose a value as a visitor does."""
+    widget.value = value
+
+
+def shown(controls):
+    """Return the values of the widgets on the page by the class that names them, in their order."""
+    return {widget.css_classes[0]: widget.value for widget in controls.column.children}
+
+
+def test_only_the_second_algorithm_may_be_none(algorithm):
+    (first, _), (second, told) = algorithm("first"), algorithm("second")
+    assert (first.selects["method"].options[0], second.selects["method"].options[:2]) == ("sgd", ["(none)", "sgd"])
+    assert "(none)" not in second.selects["average"].options
+    second.show("")
+    assert shown(second) == {"control-second-method": "(none)"}
+    choose(second.selects["method"], "sgd")
+    choose(second.selects["average"], "tail")
+    choose(second.selects["method"], "(none)")
+    assert told == [("second", "sgd"), ("second", "tail"), ("second", "")]
+    assert shown(second) == {"control-second-method": "(none)"}
+
+
+def test_parts_of_an_algorithm_are_above_their_settings(algorithm):
+    """The settings have the values of the link, or those that a part begins with."""
+    controls, told = algorithm("first")
+    controls.show("heavy-ball momentum=0.5 cosine batch-schedule=linear batch-final=4 tail")
+    assert shown(controls) == {
+        "control-first-method": "heavy-ball",
+        "control-first-momentum": 0.5,
+        "control-first-schedule": "cosine",
+        "control-first-final": 0.0,
+        "control-first-warmup": 0.0,
+        "control-first-batch_schedule": "linear",
+        "control-first-batch_final": 4.0,
+        "control-first-batch_warmup": 0.0,
+        "control-first-average": "tail",
+        "control-first-tail_fraction": 0.5,
+    }
+    assert told == []
+    choose(controls.settings["final"], 0.25)
+    choose(controls.selects["method"], "nesterov")
+    assert told == [
+        ("first", f"{method} momentum=0.5 cosine final=0.25 batch-schedule=linear batch-final=4 tail")
+        for method in ("heavy-ball", "nesterov")
+    ]
+    choose(controls.selects["batch_schedule"], "stages")
+    assert controls.settings["final"].value == 0.25, "those of the other parts stay"
+
+
+def test_settings_of_a_batch_size_have_ends_of_their_own(algorithm):
+    """A learning rate decays, and a batch size grows."""
+    controls, told = algorithm("first")
+    controls.show("linear batch-schedule=linear")
+    ends = {name: (controls.settings[name].start, controls.settings[name].end) for name in ("final", "batch_final")}
+    assert ends == {"final": (0.0, 1.0), "batch_final": (0.0, 64.0)}
+    assert controls.settings["batch_final"].value == 8.0
+    controls.show("stages batch-schedule=stages")
+    values = [controls.settings[name].value for name in ("stages", "batch_stages")]
+    assert [[part.split(":")[1] for part in value.split(",")] for value in values] == [["1", "0.3"], ["1", "4"]]
+
+
+def test_a_link_may_say_more_than_the_widgets_can(algorithm):
+    """A value beyond the end of a slider moves its end, and a setting without a widget stays as it is."""
+    controls, told = algorithm("first")
+    controls.show("delayed delay=100 clip-norm=2")
+    slider = controls.settings["delay"]
+    assert (slider.value, slider.end) == (100, 100)
+    choose(slider, 8)
+    choose(controls.selects["average"], "last")
+    assert told == [("first", "delayed delay=8 clip-norm=2"), ("first", "delayed delay=8 last clip-norm=2")]
+    controls.show("delayed delay=8")
+    choose(controls.settings["delay"], 9)
+    assert (controls.settings["delay"].end, told[-1]) == (32, ("first", "delayed delay=9"))
+
+
+def test_what_no_algorithm_has_is_told_with_its_reason(algorithm):
+    controls, told = algorithm("first")
+    controls.show("stages")
+    choose(controls.settings["stages"], "0:1,half:2")
+    ((slot, error),) = told
+    assert slot == "first"
+    assert isinstance(error, ValueError)
+    assert "half" in str(error)
+
+
+def test_a_slider_stays_where_it_is_beyond_its_ends():
+    """A link may have a number between two steps, and a best γ may lie beyond the slider's ends."""
+    told = []
+    controls = Controls(lambda name, value: told.append(name))
+    controls.show(State(noise_variance=1.05))
+    slider = controls.numbers["noise_variance"].slider
+    assert 0 < slider.value < slider.step
+    rate = controls.numbers["learning_rate"].slider
+    for best, place in ((1e-9, rate.start), (1e9, rate.end), (0.01, -2.0)):
+        controls.tell_rates([best])
+        assert rate.value == pytest.approx(place)
+    controls.tell_rates([])
+    assert rate.value == pytest.approx(-2.0)
+    assert "now" not in rate.title
+    assert told == []
