@@ -52,7 +52,7 @@ def problem(state: State) -> str:
     return made if state.num_features is None else f"{made}.with_features({state.num_features})"
 
 
-def constructor(algorithm: Algorithm, indent: int = 0) -> str:
+def constructor(algorithm: Algorithm, indent: int) -> str:
     """Return the constructor with the parts that are not defaults, each on its own line if there are several."""
     parts = []
     for field in fields(Algorithm):

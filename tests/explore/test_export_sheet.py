@@ -8,6 +8,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.explore import export
+from sgdtheory.explore.formulas import typeset
 from sgdtheory.explore.layout import heights
 from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import SPECS, TITLES
@@ -120,6 +121,21 @@ def test_sliders_examples_and_panels_of_the_page(exported):
         assert [glyph["name"] for glyph in panel["glyphs"]] == list(drawn)
         assert [glyph["ink"] for glyph in panel["glyphs"]] == [each.slots == (INK,) for each in drawn.values()]
         assert panel["answers"] == sorted({each.answer for each in drawn.values()})
+
+
+def test_panels_of_the_page_have_labels_and_a_legend():
+    """Loss curves have the label of the x axis that stands beneath them on the other page, and no last iterate."""
+    text = export.page_text([])
+    sections = {name: text.partition(f'<section id="panel-{name}"')[2].partition("</section>")[0] for name in TITLES}
+    for name, section in sections.items():
+        x, y = SPECS[name].labels
+        assert f'<div class="label-y">{typeset(y)}</div>' in section
+        if name != "rate":  # whose label has the units of methods that this page does not have
+            assert f'<div class="label-x">{typeset(x or "samples $D$")}</div>' in section
+        assert "averaged" in section
+    assert "units of the weights" not in text
+    assert typeset("$(1 + ω) D$") in sections["samples"]
+    assert "iterate" not in sections["path"]
 
 
 def test_figures_beneath_one_another_share_the_height_of_their_panel():

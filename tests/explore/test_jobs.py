@@ -96,8 +96,12 @@ def test_what_failed_is_asked_for_again_and_what_was_refused_is_not(page):
     assert "risk against batch size: tuned is refused" in page.words.text
     assert "stopped" not in page.words.text
     assert "done" not in page.words.text
-    assert [job.subject[0] for job in move(page)] == ["run", "rates"]
+    again = move(page)
+    assert [job.subject[0] for job in again] == ["run", "rates"]
     assert "failed" not in page.words.text
+    move(page, source=3.5)
+    page.take(("run", 0), Message(again[0].number, "failed", "of an older position"))
+    assert "older" not in page.words.text
 
 
 def test_an_algorithm_that_is_removed_is_stopped_and_taken_away(page):

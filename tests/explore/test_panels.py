@@ -9,9 +9,10 @@ import pytest
 from scipy.stats import sem
 
 import sgdtheory as st
-from sgdtheory.explore.downloads import table_file
+from sgdtheory.explore.downloads import figure_file, table_file
 from sgdtheory.explore.panels import growth, path
 from sgdtheory.explore.panels.risk import batch_sizes
+from sgdtheory.explore.rates import setting_rate
 from sgdtheory.explore.registry import JOBS
 from sgdtheory.explore.sources import python_source
 from sgdtheory.explore.state import State
@@ -76,6 +77,31 @@ def test_a_rough_risk_advises_to_simulate(noise_variance, rough):
     (words,) = told("run", state)[0].words
     assert (float(words.partition("about ")[2].partition("%")[0]) > 10) == rough
     assert words.endswith("simulate it for a more accurate one") == rough
+
+
+@pytest.mark.parametrize(
+    ("first", "learning_rate", "method", "factor"),
+    [
+        ("last", 0.123, None, 0.123),
+        ("last", None, st.SGD(), 1.0),
+        ("sign last", 0.123, st.SignSGD(), 2.0),
+        ("last clip-norm=2", None, st.SGD(), 2.0),  # its risk is not known: the best γ without clipping
+        ("normalized momentum=0.5 last", 0.123, st.SGD(), None),  # nothing is known: steps as long as those of SGD
+    ],
+)
+def test_the_learning_rate_of_a_curve_and_of_its_program(first, learning_rate, method, factor):
+    """The γ of the slider or the best one for linear methods, and twice the best one for others."""
+    state = replace(SIGN, first=first, second="", learning_rate=learning_rate, rate_factor=2.0)
+    if factor is None:
+        factor = 2 * (state.problem.noise_variance * state.problem.trace / state.batch_size) ** 0.5
+    best = 1.0
+    if method:
+        algorithm = st.Algorithm(method, average=st.LastIterate())
+        best = st.optimal_learning_rate(state.problem, batch_size=4, num_samples=20, algorithm=algorithm).learning_rate
+    assert setting_rate(state, 0) == pytest.approx(factor * best, rel=1e-9)
+    if state.has_risk(0):
+        assert run_program(python_source(state, "path"))["rate"] == pytest.approx(factor * best, rel=1e-9)
+        assert told("run", state)[0].marks["learning_rate"] == pytest.approx(factor * best, rel=1e-9)
 
 
 # ---------------------------------------------------------------------- simulated runs
@@ -247,16 +273,16 @@ def test_the_tuned_risk_is_shown_with_its_best_rates_and_what_the_features_miss(
 @pytest.mark.parametrize("slot", [0, 1])
 def test_data_that_batch_sizes_need_are_relative_to_the_data(slot):
     """For averaged SGD at once, otherwise B* comes before the line of all batch sizes."""
-    found = told("critical", replace(SMALL, num_samples=60.0), slot)
-    direct = st.critical_batch_size(LAW, num_samples=60, overhead=0.3, algorithm=BOTH[slot])
+    found = told("critical", replace(SMALL, num_samples=40.0), slot)
+    direct = st.critical_batch_size(LAW, num_samples=40, overhead=0.3, algorithm=BOTH[slot])
     assert [bool(answer.columns) for answer in found] == ([True] if slot == 0 else [False, True])
     for answer in found:
         assert answer.marks["batch_size"] == direct.batch_size
-        assert answer.marks["data_ratio"] == pytest.approx(direct.batch_size * direct.num_steps / 60, rel=1e-12)
+        assert answer.marks["data_ratio"] == pytest.approx(direct.batch_size * direct.num_steps / 40, rel=1e-12)
         assert answer.marks["data_allowed"] == 1.3
         assert ("smallest_batch_size" in answer.marks) == (direct.smallest_batch_size > 1)
     columns = found[-1].columns
-    assert columns["data_ratio"] == pytest.approx(direct.curve.samples_needed / 60, rel=1e-12)
+    assert columns["data_ratio"] == pytest.approx(direct.curve.samples_needed / 40, rel=1e-12)
     place = columns["batch_size"].tolist().index(direct.batch_size)
     assert columns["data_ratio"][place] == pytest.approx(found[-1].marks["data_ratio"], rel=1e-12), "the star's place"
 
@@ -288,9 +314,18 @@ def test_growth_has_corollary_8s_slope_through_its_last_point(monkeypatch):
 # ---------------------------------------------------------------------- files
 
 
+def test_a_file_is_the_figure_of_the_program():
+    assert figure_file(SMALL, "path", "pdf").startswith(b"%PDF")
+
+
+def table_of(state, panel):
+    return list(csv.DictReader(table_file(state, panel).decode().splitlines()))
+
+
 @pytest.mark.parametrize(("panel", "job"), [("path", "run"), ("rate", "rates")])
 def test_a_table_has_the_last_answers_of_both_algorithms(panel, job):
-    rows = list(csv.DictReader(table_file(SMALL, panel).decode().splitlines()))
+    assert {row["algorithm"] for row in table_of(replace(SMALL, second=""), panel)} == {SMALL.names[0]}
+    rows = table_of(SMALL, panel)
     answers = [told(job, SMALL, slot)[-1].columns for slot in range(2)]
     assert [*rows[0]] == ["algorithm", *answers[0], "query"]
     for name in answers[0]:

@@ -197,6 +197,18 @@ def test_programs_can_be_read(state):
         assert program.splitlines()[-1] == f'st.plot.save(figure, "{panel}.pdf")'
 
 
+def test_a_program_names_one_part_of_an_algorithm_in_its_line_and_several_in_lines_of_their_own():
+    program = python_source(State(first="last", second="tail linear"), "path")
+    assert '"last": st.Algorithm(average=st.LastIterate()),' in program
+    assert (
+        """: st.Algorithm(
+        schedule=st.Linear(),
+        average=st.TailAverage(),
+    ),"""
+        in program
+    )
+
+
 def test_a_program_that_was_copied_saves_its_figure(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with matplotlib.rc_context():

@@ -5,10 +5,12 @@ import re
 
 import pytest
 
+import sgdtheory as st
 from sgdtheory.explore.appearance import number
 from sgdtheory.explore.legends import caption, legend, symbol
 from sgdtheory.explore.spec import INK, Glyph
-from sgdtheory.explore.texts import note, readings, replicas, waiting
+from sgdtheory.explore.state import State
+from sgdtheory.explore.texts import note, readings, replicas, results, waiting
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,16 @@ def test_readings_of_one_algorithm_need_no_name():
     assert "<svg" not in text
     assert "sgd" not in text
     assert readings(["sgd"], {}) == ""
+
+
+def test_tables_are_under_the_names_of_their_algorithms():
+    """Those of an earlier position of a slider are left out."""
+    risks = [st.excess_risk(State().problem, batch_size=8, num_samples=100, learning_rate=rate) for rate in (0.1, 0.2)]
+    sheets = {("path", slot): (risk.sheet(),) for slot, risk in enumerate(risks)}
+    first, second = (f"<div><h3>{name}</h3>{risk._repr_html_()}</div>" for name, risk in zip("ab", risks, strict=True))
+    assert results("ab", sheets) == f"<div class='side'>{first}{second}</div>"
+    assert results("ab", sheets, pale=[("path", 0)]) == f"<div class='side'>{second}</div>"
+    assert results("ab", {}) == ""
 
 
 def test_sentences():
