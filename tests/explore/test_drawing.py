@@ -17,7 +17,7 @@ PATH = Answer(
     "path",
     {
         **SAMPLES,
-        "average": [5.0, 2.0, 1.0],
+        "average": [7.0, 2.0, 1.0],
         "iterate": [4.0, 0.5, 0.25],
         "relative_rate": [1.0, 0.5, 0.125],
         "batch_size": [2.0, 4.0, 8.0],
@@ -149,7 +149,7 @@ def test_straight_lines():
     [
         ("risk", [RISK], (1.0, 8.0), (0.03, 0.9)),  # neither bias nor variance
         ("growth", [GROWTH], (1e3, 1e4), (3.0, 10.0)),  # nor Corollary 8's line
-        ("path", [PATH], (10.0, 1000.0), (0.25, 5.0)),
+        ("path", [PATH], (10.0, 1000.0), (0.25, 7.0)),
         ("path", [PATH, SIMULATED], (5.0, 1000.0), (0.25, 8.0)),  # nor error bars
         ("rate", [RATE], (0.01, 0.4), (0.1, 0.5)),  # up to the first risk: beyond the best γ it grows without bound
         ("samples", [NEEDED], (1.0, 100.0), None),
