@@ -171,6 +171,7 @@ class AlgorithmControls:
             self.selects[part] = select
         self.column = Column(sizing_mode="stretch_width", css_classes=[f"algorithm-{slot}"])
         self.settings: dict[str, Setting] = {}
+        self.kept: dict[str, Any] = {}  # Settings of the chosen parts that a link has and no widget.
 
     def _dress(self, name: str) -> dict[str, Any]:
         return {
@@ -192,7 +193,7 @@ class AlgorithmControls:
     def _lay_out(self, given: dict[str, Any]) -> None:
         """Make the widgets of the chosen parts, at the given values or their defaults."""
         children: list[UIElement] = [self.selects["method"]]
-        self.settings = {}
+        self.settings, self.kept = {}, {}
         if self.selects["method"].value != NOTHING:
             for part, select in self.selects.items():
                 children += [] if part == "method" else [select]
@@ -205,6 +206,8 @@ class AlgorithmControls:
         of_batch = part == "batch_schedule"
         for name, field in settings_of_kind(part, kind).items():
             said = parameters(kind)[field]
+            if name == "average_window" and "average_decay" in given:
+                continue  # An average has one of the two, and the decay has no slider.
             if said.examples:
                 value = given.get(name, said.examples[of_batch])
                 found[name] = self._widget(TextInput, name, title="stages, as share:value", value=value)
@@ -217,6 +220,8 @@ class AlgorithmControls:
                 value, ends = given.get(name, range_.first), (range_.low, max(range_.high, given.get(name, 0.0)))
                 how = {"start": ends[0], "end": ends[1], "step": range_.step, "format": "0[.]000"}
                 found[name] = self._widget(Slider, name, title=range_.label, value=value, **how)
+            elif name in given:
+                self.kept[name] = given[name]
         self.settings |= found
         return list(found.values())
 
@@ -230,7 +235,7 @@ class AlgorithmControls:
         """Show the settings of a part that has been chosen; those that stay keep their values."""
         if self.quiet:
             return
-        self._lay_out({name: widget.value for name, widget in self.settings.items()})
+        self._lay_out({name: widget.value for name, widget in self.settings.items()} | self.kept)
         self._set()
 
     def _set(self) -> None:
@@ -240,7 +245,8 @@ class AlgorithmControls:
             self.changed(self.slot, "")
             return
         settings = {part: str(select.value) for part, select in self.selects.items()}
-        settings |= {name: widget.value for name, widget in self.settings.items()} | self.of_all
+        settings |= {name: widget.value for name, widget in self.settings.items()}
+        settings |= self.kept | self.of_all
         try:
             text = algorithm_text(make_algorithm(settings))
         except ValueError as error:

@@ -126,6 +126,19 @@ def test_parts_of_an_algorithm_are_above_their_settings(algorithm):
     assert controls.settings["final"].value == 0.25, "those of the other parts stay"
 
 
+def test_a_setting_without_a_widget_stays_with_its_part(algorithm):
+    controls, told = algorithm("first")
+    controls.show("exponential average-decay=0.9")
+    assert "average_window" not in controls.settings
+    choose(controls.selects["method"], "nesterov")
+    choose(controls.selects["average"], "uniform")
+    choose(controls.selects["average"], "exponential")
+    texts = [text for _, text in told]
+    assert texts[0].endswith("exponential average-decay=0.9")
+    assert "average-decay" not in texts[1]
+    assert texts[2].endswith("exponential average-window=0.2")
+
+
 def test_settings_of_a_batch_size_have_ends_of_their_own(algorithm):
     """A learning rate decays, and a batch size grows."""
     controls, told = algorithm("first")
