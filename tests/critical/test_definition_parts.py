@@ -93,3 +93,14 @@ def test_edges_with_a_kink_are_looked_for_one_by_one():
 def test_others_are_all_looked_for():
     _, asked = looked_for(lambda batch: 2 * batch / (batch + 1), False)
     assert asked == SIZES.tolist()
+
+
+def test_as_many_samples_as_a_search_looks_at_make_one_pass():
+    """8 samples and a fifth more are within 10, as without a sample; 9 are not, and some passes have no theory."""
+    problem = st.LeastSquares([1.0, 0.3], [0.5, 0.4], 0.3)
+    given = {"algorithm": st.Algorithm(schedule=st.Linear(), average=st.LastIterate()), "curve": False}
+    sample = problem.with_samples(10, replacement=False)
+    once, plain = (st.critical_batch_size(each, num_samples=8, **given) for each in (sample, problem))
+    assert (once.batch_size, once.optimal_risk) == (plain.batch_size, plain.optimal_risk)
+    with pytest.raises(ValueError, match="for reshuffled passes"):
+        st.critical_batch_size(sample, num_samples=9, **given)
