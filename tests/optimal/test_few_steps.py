@@ -338,3 +338,32 @@ def test_few_steps_of_one_direction():
     near = few_steps.few_steps_near(schedules, found.varied - 0.05)
     assert near.risk == pytest.approx(risk, rel=1e-7)
     assert (near.from_starts, near.searches) == ({}, len(found.varied))
+
+
+def test_different_optima_are_kept_to_begin_other_searches_with():
+    """The best one first, and then others, the best of them first: every one that differs by more than rounding."""
+    case = KNOWN[0].values[0]
+    n, batch = 8, float(case.batch_size)
+    schedules = Search(case.problem, n, n * batch, False, LAST).schedules()
+    begin = np.log(np.random.default_rng(1).uniform(0.02, 1, (24, n)))
+    found = few_steps_near(schedules, begin)
+    first, *others = schedules(found.varied).value
+    assert np.exp(first) == pytest.approx(found.risk, rel=1e-12)
+    ended = np.sort(Searches(schedules, begin).ended(few_steps.GAIN).value)
+    different = ended[np.append(True, np.diff(ended) > 2e-6)]
+    print(different, others)
+    assert 2 < different.size < 8
+    assert (np.abs(different[:, None] - others).min(1) < 2e-6).all()
+    assert (np.diff(others) >= 0).all()
+    assert len(others) <= 8
+
+
+def test_a_constant_rate_has_no_steps_to_exchange():
+    """At one batch size every search that goes on ends at the best learning rate, and nothing else is tried."""
+    setting = {"num_samples": 5 * 16, "batch_size": 16}
+    found = st.optimal_schedule(EXAMPLE, **setting, constant_learning_rate=True)
+    best = st.optimal_learning_rate(EXAMPLE, **setting, algorithm=st.Algorithm(average=LAST))
+    assert found.risk == pytest.approx(best.risk, rel=1e-7)
+    assert found.peak_learning_rate == pytest.approx(best.learning_rate, rel=1e-3)
+    assert found.searches == found.agreeing == few_steps.KEPT
+    assert len(found.from_starts) == 12 + 40

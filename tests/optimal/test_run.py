@@ -34,6 +34,8 @@ def test_the_risk_is_that_of_every_step(num_steps, spacing):
     exact = brute_force.last_risk(PROBLEM, rates, batches)
     assert run.risk_and_gradient(log_rate, log_batch).risk == pytest.approx(exact, rel=1e-5)
     assert run.num_samples(log_batch)[0] == pytest.approx(batches.sum(), rel=1e-6)
+    assert run.weight.size <= num_steps, "no segment has more equations than steps"
+    assert run.weight.sum() == pytest.approx(num_steps)
 
 
 class Mixed(st.UniformAverage):
@@ -79,6 +81,7 @@ def test_the_gradient_of_every_step_is_that_of_automatic_differentiation():
     """T26 with a knot at every step, against JAX through the recursion."""
     n = 40
     run = Run(PROBLEM.modes(1e-9), NOISE, n, np.arange(n, dtype=float))
+    assert run.weight.size == n
     log_rate, log_batch = values(run.knots, n, 0.5)
     with jax.enable_x64(True):
         eigenvalue, signal = jnp.asarray(PROBLEM.eigenvalues), jnp.asarray(PROBLEM.signal)

@@ -97,6 +97,17 @@ def test_the_risk_of_a_ramp_is_that_of_batches_that_are_not_whole():
     assert (best.peak_learning_rate, best.peak_batch_size) == pytest.approx((rates.max(), sizes.max()), rel=1e-12)
 
 
+def test_the_table_shows_both_ends_of_the_run(fixed, ramped):
+    """Fractions of the steps increase, as dense at the end as at the beginning, with γ and B there."""
+    for best in (fixed, ramped):
+        fractions, rates, sizes = (quantity.value for quantity in best.sheet().tables[0].quantities)
+        assert fractions[0] == 0
+        assert (np.diff(fractions) > 0).all()
+        np.testing.assert_allclose(1 - fractions[1:], fractions[:0:-1], atol=1e-12)
+        np.testing.assert_array_equal(rates, best.learning_rate(fractions))
+        np.testing.assert_array_equal(sizes, best.batch_size(fractions))
+
+
 def test_its_algorithm_attains_its_risk(fixed):
     setting = {"batch_size": 16, "learning_rate": fixed.peak_learning_rate, "num_samples": 8000}
     risk = st.excess_risk(PROBLEM, **setting, algorithm=fixed.algorithm).total
