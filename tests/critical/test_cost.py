@@ -60,3 +60,15 @@ def test_a_search_computes_no_more_risks(case, counts):
     st.critical_batch_size(problem, num_samples=samples, algorithm=algorithm, curve=False)
     assert counts["risks"] <= most
     assert counts["means"] <= most_means
+
+
+def test_a_search_costs_the_same_in_other_units(counts):
+    """Eigenvalues in other units change learning rates alone."""
+    found = []
+    for scale in (1.0, 1e-3, 1e3):
+        counts |= {"risks": 0, "means": 0}
+        problem = st.LeastSquares(scale * NOISY.eigenvalues, NOISY.signal, NOISY.noise_variance)
+        best = st.critical_batch_size(problem, num_samples=500, curve=False)
+        found.append((best.batch_size, scale * best.learning_rate, counts["risks"]))
+    assert found[1] == pytest.approx(found[0], rel=0.01)
+    assert found[2] == pytest.approx(found[0], rel=0.01)

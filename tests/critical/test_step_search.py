@@ -156,11 +156,11 @@ def test_a_gap_in_what_is_enough_leaves_a_least_number(gap, high):
     assert found in (100, gap[1])
 
 
-@pytest.mark.parametrize("threshold", [150.5, 1e5, 3.3e9, 7.7e13])
-def test_about_a_straight_line_a_bracket_narrows_quadratically(threshold):
+@pytest.mark.parametrize(("threshold", "calls"), [(150.5, 7), (1e5, 9), (3.3e9, 8), (7.7e13, 8)])
+def test_about_a_straight_line_a_bracket_narrows_quadratically(threshold, calls):
     """By thirds it would take twenty times."""
     _, counted = search(power(np.ones(1), np.array([threshold])), [1.0], [1e15])
-    assert counted.calls <= 10
+    assert counted.calls <= calls
 
 
 def test_a_margin_that_does_not_fall_ends_the_search_too():
