@@ -59,13 +59,16 @@ def valleys(*places):
     return function
 
 
-WAVES = lambda x: np.cos(9 * x) + 0.1 * (x - 0.4) ** 2  # noqa: E731
+def waves(x):
+    return np.cos(9 * x) + 0.1 * (x - 0.4) ** 2
+
+
 SEVERAL = {  # functions, log risk that is needed, how close the least value is, and the most values of a search for it
     "two basins": (lambda x: np.minimum(x**2, 2 * (x - 1.5) ** 2 - 0.1), np.inf, 1e-5, 106),
     "beyond the first grid": (lambda x: 0.3 * (x - 3) ** 2 + 0.1 * np.sin(5 * x), np.inf, 1e-5, 145),
-    "waves": (WAVES, np.inf, 1e-5, 107),
+    "waves": (waves, np.inf, 1e-5, 107),
     "a zero": (valleys(-0.61, 0.4), np.inf, 0.01, 125),
-    "far above what is needed": (WAVES, -9.0, 0.1, 32),
+    "far above what is needed": (waves, -9.0, 0.1, 32),
 }
 
 

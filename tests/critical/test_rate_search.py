@@ -5,7 +5,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.critical.oscillations import add_minima_of_mean
-from sgdtheory.critical.rate_search import FINE_GRID, RateSearch
+from sgdtheory.critical.rate_search import FINE_GRID, MOST_MINIMA, RateSearch
 from sgdtheory.critical.tuned_risk import FINEST, STEEPEST, TunedRisk
 from tests.marks import slow
 
@@ -111,6 +111,36 @@ def test_nothing_is_lower_where_slopes_are_as_steep_as_the_search_reckons_with()
     for k in range(number):
         dense = np.linspace(first[k], np.log(steps), 20_001)
         assert value[k] <= waves(dense, np.full(dense.size, k)).min() + 1e-8
+
+
+def test_minima_of_a_grid_that_may_be_the_least():
+    """By pair: local minima beside which slopes of 2, or 4 at most, may lead below the least value of their pair."""
+    rng = np.random.default_rng(0)
+    search = RateSearch(None, np.ones(40), np.full(40, 100.0), np.ones(40, bool), STEEPEST, FINEST)
+    sizes = rng.integers(3, 30, 40)
+    search.pair = np.repeat(np.arange(40), sizes)
+    search.position = np.concatenate([np.cumsum(rng.uniform(0.05, 0.8, size)) for size in sizes])
+    search.value = np.round(rng.normal(size=sizes.sum()) * np.repeat(rng.uniform(0.2, 3.0, 40), sizes), 1)
+    found = set(search.minima().tolist())
+    counts = np.zeros(3, dtype=int)
+    for pair in range(40):
+        mine = np.flatnonzero(search.pair == pair)
+        value, position = search.value[mine], search.position[mine]
+        least, narrow, wide = value.min(), [], []
+        for k in range(1, mine.size):
+            beside = [j for j in (k - 1, k + 1) if j < mine.size]
+            if all(value[k] <= value[j] for j in beside):
+                falls = np.outer([abs(position[k] - position[j]) for j in beside], [1.0, 2.0])
+                between = np.array([(value[k] + value[j]) / 2 for j in beside])[:, None] - falls
+                may, might = between.min(0) < least
+                narrow += [mine[k]] if may or value[k] == least else []
+                wide += [mine[k]] if might or value[k] == least else []
+        chosen = found & set(mine.tolist())
+        assert chosen <= set(wide)
+        assert len(chosen) <= MOST_MINIMA
+        assert set(narrow) <= chosen or len(chosen) == MOST_MINIMA
+        counts += [len(narrow), len(chosen), mine.size]
+    assert 40 < counts[0] <= counts[1] < counts[2] / 3
 
 
 def test_the_least_of_many_oscillations():
