@@ -86,7 +86,7 @@ CLOSE = 1.1e-3  # relative, of numbers of steps that a search finds
 
 
 def least_step(of, batch, level, most, first=2.0):
-    """The fewest n of the first 1 to `most` that are enough for a batch size."""
+    """The fewest n, from `first` to `most`, that are enough for a batch size."""
     steps = np.arange(first, most + 1)
     return steps[of(np.full(steps.size, batch), steps) <= level][0]
 
@@ -128,7 +128,7 @@ def check(of, samples, gap=False):
     if samples <= EXACT:
         assert found.smallest == smallest
     elif not gap:  # Batch sizes beyond a gap are not looked for.
-        # The search counts samples that a whole number of steps leaves unused, and whole batches do not use them.
+        # The search takes batches to use up all samples, of which whole numbers of steps leave some unused.
         unused = smallest / np.floor(more / smallest)
         assert smallest * (1 - CLOSE) - unused - 1 <= found.smallest <= smallest
     return len(known.known)
