@@ -5,7 +5,7 @@ risk of D samples is scanned over log n, with B = D/n, and every minimum that ma
 batch sizes are looked at last, beside the best of those that need not be whole.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -174,7 +174,7 @@ def _largest(line: Line, level: float, best: Setting, first: float) -> tuple[Set
     With n fixed the tuned risk falls with B: first the fewest n for which a B that need not be whole can, then the
     first whole one below it that can with all its steps.
     """
-    steps = _fewest(line, level, best, first)
+    steps = _farthest(line, level, best, first)
     real = line.samples / steps
     batch = float(np.floor(real))
     while batch > best.batch:
@@ -186,13 +186,16 @@ def _largest(line: Line, level: float, best: Setting, first: float) -> tuple[Set
     return _with_fewest(line, best.batch, (first, best.steps), level), max(real, best.batch)
 
 
-def _fewest(line: Line, level: float, best: Setting, first: float) -> float:
-    """The fewest n from `first` on that are at most at the level, up to the best one's, which is.
+def _farthest(line: Line, level: float, best: Setting, end: float) -> float:
+    """The number of steps nearest to `end` that is at most at the level, no farther from it than the best one's.
 
     Useful numbers of steps need not be an interval: dips of the scan before the first one at the level are refined.
     """
     every = np.floor(line.samples) <= 2 * EVERY_SETTING
-    scanned = np.arange(first, best.steps + 1) if every else _scanned(first, best.steps)
+    low, high = sorted((end, best.steps))
+    scanned = np.arange(low, high + 1) if every else _scanned(low, high)
+    if end > best.steps:
+        scanned = scanned[::-1]
     values: list[float] = []
     for each in scanned.tolist():
         values.append(level if each == best.steps else line(float(np.log(each))))
@@ -201,9 +204,10 @@ def _fewest(line: Line, level: float, best: Setting, first: float) -> float:
     scanned = scanned[: len(values)]
     low = _minima(np.array(values))[:-1]  # the last one is at the level
     dips = [_refined(line, each) for each in scanned[low].tolist() if each > EVERY_FEW_STEPS and not every]
-    steps = min([float(scanned[-1]), *(each for each in dips if line(float(np.log(each))) <= level)])
-    before = scanned[scanned < steps]
-    if not before.size or steps - before[-1] <= 1:
+    useful = [float(scanned[-1]), *(each for each in dips if line(float(np.log(each))) <= level)]
+    steps = min(useful, key=lambda each: abs(each - end))
+    before = scanned[np.abs(scanned - end) < abs(steps - end)]
+    if not before.size or abs(steps - before[-1]) <= 1:
         return steps
     return crossing(line, level, float(np.log(steps)), float(np.log(before[-1])))
 
@@ -234,5 +238,24 @@ def _smallest(line: Line, level: float, best: Setting) -> float:
             return batch
     if last == best.batch - 1:
         return best.batch
-    most = crossing(line, level, float(np.log(best.steps)), float(np.log(np.floor(line.samples / last))))
-    return min(float(np.floor(line.samples / (most + 1))) + 1, best.batch)  # ⌊budget/B⌋ ≤ most
+    most = _farthest(line, level, best, float(np.floor(line.samples / last)))
+    batch = float(np.floor(line.samples / (most + 1))) + 1  # ⌊samples/B⌋ ≤ most
+    while batch < best.batch:
+        steps = float(np.floor(line.samples / batch))
+        largest = float(np.floor(line.samples / steps))  # with as many steps, with which risk falls with B
+
+        def enough(size: float, steps: float = steps) -> bool:
+            return Line(line.tuned, batch=size)(float(np.log(steps))) <= level
+
+        if enough(largest):
+            return _bisected(enough, batch, largest)
+        batch = largest + 1
+    return best.batch
+
+
+def _bisected(enough: Callable[[float], bool], low: float, high: float) -> float:
+    """Return the smallest whole number from `low` on that is enough, as `high` and all between it and that one are."""
+    while low < high:
+        middle = float(np.floor((low + high) / 2))
+        low, high = (low, middle) if enough(middle) else (middle + 1, high)
+    return high
