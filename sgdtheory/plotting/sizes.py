@@ -70,8 +70,14 @@ def size_dependence(
 def sweep_fits(found: "SweepFits", *, title: str = "") -> Figure:
     """Laws of a sweep at its lowest target, B* against the size, and B* against the data to the target.
 
+    >>> import tempfile
     >>> import sgdtheory as st
-    >>> fits = [st.sweep.fit_sweep(table, target_loss=loss) for loss in (0.5, 0.4)]  # doctest: +SKIP
+    >>> shared = {"width": 8, "holdout_size": 32, "averages": (), "max_steps": 200}
+    >>> pairs = [(batch, rate) for batch in (4, 8, 16) for rate in (0.01, 0.03, 0.1)]
+    >>> configs = [st.training.TrainConfig(batch_size=batch, learning_rate=rate, **shared) for batch, rate in pairs]
+    >>> with tempfile.TemporaryDirectory() as store:  # doctest: +SKIP
+    ...     table = st.sweep.sweep(configs, store)
+    >>> fits = [st.sweep.fit_sweep(table, target_loss=loss, edges=True) for loss in (0.9, 0.8)]  # doctest: +SKIP
     >>> figure = st.sweep.SweepFits(tuple(fits)).plot()  # doctest: +SKIP
 
     Args:

@@ -58,7 +58,7 @@ BEFORE_END = 1 - 1e-12
 # change on a scale of the distance to the end where γ decays to 0.
 FALLEN = 0.2
 # A fall of the learning rate is smooth if its two highest Legendre coefficients are below this share of its beginning:
-# then one panel may reach its end. With 1e-3 a risk of signs with momentum and a cosine was off by 7e-6.
+# then one panel of a search may reach its end. Elsewhere covariances with sums of iterates would be off by 1e-4.
 SMOOTH_FALL = 1e-4
 # Where steps are compiled, so many follow a kink before panels, and shorter panels are stepped through: a panel takes
 # as long as a thousand compiled steps. With a quarter as many of a panel searches of Lion took 1.2 times and of signs
@@ -214,7 +214,8 @@ class MeanField(SingleSteps):
         """Return whether learning rates fall to next to nothing, and not like a polynomial."""
         nodes = now + (radau_nodes(ORDER) + 1) / 2 * (last * BEFORE_END - now)
         rates = self.course.rates(nodes)
-        return rates[-1] < FALLEN * rates[0] and bool(tails(rates, rates[0]) > SMOOTH_FALL)
+        smooth = self.rough and bool(tails(rates, rates[0]) <= SMOOTH_FALL)
+        return rates[-1] < FALLEN * rates[0] and not smooth
 
     def _panel(self, state: FieldState, keeping: Keeping, low: float, high: float) -> tuple[FieldState | None, float]:
         """Return the state at the end of a panel, None where polynomials do not fit, and the tail, 0 if unknown."""
