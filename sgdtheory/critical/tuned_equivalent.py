@@ -22,8 +22,6 @@ GUESSED = 0.3
 # They are no closer and no farther apart than this in log γ: risks of closer ones would differ by their errors. With
 # 0.2 for all of them searches of Adam and normalized SGD took about 1.6 times as long.
 APART_NEAR = 0.005, 0.2
-# No two settings that are tuned apart are closer than this in log γ.
-ROUNDED = 1e-9
 # Where the risk has several minima over γ, a grid reaches this far in log γ on either side of its least value.
 SEVERAL = np.log(6.0)
 # The spacing of that grid: after eight signs there are valleys 0.05 wide in log γ.
@@ -62,9 +60,6 @@ FAR_APART = np.log(1.4)
 FAR = np.log(1e3)
 # Passes over a finite sample may overshoot in so few steps, and their risk has narrow minima then.
 FEW_LINEAR = 16.0
-# A guess whose log risk exceeds the least one by less than this share of what is settled needs no search. Searches for
-# B* at 1e6 samples then take TIME of the time.
-BESIDE_KNOWN = 0.3
 # Risks below this share of the initial one are equal. A few steps whose signs are certain end at the optimum for some
 # γ, and without this floor R_opt would be what rounding leaves there, which no other B and n could reach.
 NOTHING = 1e-14
@@ -92,34 +87,6 @@ class Tuned(NamedTuple):
     risk: float
 
 
-class Minimum(NamedTuple):
-    """A minimum in log γ.
-
-    Attributes:
-        place: log γ.
-        value: log risk.
-        bend: half the second derivative of log risk there, inf where it is not known.
-    """
-
-    place: float
-    value: float
-    bend: float = np.inf
-
-
-class Guess(NamedTuple):
-    """A guess of the best log γ.
-
-    Attributes:
-        place: log γ.
-        apart: about how far it may be off.
-        off: by how much log risk there may then exceed the least one.
-    """
-
-    place: float
-    apart: float
-    off: float
-
-
 class TunedEquivalent:
     """`min_γ R(B, γ, n)` of an algorithm's deterministic equivalent; searches begin where the one before has ended."""
 
@@ -131,27 +98,21 @@ class TunedEquivalent:
         self.field = field_of(algorithm.method)
         self.few = FEW_LINEAR if self.field is None else self.field.few
         self.known: dict[tuple[float, float], Tuned] = {}
-        self.searched: dict[tuple[float, float], Minimum] = {}  # of those known, the ones that took a search
 
     def least(self, batch: float, steps: float, needed: float = np.inf) -> Tuned:
         """The best γ; a rough one is enough where log risk is above what is needed whatever γ, after few steps."""
         key = batch, steps
         if key not in self.known:
             risk = partial(self._log_risks, batch, steps)
-            guess = self._guess(batch, steps)
+            start, apart = self._guess(batch, steps)
             far = [] if self.field is not None else [(FAR, FAR_APART, np.inf)]
             near = [(SEVERAL, SEVERAL_APART, needed)] if steps <= self.few else []
-            found = Minimum(guess.place, np.inf)
+            value = np.inf
             for grid in far + near:
-                found = least_of_several(risk, found.place, *grid, SETTLED_SEVERAL)
-            sure = guess.off < BESIDE_KNOWN * SETTLED
-            if np.isinf(found.value) and sure:
-                found = Minimum(guess.place, float(risk(np.array([guess.place]))[0]))
-            else:
-                if np.isinf(found.value):
-                    found = minimum(risk, guess.place, guess.apart, SETTLED, needed)
-                self.searched[key] = found
-            self.known[key] = Tuned(float(np.exp(found.place)), float(np.exp(found.value)))
+                start, value = least_of_several(risk, start, *grid, SETTLED_SEVERAL)
+            if np.isinf(value):
+                start, value = minimum(risk, start, apart, SETTLED, needed)
+            self.known[key] = Tuned(float(np.exp(start)), float(np.exp(value)))
         return self.known[key]
 
     def exact(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -159,28 +120,25 @@ class TunedEquivalent:
         found = run_risks(self.problem, self.algorithm, batch, rate, steps)
         return found.parts.sum(0), found.error
 
-    def _guess(self, batch: float, steps: float) -> "Guess":
-        """Return a guess of log γ from what is known nearby, by powers of n and of the number of samples."""
-        if not self.searched:
-            return Guess(-np.log(steps), APART, np.inf)
-        settings = np.log(np.array(list(self.searched)))
-        found = list(self.searched.values())
+    def _guess(self, batch: float, steps: float) -> tuple[float, float]:
+        """log γ and how far it may be off: from what is known nearby, by powers of n and of the number of samples."""
+        if not self.known:
+            return -np.log(steps), APART
+        settings = np.log(np.array(list(self.known)))
         away = np.stack([settings[:, 1], settings.sum(axis=1)]) - np.log([[steps], [batch * steps]])  # of n, n B
         distance = np.abs(away).sum(axis=0)
         near = np.argsort(distance, kind="stable")[:NEAREST]
-        rates = np.array([each.place for each in found])[near] - np.array(USUAL) @ away[:, near]
+        rates = np.log([tuned.rate for tuned in self.known.values()])[near]
+        rates = rates - np.array(USUAL) @ away[:, near]
         weight = 1 / np.maximum(distance[near], NEARBY)
         # Least squares for log γ in log n and log nB, in which a ridge draws both powers to the usual ones.
         matrix = np.concatenate([np.ones((1, near.size)), away[:, near]]) * weight
         ridge = np.diag([0.0, UNKNOWN, UNKNOWN])
-        place = np.linalg.solve(matrix @ matrix.T + ridge, matrix @ (weight * rates))[0]
+        found = np.linalg.solve(matrix @ matrix.T + ridge, matrix @ (weight * rates))[0]
         nearest = rates[0] + np.array(USUAL) @ away[:, near[0]]
         farthest = STEEPEST * distance[near[0]]
-        place = float(np.clip(place, nearest - farthest, nearest + farthest))
-        if len(found) < 2:
-            return Guess(place, APART, np.inf)
-        off = max(GUESSED * distance[near[0]], ROUNDED)
-        return Guess(place, float(np.clip(off, *APART_NEAR)), found[near[0]].bend * off**2)
+        apart = APART if len(self.known) < 2 else np.clip(GUESSED * distance[near[0]], *APART_NEAR)
+        return float(np.clip(found, nearest - farthest, nearest + farthest)), float(apart)
 
     def _log_risks(self, batch: float, steps: float, places: np.ndarray) -> np.ndarray:
         """Return the log risks at places of log γ."""
@@ -193,8 +151,8 @@ class TunedEquivalent:
 
 def least_of_several(
     function: Callable[[np.ndarray], np.ndarray], start: float, far: float, apart: float, needed: float, settled: float
-) -> Minimum:
-    """Return the least minimum of a grid that reaches far on either side of it.
+) -> tuple[float, float]:
+    """Place and value of the least minimum of a grid that reaches far on either side of it.
 
     A rough one is enough where no value of the grid is near what is needed.
     """
@@ -213,18 +171,18 @@ def least_of_several(
         beside = max(seen.get(lowest - stride, least), seen.get(lowest + stride, least))
         # Beside a zero, of second order, one neighbour exceeds the least value ninefold, and the valley has no bottom.
         if least - stride * SEVERAL_DEEP > needed and beside < least + 3 * SEVERAL_DEEP:
-            return Minimum(start + apart * lowest, least)
+            return start + apart * lowest, least
     inner = range(min(seen) + 1, max(seen))
     low = [k for k in inner if seen[k] <= min(seen[k - 1], seen[k + 1], least + SEVERAL_DEEP)]
     valleys = [{start + apart * j: seen[j] for j in (k - 1, k, k + 1)} for k in low]
     found = minima(function, valleys, settled)
-    return min(found, key=lambda each: each.value, default=Minimum(start + apart * lowest, least))
+    return min(found, key=lambda each: each[1], default=(start + apart * lowest, least))
 
 
 def minimum(
     function: Callable[[np.ndarray], np.ndarray], start: float, apart: float, settled: float, needed: float = np.inf
-) -> Minimum:
-    """Return the minimum near a place, of a function with one, from three points about it."""
+) -> tuple[float, float]:
+    """Place and value of a minimum near a place, of a function with one, from three points about it."""
     first = start + apart * np.arange(-1.0, 2.0)
     return minima(function, [dict(zip(first.tolist(), function(first).tolist(), strict=True))], settled, needed)[0]
 
@@ -234,10 +192,10 @@ def minima(
     known: list[dict[float, float]],
     settled: float,
     needed: float = np.inf,
-) -> list[Minimum]:
-    """Return minima, each near three known points; their searches ask for values side by side."""
+) -> list[tuple[float, float]]:
+    """Places and values of minima, each near three known points; their searches ask for values side by side."""
     searches = [_descent(seen, settled, needed) for seen in known]
-    found: dict[int, Minimum] = {}
+    found: dict[int, tuple[float, float]] = {}
     values: dict[int, float] = {}
     while len(found) < len(searches):
         asked: dict[int, float] = {}
@@ -251,7 +209,7 @@ def minima(
     return [found[k] for k in range(len(searches))]
 
 
-def _descent(seen: dict[float, float], settled: float, needed: float) -> Generator[float, float, Minimum]:
+def _descent(seen: dict[float, float], settled: float, needed: float) -> Generator[float, float, tuple[float, float]]:
     """Ask for values until the minimum is known: steps down first, then parabolas.
 
     It ends when they promise no more than `settled`, or than a small share of what the value is above what is needed.
@@ -261,7 +219,7 @@ def _descent(seen: dict[float, float], settled: float, needed: float) -> Generat
     step = apart
     while (lowest := min(seen, key=lambda place: seen[place])) in (min(seen), max(seen)):
         if len(seen) > MOST_LOOKS:
-            return Minimum(lowest, seen[lowest])
+            return lowest, seen[lowest]
         step = min(2 * step, max(2 * apart, APART))
         beyond = lowest + step if lowest == max(seen) else lowest - step
         seen[beyond] = yield beyond
@@ -277,7 +235,7 @@ def _descent(seen: dict[float, float], settled: float, needed: float) -> Generat
         sure = tested or max(seen[near.left], seen[near.right]) < near.value + SHALLOW * settled
         if trusted and exact and sure and near.promised < settled and near.right - near.left <= 2 * max(apart, APART):
             # The vertex costs no risk, and errs by the error of the promise alone.
-            return Minimum(near.vertex, near.value - near.promised, near.bend)
+            return near.vertex, near.value - near.promised
         narrow = near.right - near.left < min(NARROW[0], NARROW[1] * settled)  # what is left to gain is roughness
         deep = narrow and max(seen[near.left], seen[near.right]) > near.value + DEEP
         if narrow and not deep:
@@ -290,7 +248,7 @@ def _descent(seen: dict[float, float], settled: float, needed: float) -> Generat
             exact = abs(near.at(place) - seen[place]) < settled
             trusted = near.bend > 0 and abs(near.at(place) - seen[place]) < settled + BELIEVED * near.promised
         lowest = min(seen, key=lambda place: seen[place])
-    return Minimum(lowest, seen[lowest])
+    return lowest, seen[lowest]
 
 
 class Parabola(NamedTuple):

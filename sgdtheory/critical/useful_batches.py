@@ -127,7 +127,7 @@ def _refined(line: Line, steps: float) -> float:
     def all_of(places: np.ndarray) -> np.ndarray:
         return np.array([line(_of_whole(line, place)) if 0 <= place <= end else np.inf for place in places.tolist()])
 
-    place = minimum(all_of, float(np.log(steps)), STEPS_APART, SETTLED).place
+    place, _ = minimum(all_of, float(np.log(steps)), STEPS_APART, SETTLED)
     return max(float(np.round(np.exp(place))), 1.0)
 
 

@@ -126,7 +126,7 @@ def test_steps_that_do_not_exist():
 )
 @pytest.mark.parametrize("apart", [0.2, 0.7])
 def test_minima(function, least, apart):
-    place, value, _ = minimum(lambda x: function(x - least), 0.0, apart, 1e-6)
+    place, value = minimum(lambda x: function(x - least), 0.0, apart, 1e-6)
     assert value <= function(0.0) + 1e-5
     assert place == pytest.approx(least, abs=0.02)
 
@@ -134,7 +134,7 @@ def test_minima(function, least, apart):
 @pytest.mark.parametrize("least", [-3.0, 0.03, 0.7])
 def test_a_minimum_beside_a_cliff(least):
     """Runs of few steps that do not go far enough: parabolas through a point there squeeze the other side alone."""
-    place, value, _ = minimum(
+    place, value = minimum(
         lambda x: np.where(x > least, 0.05 * (x - least), np.log1p(200 * np.maximum(least - x, 0))), 0.0, 0.2, 3e-4
     )
     assert value <= 3e-4
@@ -148,7 +148,7 @@ def test_a_parabola_that_has_foretold_nothing_is_not_believed():
         return x**2 + 2.5 * x**3 - 0.1 * x
 
     assert function(0.2) == pytest.approx(function(-0.2))
-    _, value, _ = minimum(function, 0.0, 0.2, 3e-4)
+    _, value = minimum(function, 0.0, 0.2, 3e-4)
     assert value < function(0.0430) + 3e-4
 
 
@@ -188,7 +188,7 @@ def test_crossings_of_known_lines(level, side):
 
 def test_a_minimum_beside_an_end():
     """Beyond it nothing is known."""
-    place, value, _ = minimum(lambda x: np.where(x >= 0.3, x, np.inf), 2.0, 0.7, 1e-4)
+    place, value = minimum(lambda x: np.where(x >= 0.3, x, np.inf), 2.0, 0.7, 1e-4)
     assert value == pytest.approx(0.3, abs=0.02)
     assert place >= 0.3
 
