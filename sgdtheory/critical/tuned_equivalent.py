@@ -4,20 +4,18 @@ The tuned risk is searched by its logarithm over that of γ, where it is smooth 
 which may overshoot, it has several.
 """
 
-from collections.abc import Callable, Generator
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm
+from sgdtheory.critical.minima import APART, least_of_several, minimum
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk import field_of, run_risks
+from sgdtheory.risk import PanelMemory, field_of, run_risks
 
-# The first searches begin with three points this far apart in log γ.
-APART = np.log(2.0)
-# Three points about a guess are so many times the distance of the nearest known setting, in log n and log nB, apart: in
-# a few searches of Adam and signs the best γ was off by 0.1 to 0.3 times the distance.
+# The first points of a search are so many times the distance of the nearest known setting, in log n and log nB, apart:
+# in a few searches of Adam and signs the best γ was off by 0.1 to 0.3 times the distance.
 GUESSED = 0.3
 # They are no closer and no farther apart than this in log γ: risks of closer ones would differ by their errors. With
 # 0.2 for all of them searches of Adam and normalized SGD took about 1.6 times as long.
@@ -26,13 +24,6 @@ APART_NEAR = 0.005, 0.2
 SEVERAL = np.log(6.0)
 # The spacing of that grid: after eight signs there are valleys 0.05 wide in log γ.
 SEVERAL_APART = np.log(1.05)
-# Every third point of the grid is computed first, and the others only where one of these is near what is needed: the
-# grids of normalized SGD at 1e6 samples then take half the time.
-COARSE = 3
-# Minima of the grid are refined if log risk there is above the least one by less.
-SEVERAL_DEEP = 0.7
-# The grid is extended until it reaches as far on either side of its least value, so many times at most.
-MOST_SCANS = 4
 # The best γ is guessed from this many known settings nearby.
 NEAREST = 6
 # Settings are weighted by their distance in log n and log nB, those nearer than this alike.
@@ -45,14 +36,11 @@ UNKNOWN = 0.03
 STEEPEST = 1.5
 # Relative error of risks that are compared.
 TOLERANCE = 1e-5
-# A search over γ ends where a parabola promises a log risk lower by less.
+# A search over γ ends where a model promises a log risk lower by less.
 SETTLED = 3e-4
-# The same of minima of a grid, whose first parabola is over points of the grid. With SETTLED risks of two of 15 kept
+# The same of minima of a grid, whose first models are through points of the grid. With SETTLED risks of two of 15 kept
 # searches of nonlinear methods and of 5 of 60 settings of passes over a finite sample were off by 1e-4 and more.
 SETTLED_SEVERAL = 1e-5
-# Log risk above what is needed is known to this share of the difference, or to what is settled. It only places the next
-# number of steps of a search, whose last ones are next to what is needed.
-ROUGH = 0.02
 # Of passes over a finite sample the risk may have minima that are decades of γ apart, as an early stop and the edge
 # are. Factors up to e^FAR on either side of the least one are looked at: one of 60 random settings lost 23% without
 # them.
@@ -63,21 +51,9 @@ FEW_LINEAR = 16.0
 # Risks below this share of the initial one are equal. A few steps whose signs are certain end at the optimum for some
 # γ, and without this floor R_opt would be what rounding leaves there, which no other B and n could reach.
 NOTHING = 1e-14
-# A narrow bracket of which one end exceeds the middle by more than this in log risk may hold a zero of the risk: its
-# longer side is halved until that ends. Without it R_opt of two certain signs was 2e-10 or 6e-8, depending on rounding;
-# with log 4 a zero of three certain signs was missed.
-DEEP = np.log(1.5)
-# A search for one minimum computes no more risks than these.
-MOST_LOOKS = 80
-# The first parabola is believed only if its ends are above its middle by less than this many times what is settled.
-# With 30 the least risk of 154 signs, beside a steep side, was 1.3e-3 too high.
-SHALLOW = 5.0
-# A bracket narrower than this in log γ, or than so many times what is settled, is as jagged as what is left to gain.
-NARROW = 8e-3, 25.0
-# A parabola was right if the risk at its vertex is off by less than this share of the promised decrease.
-BELIEVED = 0.25
-# A new point is no closer to the middle of a bracket than this share of its width.
-BESIDE = 0.02
+# Panels of one run are kept for the next one from this number of steps on. Fewer steps are taken one by one, by runs
+# side by side.
+MEMORY_FROM = 256.0
 
 
 class Tuned(NamedTuple):
@@ -98,6 +74,7 @@ class TunedEquivalent:
         self.field = field_of(algorithm.method)
         self.few = FEW_LINEAR if self.field is None else self.field.few
         self.known: dict[tuple[float, float], Tuned] = {}
+        self.memory = PanelMemory()
 
     def least(self, batch: float, steps: float, needed: float = np.inf) -> Tuned:
         """The best γ; a rough one is enough where log risk is above what is needed whatever γ, after few steps."""
@@ -141,161 +118,11 @@ class TunedEquivalent:
         return float(np.clip(found, nearest - farthest, nearest + farthest)), float(apart)
 
     def _log_risks(self, batch: float, steps: float, places: np.ndarray) -> np.ndarray:
-        """Return the log risks at places of log γ."""
+        """Return the logs of bias and variance (2, P) at P places of log γ."""
         same = np.ones_like(places)
         runs = batch * same, np.exp(places), steps * same
-        found = run_risks(self.problem, self.algorithm, *runs, rounded=False, tolerance=TOLERANCE, estimate=False)
-        total = found.parts.sum(0)
-        return np.where(np.isfinite(total), np.log(np.maximum(total, NOTHING * self.initial_risk)), np.inf)
-
-
-def least_of_several(
-    function: Callable[[np.ndarray], np.ndarray], start: float, far: float, apart: float, needed: float, settled: float
-) -> tuple[float, float]:
-    """Place and value of the least minimum of a grid that reaches far on either side of it.
-
-    A rough one is enough where no value of the grid is near what is needed.
-    """
-    seen: dict[int, float] = {}
-    lowest = 0
-    for stride in (COARSE, 1):
-        reach = int(far / apart / stride) * stride
-        for _ in range(MOST_SCANS):
-            every = range(min([lowest - reach, *seen]), max([lowest + reach, *seen]) + 1, stride)
-            new = [k for k in every if k not in seen]
-            if not new:
-                break
-            seen |= dict(zip(new, function(start + apart * np.array(new)).tolist(), strict=True))
-            lowest = min(seen, key=lambda k: seen[k])
-        least = seen[lowest]
-        beside = max(seen.get(lowest - stride, least), seen.get(lowest + stride, least))
-        # Beside a zero, of second order, one neighbour exceeds the least value ninefold, and the valley has no bottom.
-        if least - stride * SEVERAL_DEEP > needed and beside < least + 3 * SEVERAL_DEEP:
-            return start + apart * lowest, least
-    inner = range(min(seen) + 1, max(seen))
-    low = [k for k in inner if seen[k] <= min(seen[k - 1], seen[k + 1], least + SEVERAL_DEEP)]
-    valleys = [{start + apart * j: seen[j] for j in (k - 1, k, k + 1)} for k in low]
-    found = minima(function, valleys, settled)
-    return min(found, key=lambda each: each[1], default=(start + apart * lowest, least))
-
-
-def minimum(
-    function: Callable[[np.ndarray], np.ndarray], start: float, apart: float, settled: float, needed: float = np.inf
-) -> tuple[float, float]:
-    """Place and value of a minimum near a place, of a function with one, from three points about it."""
-    first = start + apart * np.arange(-1.0, 2.0)
-    return minima(function, [dict(zip(first.tolist(), function(first).tolist(), strict=True))], settled, needed)[0]
-
-
-def minima(
-    function: Callable[[np.ndarray], np.ndarray],
-    known: list[dict[float, float]],
-    settled: float,
-    needed: float = np.inf,
-) -> list[tuple[float, float]]:
-    """Places and values of minima, each near three known points; their searches ask for values side by side."""
-    searches = [_descent(seen, settled, needed) for seen in known]
-    found: dict[int, tuple[float, float]] = {}
-    values: dict[int, float] = {}
-    while len(found) < len(searches):
-        asked: dict[int, float] = {}
-        for k in set(range(len(searches))) - set(found):
-            try:
-                asked[k] = searches[k].send(values[k]) if values else next(searches[k])
-            except StopIteration as end:
-                found[k] = end.value
-        if asked:
-            values = dict(zip(asked, function(np.array(list(asked.values()))).tolist(), strict=True))
-    return [found[k] for k in range(len(searches))]
-
-
-def _descent(seen: dict[float, float], settled: float, needed: float) -> Generator[float, float, tuple[float, float]]:
-    """Ask for values until the minimum is known: steps down first, then parabolas.
-
-    It ends when they promise no more than `settled`, or than a small share of what the value is above what is needed.
-    """
-    least_settled = settled
-    apart = (max(seen) - min(seen)) / 2
-    step = apart
-    while (lowest := min(seen, key=lambda place: seen[place])) in (min(seen), max(seen)):
-        if len(seen) > MOST_LOOKS:
-            return lowest, seen[lowest]
-        step = min(2 * step, max(2 * apart, APART))
-        beyond = lowest + step if lowest == max(seen) else lowest - step
-        seen[beyond] = yield beyond
-    trusted = True  # whether the last parabola predicted the risk; if not, the longer side is halved first
-    exact = True  # and to what is settled: a promise is worth no more than the parabola before it was right to
-    tested = False
-    halved = False
-    for _ in range(MOST_LOOKS):
-        places = sorted(seen)
-        middle = places.index(lowest)
-        near = _parabola(*((place, seen[place]) for place in places[middle - 1 : middle + 2]))
-        settled = max(least_settled, ROUGH * (near.value - needed))
-        sure = tested or max(seen[near.left], seen[near.right]) < near.value + SHALLOW * settled
-        if trusted and exact and sure and near.promised < settled and near.right - near.left <= 2 * max(apart, APART):
-            # The vertex costs no risk, and errs by the error of the promise alone.
-            return near.vertex, near.value - near.promised
-        narrow = near.right - near.left < min(NARROW[0], NARROW[1] * settled)  # what is left to gain is roughness
-        deep = narrow and max(seen[near.left], seen[near.right]) > near.value + DEEP
-        if narrow and not deep:
-            break
-        halved = deep or not (trusted or halved)
-        place = near.half() if halved else near.next()
-        seen[place] = yield place
-        if not halved:
-            tested = True
-            exact = abs(near.at(place) - seen[place]) < settled
-            trusted = near.bend > 0 and abs(near.at(place) - seen[place]) < settled + BELIEVED * near.promised
-        lowest = min(seen, key=lambda place: seen[place])
-    return lowest, seen[lowest]
-
-
-class Parabola(NamedTuple):
-    """Through three points, the middle one the lowest: `value + slope (x − here) + bend (x − here)²`."""
-
-    left: float
-    here: float
-    right: float
-    value: float
-    slope: float
-    bend: float
-
-    @property
-    def promised(self) -> float:
-        """The difference between the middle value and the least one."""
-        return self.slope**2 / (4 * self.bend) if self.bend > 0 else np.inf
-
-    @property
-    def vertex(self) -> float:
-        """The place of the least value of the parabola."""
-        return self.here - self.slope / (2 * self.bend)
-
-    def at(self, place: float) -> float:
-        """Return the value of the parabola at a place."""
-        return self.value + self.slope * (place - self.here) + self.bend * (place - self.here) ** 2
-
-    def half(self) -> float:
-        """The middle of the longer side."""
-        longer = self.right if self.right - self.here > self.here - self.left else self.left
-        return (self.here + longer) / 2
-
-    def next(self) -> float:
-        """Return the vertex of the parabola, kept away from the middle point and within half of each side."""
-        if not self.bend > 0:
-            return self.half()
-        least = self.vertex
-        close = BESIDE * (self.right - self.left)
-        if abs(least - self.here) <= close:
-            least = self.here + np.copysign(close, self.half() - self.here)
-        return float(np.clip(least, (self.left + self.here) / 2, (self.here + self.right) / 2))
-
-
-def _parabola(left: tuple[float, float], here: tuple[float, float], right: tuple[float, float]) -> Parabola:
-    """Through three places and values; without a bend where these are not finite."""
-    down = (here[1] - left[1]) / (here[0] - left[0])
-    up = (right[1] - here[1]) / (right[0] - here[0])
-    if not np.isfinite([down, up]).all():
-        return Parabola(left[0], here[0], right[0], here[1], 0.0, 0.0)
-    bend = (up - down) / (right[0] - left[0])
-    return Parabola(left[0], here[0], right[0], here[1], up - bend * (right[0] - here[0]), bend)
+        memory = self.memory if steps > max(self.few, MEMORY_FROM) else None
+        options = {"rounded": False, "tolerance": TOLERANCE, "estimate": False, "memory": memory}
+        parts = run_risks(self.problem, self.algorithm, *runs, **options).parts
+        least = NOTHING * self.initial_risk / len(parts)
+        return np.where(np.isfinite(parts), np.log(np.maximum(parts, least)), np.inf)

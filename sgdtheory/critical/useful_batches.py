@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.critical.data_sizes import require_learnt, require_several_steps
+from sgdtheory.critical.minima import minimum
 from sgdtheory.critical.step_lines import STEPS_APART, Interpolant, Line, crossing, whole
 from sgdtheory.critical.step_search import ROUNDING
-from sgdtheory.critical.tuned_equivalent import SETTLED, Tuned, TunedEquivalent, minimum
+from sgdtheory.critical.tuned_equivalent import SETTLED, Tuned, TunedEquivalent
 
 EVERY_SETTING = 400.0  # Up to this many samples every n = ⌊D/B⌋ is tried, which takes no longer than a search.
 EVERY_FEW_STEPS = 16.0  # Up to this many steps every n is tried: one more can leave more, and one can leave least.

@@ -4,6 +4,7 @@ from .choose import kind_of as kind_of
 from .choose import run_risks as run_risks
 from .mean_field.equivalent import checked_for_risk as checked_for_risk
 from .mean_field.equivalent_runs import EquivalentRuns as EquivalentRuns
+from .mean_field.panel_memory import PanelMemory as PanelMemory
 from .mean_field.registry import field_of as field_of
 from .path import RiskPath as RiskPath
 from .path import iterate_moments as iterate_moments

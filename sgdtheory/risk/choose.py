@@ -20,6 +20,7 @@ from sgdtheory._common.allocator import keep_freed_memory
 from sgdtheory.algorithms import DEFAULT, Algorithm, Course
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, TrainingProblem
 from sgdtheory.risk.mean_field.equivalent import equivalent_risk
+from sgdtheory.risk.mean_field.panel_memory import PanelMemory
 from sgdtheory.risk.rounding import change, moved, near_threshold, sensitive, shaken, worth_stating
 from sgdtheory.risk.segmented import segmented_risks
 from sgdtheory.risk.solvers.averaged_sgd import risk_parts
@@ -59,6 +60,7 @@ class Request(NamedTuple):
         stable: whether no second moment is known to grow by more than e in n steps, which spares a search.
         compiled_from: so many single steps or more are taken in a compiled loop, which a first call has to compile.
         summed: whether the sum of both parts is enough, which takes less time: the bias may hold all of it.
+        memory: panels of the run before of a nonlinear method, in a search; its runs are computed one after the other.
     """
 
     problem: AbstractProblem
@@ -72,6 +74,7 @@ class Request(NamedTuple):
     stable: bool = False
     compiled_from: float = COMPILED_FROM
     summed: bool = False
+    memory: PanelMemory | None = None
 
     def courses(self) -> list[Course]:
         """Return the S runs."""
@@ -182,13 +185,13 @@ def _mean_field(request: Request) -> RunRisks:
     alike: dict[Hashable, list[int]] = {}
     rough = request.tolerance >= ROUGH_EQUIVALENTS
     for index, course in enumerate(courses):
-        key = (course.batch, course.num_steps) if rough else index
+        key = (course.batch, course.num_steps) if rough and request.memory is None else index
         alike.setdefault(key, []).append(index)
     result = np.empty((3, len(courses)))
     for indices in alike.values():
         group = [courses[index] for index in indices]
         end = np.array([group[0].num_steps])
-        at_end = equivalent_risk(request.problem, group, end, request.estimate, rough)
+        at_end = equivalent_risk(request.problem, group, end, request.estimate, rough, request.memory)
         result[:, indices] = [part[1, 0] for part in at_end]
     return RunRisks(result[:2], result[2], np.ones(len(courses), dtype=bool))
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.critical.minima import minimum
 from sgdtheory.critical.step_lines import Line, crossing
-from sgdtheory.critical.tuned_equivalent import TunedEquivalent, minimum
+from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 from sgdtheory.critical.useful_batches import steps_to
 from sgdtheory.risk import run_risks
 from tests.marks import slow

@@ -10,6 +10,7 @@ from sgdtheory.algorithms import Algorithm, Course, checked_algorithm, steps_of_
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.mean_field.coupled import CoupledField, coupled_run
 from sgdtheory.risk.mean_field.ensemble import ensemble, steepest
+from sgdtheory.risk.mean_field.panel_memory import PanelMemory
 from sgdtheory.risk.mean_field.registry import field_of
 from sgdtheory.risk.mean_field.solver import MeanField
 from sgdtheory.risk.mean_field.stated_error import FieldErrors, LargestErrors
@@ -55,6 +56,7 @@ def equivalent_risk(
     stops: np.ndarray,
     estimate: bool = True,
     rough: bool = False,
+    memory: PanelMemory | None = None,
 ) -> FieldRisks:
     """Return the risks after K numbers of steps, (2, K, S): of the iterate and of the returned average.
 
@@ -64,13 +66,14 @@ def equivalent_risk(
         stops: (K,) numbers of steps, increasing.
         estimate: whether to update the errors of the closure along the run, which takes half as long again.
         rough: whether risks need be right to 1e-5 only, for a search: panels are longer, and steps are compiled.
+        memory: panels of the run before, in a search that computes one run after the other.
 
     Raises:
         ValueError: too many steps that have to be taken one by one.
     """
     updates = ERROR_UPDATES if estimate else 0
     with np.errstate(all="ignore"):  # a run that diverges is data
-        runs = _runs(problem, courses, rough)
+        runs = _runs(problem, courses, rough, memory)
         batches = [list(_risks_along(run, courses[0], stops, updates)) for run in runs]
     by_stop = [
         FieldRisks(*(np.concatenate(parts, axis=1) for parts in zip(*risks, strict=True))) for risks in zip(*batches)
@@ -104,7 +107,7 @@ def _risks_along(run: Any, course: Course, stops: np.ndarray, number: int) -> It
                 yield _risks(run, state, course, now, error)
 
 
-def _runs(problem: AbstractProblem, courses: Sequence[Course], rough: bool) -> list[Any]:
+def _runs(problem: AbstractProblem, courses: Sequence[Course], rough: bool, memory: PanelMemory | None) -> list[Any]:
     """Return one MeanField of all runs, which differ in γ alone, or a CoupledRun of each."""
     course = courses[0]
     field = field_of(course.algorithm.method)
@@ -114,9 +117,14 @@ def _runs(problem: AbstractProblem, courses: Sequence[Course], rough: bool) -> l
         return [coupled_run(problem, each, plateaus, field) for each in courses]
     factors = tuple(each.rate / course.rate for each in courses)
     steps = np.unique(np.floor(np.linspace(0, course.num_steps - 1, int(min(course.num_steps, RATE_SAMPLES)))))
-    rate_sum = float(course.rates(steps).mean() * course.num_steps)
-    modes = ensemble(problem, max(factors) * rate_sum, steepest(problem, course.batches(steps).max()))
-    return [MeanField(modes, field, course, plateaus, factors, rough)]
+    rate_sum = max(factors) * float(course.rates(steps).mean() * course.num_steps)
+    slope = steepest(problem, course.batches(steps).max())
+    if memory is not None:
+        farthest = float(2.0 ** np.ceil(np.log2(rate_sum * slope)))  # Similar runs share their modes.
+        rate_sum = farthest / slope
+        memory.begin(course.rate, course.num_steps, farthest)
+    modes = ensemble(problem, rate_sum, slope)
+    return [MeanField(modes, field, course, plateaus, factors, rough, memory)]
 
 
 def _segments(course: Course, most: float) -> list[tuple[float, float, bool]]:

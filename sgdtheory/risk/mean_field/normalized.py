@@ -11,7 +11,7 @@ means of h_i/‖h‖ and of its square are integrals over s of
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -53,6 +53,13 @@ SOFT_SIDES = 0.01
 LARGEST_SCATTER_ERROR = 1e6
 
 
+# Compiled steps let so many directions have two sides. Shares add up to at most 1, so that others have less than 1/9 of
+# E‖h‖², of which 2% counts.
+MOST_SIDED = 8
+# Compiled steps have a multiple of this number of nodes y, because each number of them is compiled once.
+FEW_SHAPES = 8
+
+
 @dataclass(frozen=True)
 class NormalizedErrorFactors:
     """Factors of the stated error of normalized SGD. Larger factors state larger errors.
@@ -89,6 +96,7 @@ class Directions(NamedTuple):
         batch: (P, 1) B.
         size: (P, 1) S, E‖h‖² at χ² = B.
         chi, chi_weight: (P, M) nodes and weights of χ.
+        y: (P, N) nodes of the integrals over s, the same in all steps.
     """
 
     signal: np.ndarray
@@ -99,21 +107,18 @@ class Directions(NamedTuple):
     size: np.ndarray
     chi: np.ndarray
     chi_weight: np.ndarray
+    y: np.ndarray
 
     def damping(self, ensemble: Ensemble, chi: np.ndarray, s: np.ndarray) -> np.ndarray:
         """Return the factors D at N nodes (χ, s), (P, N, K)."""
-        eigenvalue = ensemble.root**2
+        xp = s.__array_namespace__()
+        eigenvalue = xp.broadcast_to(ensemble.root**2, self.spread.shape)
         # 2 s v is a sum of two products of a node and a direction, which one product of matrices computes.
-        by_node = np.empty((*s.shape, 2))
-        by_node[..., 0] = self.loss
-        by_node[..., 1] = chi**2 - 1
-        by_node *= 2 * s[..., None]
-        by_direction = np.empty((len(s), 2, eigenvalue.size))
-        by_direction[:, 0] = eigenvalue
-        by_direction[:, 1] = eigenvalue * self.spread
-        inverse = by_node @ by_direction
-        inverse += 1
-        return np.reciprocal(inverse, out=inverse)
+        by_node = xp.stack([xp.broadcast_to(self.loss, s.shape), chi**2 - 1], axis=-1) * (2 * s)[..., None]
+        damping = by_node @ xp.stack([eigenvalue, eigenvalue * self.spread], axis=1)
+        damping += 1  # In place, as a large temporary array takes longer than its numbers.
+        damping **= -1
+        return damping
 
 
 class Integrals(NamedTuple):
@@ -160,18 +165,19 @@ def integrals(ensemble: Ensemble, given: Directions) -> Integrals:
 
     The directions that are left out are many and small, so that their `Π D^½ = e^{−s Σ v}`.
     """
+    xp = given.loss.__array_namespace__()
     chi, s, weight = _nodes(ensemble, given)
     multiplicity = ensemble.multiplicity
     eigenvalue = ensemble.root**2
     signal = multiplicity * eigenvalue * given.signal
     damping = given.damping(ensemble, chi, s)
-    own = 1 / np.maximum(1 - 2 * s * _sum(damping, signal), TINY)
+    own = 1 / xp.maximum(1 - 2 * s * _sum(damping, signal), TINY)
     left_out = multiplicity @ (ensemble.spread - eigenvalue)
-    log_phi = np.log(damping) @ multiplicity / 2 - s * given.loss * left_out
-    log_phi = log_phi + np.log(own) / 2 - chi**2 * (own - 1) / 2
+    log_phi = xp.log(damping) @ multiplicity / 2 - s * given.loss * left_out
+    log_phi = log_phi + xp.log(own) / 2 - chi**2 * (own - 1) / 2
     by_loss = -2 * s * _sum(damping**2, eigenvalue * signal)
     by_loss = s * (3 * own - (chi * own) ** 2) * by_loss - s * (damping @ (multiplicity * eigenvalue) + left_out)
-    weight = weight * np.exp(log_phi) * given.size
+    weight = weight * xp.exp(log_phi) * given.size
     return Integrals(chi, s * given.size, weight, own, by_loss * given.size)
 
 
@@ -180,12 +186,13 @@ def means(ensemble: Ensemble, given: Directions, shared: Integrals) -> Means:
 
     T moves with u_i, which adds `2a_i ∂/∂T` to the slope.
     """
+    xp = given.loss.__array_namespace__()
     chi, s, weight, own, by_loss = shared.at(given.size)
-    by_root = weight * chi * own / np.sqrt(np.pi * s)
+    by_root = weight * chi * own / xp.sqrt(np.pi * s)
     damping = given.damping(ensemble, chi, s)
     of_slope = 2 * s * (3 * own - (chi * own) ** 2 - 2) * by_root
-    once = np.stack([by_root, 2 * by_loss * by_root, weight, chi**2 * weight], axis=1) @ damping
-    twice = np.stack([of_slope, ((chi * own) ** 2 - own) * weight], axis=1) @ damping**2
+    once = xp.stack([by_root, 2 * by_loss * by_root, weight, chi**2 * weight], axis=1) @ damping
+    twice = xp.stack([of_slope, ((chi * own) ** 2 - own) * weight], axis=1) @ damping**2
     slope = once[:, 0] + given.signal * (once[:, 1] + ensemble.root**2 * twice[:, 0])
     square = (given.loss - given.spread) * once[:, 2] + given.spread * once[:, 3] + given.signal * twice[:, 1]
     return Means(once[:, 0], slope, square)
@@ -200,30 +207,38 @@ def two_sided(
     `h_i ~ N(χ√λ_i u_i, λ_i T_i)`, and T_i is T without the part of u_i. The noise of a step is as good as Gaussian
     then.
     """
+    xp = given.loss.__array_namespace__()
     chi, s, weight, _, _ = (values[..., None] for values in shared.at(given.size))
     eigenvalue = ensemble.root[chosen] ** 2
     signal = given.signal[:, None, chosen]
     spread = given.spread[:, None, chosen]
-    others = np.maximum(given.loss[..., None] - signal - spread, TINY)
+    others = xp.maximum(given.loss[..., None] - signal - spread, TINY)
     given_u = 1 / (1 + 2 * s * eigenvalue * others)  # D of h_i given u_i
     damping = 1 / (1 + 2 * s * eigenvalue * (others + chi**2 * spread))
-    weight = weight * np.sqrt(given_u / damping)
-    by_root = chi * given_u / np.sqrt(np.pi * s)
+    weight = weight * xp.sqrt(given_u / damping)
+    by_root = chi * given_u / xp.sqrt(np.pi * s)
     nodes, node_weights = _gauss_rule()
-    u = np.sqrt(signal)[..., None] + np.sqrt(spread)[..., None] * nodes  # (P, 1, J, M)
+    u = xp.sqrt(signal)[..., None] + xp.sqrt(spread)[..., None] * nodes  # (P, 1, J, M)
     exponent = (s * chi**2 * eigenvalue)[..., None] * ((signal * damping)[..., None] - given_u[..., None] * u**2)
     # Where the exponent is so large the weight is 0: the bound keeps 0 times infinity out.
-    law = weight[..., None] * np.exp(np.minimum(exponent, np.log(np.finfo(float).max) / 2))
+    law = weight[..., None] * xp.exp(xp.minimum(exponent, np.log(np.finfo(float).max) / 2))
     square = (law * ((others * given_u)[..., None] + (chi * given_u)[..., None] ** 2 * u**2)).sum(1)
     gain = (law * by_root[..., None]).sum(1)
     u = u[:, 0]
     step = (rate * eigenvalue)[..., None]
-    noise = step**2 * np.maximum(square - (u * gain) ** 2, 0.0)
+    noise = step**2 * xp.maximum(square - (u * gain) ** 2, 0.0)
     mean = u * (1 - step * gain)
     # Moments of u after the step, whose noise given u counts as Gaussian.
     second = (mean**2 + noise) @ node_weights
     fourth = (mean**4 + 6 * mean**2 * noise + 3 * noise**2) @ node_weights
-    return (3 - fourth / np.maximum(second**2, TINY)) / 2
+    return (3 - fourth / xp.maximum(second**2, TINY)) / 2
+
+
+def _largest(share: Any) -> Any:
+    """Return the indices of the largest shares in a compiled step."""
+    from jax.lax import top_k
+
+    return top_k(share, min(MOST_SIDED, share.size))[1]
 
 
 @cache
@@ -235,17 +250,24 @@ def _gauss_rule() -> tuple[np.ndarray, np.ndarray]:
 
 def _nodes(ensemble: Ensemble, given: Directions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return χ, s and their common weights at the nodes, (P, N) each."""
+    xp = given.loss.__array_namespace__()
     size = _mean_square(ensemble, given.loss, given.pull, given.chi**2)
-    end = _end_of_noise(ensemble) / given.loss
-    # In this order `min` returns LARGEST where a diverging run has nan.
-    largest = min(LARGEST, np.log(np.max(end * size)))
-    y = LOWEST + SPACING * np.arange(np.ceil((largest - LOWEST) / SPACING) + 1)
+    y = given.y[0]
+    if xp is np:  # Compiled steps, whose shapes are fixed, do not leave out the nodes beyond the end of the integrals.
+        # In this order `min` returns LARGEST where a diverging run has nan.
+        largest = min(LARGEST, np.log(np.max(_end_of_noise(ensemble) / given.loss * size)))
+        y = _grid(largest)
     # One grid in y serves every χ, because s is measured by the E‖h‖² of that χ.
-    s = np.exp(y - np.exp(-y)) / size[..., None]
-    weight = SPACING * (1 + np.exp(-y)) * s * given.chi_weight[..., None]
-    chi = np.broadcast_to(given.chi[..., None], s.shape)
+    s = xp.exp(y - xp.exp(-y)) / size[..., None]
+    weight = SPACING * (1 + xp.exp(-y)) * s * given.chi_weight[..., None]
+    chi = xp.broadcast_to(given.chi[..., None], s.shape)
     steps = len(size)
     return chi.reshape(steps, -1), s.reshape(steps, -1), weight.reshape(steps, -1)
+
+
+def _grid(largest: float) -> np.ndarray:
+    """Return the nodes y up to the largest one."""
+    return LOWEST + SPACING * np.arange(np.ceil((largest - LOWEST) / SPACING) + 1)
 
 
 @lru_cache(maxsize=64)
@@ -267,6 +289,7 @@ def _sum(terms: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return (terms @ weights[..., None])[..., 0]
 
 
+@dataclass(frozen=True)
 class NormalizedField(Field):
     """Step of normalized SGD, `w ← w − γ g/‖g‖`.
 
@@ -275,7 +298,9 @@ class NormalizedField(Field):
     is ±A and a Gaussian beside it, `A² = a² + b`: values are E u = a, Var u = r, and its part b.
     """
 
-    first = 128.0
+    first = first_compiled = 128.0
+    shortest_compiled = 256.0
+    compiled_from = 32.0
     # Two sides begin and end at corners, which longer panels smooth: with 1e-2 risks of two problems were off by up to
     # 2e-4, with this by 1.3e-5, in 3% more time.
     rough_tail = 1e-3
@@ -306,9 +331,16 @@ class NormalizedField(Field):
         """Return the rules of χ, nodes and weights (P, M)."""
         return chi_rules(batch, NODES_BY_BATCH)
 
+    def compiled_table(self, ensemble: Ensemble, batch: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return the nodes y that these steps may need; few different numbers of them are compiled."""
+        size = ensemble.multiplicity @ ensemble.spread + batch.max() * ensemble.root.max() ** 2
+        nodes = _grid(min(LARGEST, np.log(_end_of_noise(ensemble) * size))).size
+        return (np.tile(_grid(LARGEST)[: -(-nodes // FEW_SHAPES) * FEW_SHAPES], (len(batch), 1)),)
+
     def totals(self, ensemble: Ensemble) -> np.ndarray:
         """Return the weights of R, and of the part of `‖h‖²` that is signal."""
-        return np.stack([ensemble.multiplicity, ensemble.multiplicity * ensemble.root**2])
+        xp = ensemble.multiplicity.__array_namespace__()
+        return xp.stack([ensemble.multiplicity, ensemble.multiplicity * ensemble.root**2])
 
     def start(self, ensemble: Ensemble) -> np.ndarray:
         """Return the values at w_0."""
@@ -322,44 +354,48 @@ class NormalizedField(Field):
 
     def change(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """Return the change of the values, (3, P, K)."""
+        xp = values.__array_namespace__()
         given = _directions(ensemble, values, loss, known)
         mean = means(ensemble, given, Integrals(*known.together))
         step = known.rate * ensemble.root**2
         gain = step * mean.gain
-        scatter = step**2 * np.maximum(mean.square - given.signal * mean.gain**2, 0.0)
+        scatter = step**2 * xp.maximum(mean.square - given.signal * mean.gain**2, 0.0)
         sides = given.signal - values[MEAN] ** 2
         # The Gaussian part follows its own slope; the two sides move as a mean does, by the gain.
         variance = scatter - 2 * step * mean.slope * given.spread - gain * (2 - gain) * sides
         mean_square = (1 - gain) ** 2 * given.signal
-        square = (1 - gain) ** 2 * values[MEAN] ** 2 + np.maximum(values[VARIANCE] + variance, 0.0)
+        square = (1 - gain) ** 2 * values[MEAN] ** 2 + xp.maximum(values[VARIANCE] + variance, 0.0)
         sided = self._new_sides(ensemble, given, known, mean_square, square) - gain * (2 - gain) * sides
-        limited = np.clip(sided, -sides, values[VARIANCE] + variance - sides)
+        limited = xp.clip(sided, -sides, values[VARIANCE] + variance - sides)
         # A direction and its mirror image behave the same: a mean that changes its sign in every step, which no
         # polynomial in the step number does, keeps it on panels (see `turning`).
         kept = abs(1 - gain) if known.smooth else 1 - gain
-        return np.stack([(kept - 1) * values[MEAN], variance, limited])
+        return xp.stack([(kept - 1) * values[MEAN], variance, limited])
 
     def _new_sides(
         self, ensemble: Ensemble, given: Directions, known: Known, mean_square: np.ndarray, square: np.ndarray
     ) -> np.ndarray:
         """Return by how much A² exceeds (E u)² of one side, (P, K): by the fourth moment, as steps are not linear."""
-        excess = np.zeros_like(square)
+        xp = square.__array_namespace__()
         share = known.batch * ensemble.root**2 * (given.signal + given.spread) / given.size
         # A mode that stands for several directions has small ones, which keep one side.
-        chosen = np.flatnonzero((share > LEAST_SHARE).any(axis=0) & (ensemble.multiplicity <= 1))
-        if chosen.size:
-            shared = Integrals(*known.together)
-            sides = np.maximum(two_sided(ensemble, given, shared, known.rate, chosen), 0.0)
-            counts = 1 / (1 + (HALF_SHARE / np.maximum(share[:, chosen], TINY)) ** 4)
-            soft = sides / np.sqrt(sides + SOFT_SIDES)
-            excess[:, chosen] = counts * (square[:, chosen] * soft - mean_square[:, chosen])
-        return excess
+        large = (share > LEAST_SHARE) & (ensemble.multiplicity <= 1)
+        anywhere = large.max(axis=0)
+        chosen = np.flatnonzero(anywhere) if xp is np else _largest(xp.where(large, share, 0.0)[0])
+        if not chosen.size:
+            return xp.zeros_like(square)
+        sides = xp.maximum(two_sided(ensemble, given, Integrals(*known.together), known.rate, chosen), 0.0)
+        counts = 1 / (1 + (HALF_SHARE / xp.maximum(share[:, chosen], TINY)) ** 4)
+        soft = sides / xp.sqrt(sides + SOFT_SIDES)
+        excess = counts * (square[:, chosen] * soft - mean_square[:, chosen]) * anywhere[chosen]
+        return excess @ (chosen[:, None] == np.arange(square.shape[1]))
 
     def mixing(self, ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> np.ndarray:
         """Return 1 − `Cov(u, Δu)`/Var u, of the two sides and of the Gaussian part together."""
+        xp = values.__array_namespace__()
         given = _directions(ensemble, values, loss, known)
         mean = means(ensemble, given, Integrals(*known.together))
-        sides = (given.signal - values[MEAN] ** 2) / np.maximum(values[VARIANCE], TINY)
+        sides = (given.signal - values[MEAN] ** 2) / xp.maximum(values[VARIANCE], TINY)
         pull = sides * mean.gain + (1 - sides) * mean.slope
         return (1 - known.rate * ensemble.root**2 * pull)[None, None]
 
@@ -371,7 +407,7 @@ class NormalizedField(Field):
 
     def with_iterate(self, values: np.ndarray) -> np.ndarray:
         """Return r."""
-        return values[[VARIANCE]]
+        return values[VARIANCE : VARIANCE + 1]
 
     def scales(self, values: np.ndarray) -> np.ndarray:
         """Return the scales of a, r and b."""
@@ -381,14 +417,18 @@ class NormalizedField(Field):
 
 def _directions(ensemble: Ensemble, values: np.ndarray, loss: np.ndarray, known: Known) -> Directions:
     """Return the directions with A² in the place of a² and r − b in that of r."""
-    sides = np.clip(values[SIDES], 0.0, values[VARIANCE])
+    xp = values.__array_namespace__()
+    sides = xp.clip(values[SIDES], 0.0, values[VARIANCE])
     total = loss[:, :1]
     pull = loss[:, 1:]
     size = _mean_square(ensemble, total, pull, known.batch)
-    return Directions(values[MEAN] ** 2 + sides, values[VARIANCE] - sides, total, pull, known.batch, size, *known.table)
+    signal, spread = values[MEAN] ** 2 + sides, values[VARIANCE] - sides
+    chi, chi_weight, *y = known.table
+    return Directions(signal, spread, total, pull, known.batch, size, chi, chi_weight, *(y or [np.empty((1, 0))]))
 
 
 def _mean_square(ensemble: Ensemble, loss: np.ndarray, pull: np.ndarray, chi_square: np.ndarray) -> np.ndarray:
     """Return `E‖h‖² = T tr H + (χ² − 1) Σ λ_i E u_i²`, in the shape of χ²."""
+    xp = loss.__array_namespace__()
     trace = ensemble.multiplicity @ ensemble.spread
-    return np.maximum(loss * trace + (chi_square - 1) * pull, TINY)
+    return xp.maximum(loss * trace + (chi_square - 1) * pull, TINY)

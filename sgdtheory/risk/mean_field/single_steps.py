@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -105,21 +105,30 @@ class SingleSteps:
                 for k in range(runs)
             ]
             return FieldState(*(np.concatenate(each, axis=-2) for each in zip(*ended, strict=True)))
-        width = -(-size // WIDTH) * WIDTH
+        ensemble = self._filled_ensemble
+        width = ensemble[0].size
 
         def filled(each: np.ndarray) -> np.ndarray:
-            return np.pad(each, [(0, 0)] * (each.ndim - 1) + [(0, width - size)], mode="edge")
+            return np.concatenate([each, np.repeat(each[..., -1:], width - size, axis=-1)], axis=-1)
 
         def room(each: np.ndarray) -> np.ndarray:
-            return np.pad(each, [(0, TOGETHER - len(each))] + [(0, 0)] * (each.ndim - 1))
+            rows = np.zeros((TOGETHER, *each.shape[1:]))
+            rows[: len(each)] = each
+            return rows
 
         loop = _loop(self.field, keeping is not None)
         rate = room(rates.T[..., None])
-        table = tuple(map(room, known.table))
+        extra = self.field.compiled_table(self.ensemble, known.batch)
+        table = tuple(map(room, (*known.table, *extra)))
         steps = Known(room(known.number), rate, room(known.batch), table)
-        ensemble = tuple(vars(self.ensemble.filled(width)).values())
         ended = loop(FieldState(*map(filled, state)), ensemble, keeping, steps[:4], len(known.number))
         return FieldState(*(each[..., :size] for each in ended))
+
+    @cached_property
+    def _filled_ensemble(self) -> tuple[Any, ...]:
+        """Return the attributes of the ensemble with as many modes as a compiled loop has room for."""
+        width = -(-self.ensemble.root.size // WIDTH) * WIDTH
+        return tuple(vars(self.ensemble.filled(width)).values())
 
 
 @lru_cache

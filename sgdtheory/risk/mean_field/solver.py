@@ -2,12 +2,7 @@
 
 Every direction has q values, of which the first two are a mean and a variance. Their change in a step depends on these
 values and on the loss T = σ² + R, a sum over all directions (`field`). On a collocation panel the values are
-polynomials in the step number that satisfy the recursion at p Radau points t_j:
-
-    y(t_j) = y(t_j − 1) + change(y(t_j − 1), T(t_j − 1)),    j = 1 … p.
-
-Newton's method solves these equations. Directions are coupled by Q sums, the loss and sometimes one more: each mode has
-a small linear system of its own, and a system of p Q unknowns couples them.
+polynomials in the step number, which Newton's method finds (`newton_panels`).
 
 S runs that differ only in their learning rates are computed side by side, on the same panels: with few modes three of
 them take little longer than one. A field sees their steps as rows of one table, run by run.
@@ -15,7 +10,7 @@ them take little longer than one. A field sees their steps as rows of one table,
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,34 +18,18 @@ from sgdtheory.algorithms import Course
 from sgdtheory.risk.mean_field.closure import decay_of, shares
 from sgdtheory.risk.mean_field.ensemble import TINY
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Known
-from sgdtheory.risk.mean_field.panel_jacobian import PanelJacobian
+from sgdtheory.risk.mean_field.newton_panels import ORDER, TAIL, NewtonPanels, Panel, PanelValues, as_rows
 from sgdtheory.risk.mean_field.panel_lengths import PanelLengths
-from sgdtheory.risk.mean_field.single_steps import TOGETHER, FieldState, SingleSteps, possible
+from sgdtheory.risk.mean_field.panel_memory import PanelMemory, Piece
+from sgdtheory.risk.mean_field.single_steps import TOGETHER, FieldState, possible
 from sgdtheory.risk.mean_field.stated_error import Carried, ErrorTerms, FieldErrors, Lag
 from sgdtheory.risk.solvers.collocation import backward_differences, collocation_systems, radau_nodes, tails
 from sgdtheory.risk.systems.moments import Keeping
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-# Radau points of a panel. The order is fixed: panels adapt by their lengths alone.
-ORDER = 5
-# Largest share of the risk on a panel that its two highest Legendre coefficients may have. Risks are then right to
-# about 1e-6.
-TAIL = 1e-3
-# Newton's method stops where the risk changes by less than this share of the allowed tail: its error is then small
-# beside that of the polynomials.
-CONVERGED = 1e-3
-# Newton's method that has not converged after this many iterations fails, and the panel is halved.
-MOST_ITERATIONS = 10
-# The derivatives are computed again after this many iterations if convergence is slow, which costs as much as six to
-# ten iterations without them.
-RENEWED = 4
-# Convergence is slow where a change is more than this share of the one before.
-SLOW = 0.1
 # A variance below 0 by less than this share of the direction's second moment and of the risk is rounding. A panel with
 # a more negative one is refused.
 POSSIBLE = 1e-6
-# Relative step of numerical derivatives. Newton's method needs them roughly, so that one-sided differences do.
-DIFFERENCE = 1e-6
 # The learning rate that a segment ends at is that of its end times this number. At the last step itself (1 − u)^0.1 is
 # still half of its peak after 1000 steps, and risks of signs were 3e-4 off, because panels did not close in on its end.
 BEFORE_END = 1 - 1e-12
@@ -60,15 +39,21 @@ FALLEN = 0.2
 # A fall of the learning rate is smooth if its two highest Legendre coefficients are below this share of its beginning:
 # then one panel of a search may reach its end. Elsewhere covariances with sums of iterates would be off by 1e-4.
 SMOOTH_FALL = 1e-4
-# Where steps are compiled, so many follow a kink before panels, and shorter panels are stepped through: a panel takes
-# as long as a thousand compiled steps. With a quarter as many of a panel searches of Lion took 1.2 times and of signs
-# with momentum 1.5 times as long; with twice as many of either or both the same time.
-FIRST_COMPILED = 512
-SHORTEST_COMPILED = 1024
+
+
+class PanelEnd(NamedTuple):
+    """State at the end of a panel, None where polynomials do not fit; the tail, 0 if unknown; and the solution."""
+
+    state: FieldState | None
+    tail: float
+    solution: PanelValues | None
+
+
+NO_PANEL = PanelEnd(None, 0.0, None)
 
 
 @dataclass(frozen=True, eq=False)
-class MeanField(SingleSteps):
+class MeanField(NewtonPanels):
     """S runs of a nonlinear method, computed side by side.
 
     Attributes:
@@ -77,12 +62,14 @@ class MeanField(SingleSteps):
         factors: learning rates of each run, relative to those of `course`.
         rough: whether risks need be right to 1e-5 only, for a search, which also repeats steps so that they are
             compiled.
+        memory: panels of the runs of a search, which the next run of it begins with.
     """
 
     course: Course
     plateaus: bool = True
     factors: tuple[float, ...] = (1.0,)
     rough: bool = False
+    memory: PanelMemory | None = None
 
     most_steps: ClassVar[float] = THRESHOLDS.most_steps
 
@@ -117,11 +104,6 @@ class MeanField(SingleSteps):
         batches = np.asarray(batches, dtype=float)
         table = tuple(self.field.looked_up(steps, batches))
         return Known(steps[:, None], self.course.rates(steps)[:, None], batches[:, None], table)
-
-    def total_risk(self, values: np.ndarray) -> np.ndarray:
-        """Return the risks R (…,) of values (q, …, K)."""
-        weights = self.ensemble.multiplicity
-        return values[MEAN] ** 2 @ weights + self.ensemble.frozen + np.maximum(values[VARIANCE], 0.0) @ weights
 
     def with_sum(self, state: FieldState) -> FieldState:
         """Return the initial state with a sum that holds w_0, which is not random."""
@@ -191,22 +173,28 @@ class MeanField(SingleSteps):
         """Return the state after the steps low … high − 1 between two kinks: single steps first, then panels."""
         origin, last = between
         compiled = self.compiled_from < np.inf
-        first, fewest = (FIRST_COMPILED, SHORTEST_COMPILED) if compiled else (self.field.first, self.field.shortest)
+        field = self.field
+        first = field.first_compiled if compiled else field.first
+        fewest = field.shortest_compiled if compiled else field.shortest
         now = max(low, min(origin + first, high))
         state = self.stepped(state, keeping, low, now)
         # S panels take nearly S times as long as one, and S single steps do not.
         shortest = np.ceil(fewest * np.sqrt(len(self.factors)))
         lengths = PanelLengths(self.tail, ORDER, shortest, origin, last)
+        remembered = (self.memory or PanelMemory()).segment()
         while now < high:
-            end = min(now + lengths.longest(now, self._falls(now, last)), high)
-            long = end - now >= shortest
-            found, tail = self._panel(state, keeping, now, end) if long else (None, 0.0)
+            piece = remembered.next(now, high)
+            end = piece.end if piece else min(now + lengths.longest(now, self._falls(now, last)), high)
+            by_panel = bool(piece.solution) if piece else end - now >= shortest
+            panel = self._panel(state, keeping, now, end, piece and piece.solution) if by_panel else NO_PANEL
             # A panel that fails is shortened until it is the shortest, whose steps are taken one by one.
-            if found is None and end - now > shortest:
-                lengths.lost(now, end, tail)
+            if by_panel and panel.state is None and (piece or end - now > shortest):
+                remembered.forget()
+                lengths.lost(now, end, panel.tail)
                 continue
-            state = self.stepped(state, keeping, now, end) if found is None else found
-            lengths.passed(now, end, tail, found is not None)
+            state = panel.state or self.stepped(state, keeping, now, end)
+            lengths.passed(now, end, panel.tail, panel.state is not None)
+            remembered.add(Piece(end, panel.solution))
             now = end
         return state
 
@@ -217,134 +205,38 @@ class MeanField(SingleSteps):
         smooth = self.rough and bool(tails(rates, rates[0]) <= SMOOTH_FALL)
         return rates[-1] < FALLEN * rates[0] and not smooth
 
-    def _panel(self, state: FieldState, keeping: Keeping, low: float, high: float) -> tuple[FieldState | None, float]:
-        """Return the state at the end of a panel, None where polynomials do not fit, and the tail, 0 if unknown."""
+    def _panel(
+        self, state: FieldState, keeping: Keeping, low: float, high: float, guess: PanelValues | None
+    ) -> PanelEnd:
+        """Return the end of a panel, without a state where polynomials do not fit."""
         nodes = low + (radau_nodes(ORDER) + 1) / 2 * (high - low)
         difference = backward_differences(ORDER, np.array([high - low]))[0]
-        before = np.eye(ORDER + 1)[1:] - difference  # values one step before the equations, from those at the nodes
-        known = self.known(nodes[1:] - 1)._replace(smooth=True)
-        found = self._newton(state, difference, before, known)
-        if found is None:
-            return None, 0.0
+        panel = Panel(state.values, difference, self.known(nodes[1:] - 1)._replace(smooth=True))
+        solution = self.solved(panel, guess)
+        if solution is None:
+            return NO_PANEL
+        found = solution.values
         risk = self.total_risk(found)
         impossible = found[VARIANCE] < -POSSIBLE * (found[MEAN] ** 2 + risk[..., None])
-        tail = self._tail(risk)
+        tail = self.tail_of(risk)
         if tail > self.tail or impossible.any():
-            return None, tail
-        values = found[:, :, -1]
+            return PanelEnd(None, tail, None)
         if keeping.weight == 0:
-            return state._replace(values=values), tail
-        return self._with_sums(state, found, keeping, difference, before, known, high - low), tail
-
-    @staticmethod
-    def _tail(risk: np.ndarray) -> float:
-        """Return the largest share of the two highest polynomials in the risk (S, p + 1) of any run."""
-        return float(tails(risk, np.finfo(float).tiny).max())
-
-    def _newton(self, state: FieldState, difference: np.ndarray, before: np.ndarray, known: Known) -> np.ndarray | None:
-        """Return the values at the nodes, (q, S, p + 1, K), or None where Newton's method fails.
-
-        It stops early where the tail is already too large for the panel to be accepted.
-        """
-        values = np.repeat(state.values[:, :, None], ORDER + 1, axis=2)
-        risk = np.full(values.shape[1:3], np.inf)
-        gap = gap_before = np.inf
-        since = 0
-        for iteration in range(MOST_ITERATIONS):
-            # The change of a step depends on the values before it.
-            there = before @ values
-            rows = _rows(there)
-            loss = self.loss(rows)
-            known = self.with_interactions(rows, loss, known)
-            changed = self.change(rows, loss, known)
-            if iteration == 0 or (since >= RENEWED and gap > SLOW * gap_before):
-                since = 0
-                try:
-                    jacobian = self._jacobian(there, loss, changed, difference, before, known)
-                except np.linalg.LinAlgError:  # singular
-                    return None
-                if jacobian is None:
-                    return None
-            # Backward differences have to equal the changes: Newton's method removes what is missing.
-            values[:, :, 1:] += jacobian.correction(changed.reshape(there.shape) - difference @ values)
-            now = self.total_risk(values)
-            if not np.isfinite(now).all():
-                return None
-            gap_before = gap
-            gap = float((np.abs(now - risk) / now).max())
-            # Further changes are smaller than `gap`: a tail that exceeds the limit by twice as much stays too large.
-            hopeless = iteration > 0 and self._tail(now) > self.tail + 2 * gap
-            if gap <= CONVERGED * self.tail or hopeless:
-                return values
-            risk = now
-            since += 1
-        return None
-
-    def _jacobian(
-        self,
-        there: np.ndarray,
-        loss: np.ndarray,
-        changed: np.ndarray,
-        difference: np.ndarray,
-        before: np.ndarray,
-        known: Known,
-    ) -> PanelJacobian | None:
-        """Return the inverse derivatives of the equations, by differences; None where they are not finite."""
-        own, shared = self._derivatives(_rows(there), loss, changed, known)
-        if not np.isfinite(own).all():
-            return None
-        q, runs, p, size = there.shape
-        own = np.ascontiguousarray(own.reshape(q, q, runs, p, size).transpose(2, 4, 3, 0, 1))
-        matrix = np.einsum("jn,ab->janb", difference[:, 1:], np.eye(q))
-        matrix = matrix - own[..., None, :] * before[:, None, 1:, None]
-        inverse = np.linalg.inv(matrix.reshape(runs, size, p * q, p * q))
-        sums = loss.shape[1]
-        shared = shared.reshape(q, sums, runs, p, size).transpose(2, 4, 3, 0, 1)
-        at_points = inverse.reshape(runs, size, p * q, p, q).swapaxes(2, 3)
-        by_sum = np.moveaxis(at_points @ shared, 2, 3).reshape(runs, size, p * q, p * sums)
-        sum_by_value = np.zeros((runs, size, p, sums, p, q))
-        own = self._sum_derivatives(there).transpose(2, 4, 3, 0, 1)
-        sum_by_value[..., [MEAN, VARIANCE]] = own[:, :, :, :, None] * before[:, None, 1:, None]
-        sum_by_value = sum_by_value.reshape(runs, size, p * sums, p * q)
-        # The sums are the unknowns of one small system, once every mode's response to them is known.
-        coupling = np.linalg.inv(np.eye(p * sums) - (sum_by_value @ by_sum).sum(axis=1))
-        return PanelJacobian(inverse, by_sum, sum_by_value, coupling)
-
-    def _derivatives(
-        self, there: np.ndarray, loss: np.ndarray, changed: np.ndarray, known: Known
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return derivatives of the change by the values, (q, q, P, K), and by the sums, (q, Q, P, K)."""
-        q, rows, size = there.shape
-        sums = loss.shape[1]
-        scales = np.append(self.field.scales(there), np.broadcast_to(loss.T[..., None], (sums, rows, size)), axis=0)
-        apart = DIFFERENCE * scales
-        # One call has all differences: a copy of the values for every row, and one for every sum.
-        moved = np.repeat(there[:, None], q + sums, axis=1)
-        moved[range(q), range(q)] += apart[:q]
-        losses = np.repeat(loss[None], q + sums, axis=0)
-        losses[range(q, q + sums), :, range(sums)] += DIFFERENCE * loss.T
-        every = self.change(moved.reshape(q, -1, size), losses.reshape(-1, sums), known.repeated(q + sums))
-        slopes = (every.reshape(q, q + sums, rows, size) - changed[:, None]) / apart
-        return slopes[:, :q], slopes[:, q:]
-
-    def _sum_derivatives(self, there: np.ndarray) -> np.ndarray:
-        """Return the derivatives of the sums by mean and variance, (Q, 2, S, p, K)."""
-        own = np.stack([2 * there[MEAN], np.where(there[VARIANCE] > 0, 1.0, 0.0)])
-        return own * self.field.totals(self.ensemble)[:, None, None, None]
+            return PanelEnd(state._replace(values=found[:, :, -1]), tail, solution)
+        return PanelEnd(self._with_sums(state, found, keeping, panel, high - low), tail, solution)
 
     def _with_sums(
         self,
         state: FieldState,
         values: np.ndarray,
         keeping: Keeping,
-        difference: np.ndarray,
-        before: np.ndarray,
-        known: Known,
+        panel: Panel,
         steps: float,
     ) -> FieldState:
         """Return the state after a panel; the moments of the average's sum are linear in those before it."""
+        before, known = panel.before, panel.known
         there = before @ values
-        rows = _rows(there)
+        rows = as_rows(there)
         loss = self.loss(rows)
         known = self.with_interactions(rows, loss, known)
         mixing = self.mixing(rows, loss, known)
@@ -354,7 +246,7 @@ class MeanField(SingleSteps):
         mean, variance = _modes(there[[MEAN, VARIANCE]])
         rho = 1 - keeping.forgetting
         omega = keeping.weight
-        solve = partial(_linear, difference)
+        solve = partial(_linear, panel.difference)
         one = np.ones((1, 1, *mean.shape))
         joined = omega * np.einsum("xyjk,yjk->xjk", mixing, with_iterate)
         shared = solve(state.covariance.reshape(len(mixing), -1), rho * mixing, joined)
@@ -372,11 +264,6 @@ class MeanField(SingleSteps):
         sums += omega * ((first < 0) * rho**steps * begun / (rho - first) - (last < 0) * end / (rho - last))
         covariance, variance = shared[:, -1].reshape(-1, *shape), squares[0, -1].reshape(shape)
         return FieldState(ended, sums.reshape(shape), covariance, variance)
-
-
-def _rows(values: np.ndarray) -> np.ndarray:
-    """Return values (q, S, p, K) as rows of one table, (q, S p, K)."""
-    return values.reshape(values.shape[0], -1, values.shape[-1])
 
 
 def _modes(values: np.ndarray) -> np.ndarray:

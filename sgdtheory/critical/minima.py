@@ -1,0 +1,274 @@
+"""Minima of a risk over the learning rate, from as few risks as possible.
+
+A risk is a sum of terms, bias and variance. Over log γ the log of each is almost a straight line where the risk is
+least: the bias falls and the variance rises. Parabolas through three points of each therefore predict the minimum of
+their sum better than a parabola through three points of the sum. Where the bias falls off a cliff, points on one side
+of the cliff predict what is on that side.
+
+The functions of this file return the logs of K terms, (K, P), at P places. Values (P,) are those of one term.
+"""
+
+from collections.abc import Callable, Generator
+from typing import NamedTuple
+
+import numpy as np
+
+# The first searches begin with points this far apart in log γ.
+APART = np.log(2.0)
+# Two points begin a search for the minimum of a sum if they are farther apart than this in log γ, and three on both
+# sides of the guess if not: next to a cliff straight lines through two points predict a minimum far beyond it.
+CLOSE = 0.02
+# Models of several terms may predict a minimum up to this far beyond the known points in log γ.
+FARTHEST = np.log(100.0)
+# Every third point of a grid is computed first, and the others only where one of these is near what is needed: the
+# grids of normalized SGD at 1e6 samples then take half the time.
+COARSE = 3
+# Minima of the grid are refined if log risk there is above the least one by less.
+SEVERAL_DEEP = 0.7
+# The grid is extended until it reaches as far on either side of its least value, so many times at most.
+MOST_SCANS = 4
+# Log risk above what is needed is known to this share of the difference, or to what is settled. It only places the next
+# number of steps of a search, whose last ones are next to what is needed.
+ROUGH = 0.02
+# A narrow bracket of which one end exceeds the middle by more than this in log risk may hold a zero of the risk: its
+# longer side is halved until that ends. Without it R_opt of two certain signs was 2e-10 or 6e-8, depending on rounding;
+# with log 4 a zero of three certain signs was missed, and with log 1.1 a zero of a valley was 1% too high.
+DEEP = np.log(1.05)
+# A search for one minimum computes no more risks than these.
+MOST_LOOKS = 80
+# A model that has predicted nothing yet is believed only if the ends of its bracket are above its minimum by less than
+# this many times what is settled. With 30 the least risk of 154 signs, beside a steep side, was 1.3e-3 too high.
+SHALLOW = 5.0
+# A bracket narrower than this in log γ, or than so many times what is settled, is as jagged as what is left to gain.
+NARROW = 8e-3, 25.0
+# A model was right if the risk at its minimum is off by less than this share of the promised decrease.
+BELIEVED = 0.25
+# A new point is no closer to the middle of a bracket than this share of its width.
+BESIDE = 0.02
+# Where one side of the least point is not known, a point this share of a step beyond it comes first.
+BEYOND = 0.25
+# The least value of a model is found on this many points, and so often again between the neighbours of the least one,
+# which are 1e-6 of the range apart in the end.
+MODEL_POINTS, MODEL_ZOOMS = 33, 5
+
+Function = Callable[[np.ndarray], np.ndarray]
+Terms = dict[float, np.ndarray]  # place → (K,) logs of the terms
+
+
+def minimum(
+    function: Function, start: float, apart: float, settled: float, needed: float = np.inf
+) -> tuple[float, float]:
+    """Place and value of a minimum near a place, of a function with one."""
+    seen = _computed(function, start + apart * np.arange(2.0))
+    if apart <= CLOSE or len(seen[start]) == 1:
+        seen |= _computed(function, np.array([start - apart]))
+    return minima(function, [seen], settled, needed)[0]
+
+
+def minima(function: Function, known: list[Terms], settled: float, needed: float = np.inf) -> list[tuple[float, float]]:
+    """Places and values of minima, each near known points; their searches ask for values side by side."""
+    searches = [_descent(seen, settled, needed) for seen in known]
+    found: dict[int, tuple[float, float]] = {}
+    asked: dict[int, float] = {}
+    values: Terms = {}
+    while len(found) < len(searches):
+        before, asked = asked, {}
+        for k in set(range(len(searches))) - set(found):
+            try:
+                asked[k] = searches[k].send(values[before[k]]) if before else next(searches[k])
+            except StopIteration as end:
+                found[k] = end.value
+        if asked:
+            values = _computed(function, np.array(list(asked.values())))
+    return [found[k] for k in range(len(searches))]
+
+
+def least_of_several(
+    function: Function, start: float, far: float, apart: float, needed: float, settled: float
+) -> tuple[float, float]:
+    """Place and value of the least minimum of a grid that reaches far on either side of it.
+
+    A rough one is enough where no value of the grid is near what is needed.
+    """
+    seen: dict[int, np.ndarray] = {}
+    total: dict[int, float] = {}
+    lowest = 0
+    for stride in (COARSE, 1):
+        reach = int(far / apart / stride) * stride
+        for _ in range(MOST_SCANS):
+            every = range(min([lowest - reach, *seen]), max([lowest + reach, *seen]) + 1, stride)
+            new = [k for k in every if k not in seen]
+            if not new:
+                break
+            terms = np.atleast_2d(function(start + apart * np.array(new)))
+            seen |= dict(zip(new, terms.T, strict=True))
+            total |= dict(zip(new, _sum(terms).tolist(), strict=True))
+            lowest = min(total, key=lambda k: total[k])
+        least = total[lowest]
+        beside = max(total.get(lowest - stride, least), total.get(lowest + stride, least))
+        # Beside a zero, of second order, one neighbour exceeds the least value ninefold, and the valley has no bottom.
+        if least - stride * SEVERAL_DEEP > needed and beside < least + 3 * SEVERAL_DEEP:
+            return start + apart * lowest, least
+    inner = range(min(seen) + 1, max(seen))
+    low = [k for k in inner if total[k] <= min(total[k - 1], total[k + 1], least + SEVERAL_DEEP)]
+    valleys = [{start + apart * j: seen[j] for j in (k - 1, k, k + 1)} for k in low]
+    found = minima(function, valleys, settled)
+    return min(found, key=lambda each: each[1], default=(start + apart * lowest, least))
+
+
+def _sum(terms: np.ndarray) -> np.ndarray:
+    """Return the log of the sum of K terms whose logs (K, …) are given."""
+    return terms[0] if len(terms) == 1 else np.logaddexp.reduce(terms, axis=0)
+
+
+def _computed(function: Function, places: np.ndarray) -> Terms:
+    """Return the terms (K,) at each place."""
+    return dict(zip(places.tolist(), np.atleast_2d(function(places)).T, strict=True))
+
+
+def _descent(seen: Terms, settled: float, needed: float) -> Generator[float, np.ndarray, tuple[float, float]]:
+    """Ask for values until the minimum is known.
+
+    It ends when a model promises a decrease of no more than `settled`, or than a small share of what the value is above
+    what is needed.
+    """
+    least_settled = settled
+    apart = (max(seen) - min(seen)) / (len(seen) - 1)
+    step = apart  # how far beyond the known points the next one may be
+    trusted = True  # whether the last model predicted the risk; if not, the longer side is halved first
+    exact = True  # and to what is settled: a promise is worth no more than the model before it was right to
+    tested = False
+    halved = False
+    for _ in range(MOST_LOOKS):
+        near = Nearby.of(seen)
+        settled = max(least_settled, ROUGH * (near.value - needed))
+        if near.closed:
+            model = near.least(near.left, near.right)
+            sure = tested or near.ends < model.value + SHALLOW * settled
+            sure = (
+                sure and near.left < model.place < near.right
+            )  # An end of the bracket is known not to be the minimum.
+            if trusted and exact and sure and model.promised < settled and near.width <= 2 * max(apart, APART):
+                # The vertex costs no risk, and errs by the error of the promise alone.
+                return model.place, model.value
+            narrow = near.width < min(NARROW[0], NARROW[1] * settled)  # what is left to gain is roughness
+            deep = narrow and near.ends > near.value + DEEP
+            if narrow and not deep:
+                return near.here, near.value
+            halved = deep or not (trusted or halved)
+            place = near.half() if halved else near.between(model.place)
+        else:
+            step = min(2 * step, max(2 * apart, APART))
+            reach = FARTHEST if len(near.terms) > 1 else step
+            model = near.least(max(near.left, near.here - reach), min(near.right, near.here + reach))
+            inside = abs(model.place - near.here) < (1 - BESIDE) * reach  # and not at the end of what is looked at
+            if tested and trusted and exact and inside and model.promised < settled:
+                return model.place, model.value
+            halved = not trusted
+            place = near.beyond(model.place, step, trusted and inside)
+        seen[place] = yield place
+        if not halved:
+            tested = True
+            off = abs(near.at(np.array([place]))[0] - float(_sum(seen[place])))
+            exact = off < settled
+            trusted = off < settled + BELIEVED * model.promised
+    near = Nearby.of(seen)
+    return near.here, near.value
+
+
+class Least(NamedTuple):
+    """The least value of a model, and by how much it is below the least known one."""
+
+    place: float
+    value: float
+    promised: float
+
+
+class Nearby(NamedTuple):
+    """The least known point, its neighbours, and a parabola for each term through the three closest points.
+
+    The terms (K,) are `terms + slope (x − here) + bend (x − here)²`.
+
+    Attributes:
+        left, right: places of the neighbours; infinite where there are none.
+        ends: the larger value of the two neighbours.
+        here, value: the least point.
+    """
+
+    left: float
+    here: float
+    right: float
+    value: float
+    ends: float
+    terms: np.ndarray
+    slope: np.ndarray
+    bend: np.ndarray
+
+    @classmethod
+    def of(cls, seen: Terms) -> "Nearby":
+        """Return the model of known points."""
+        places = sorted(seen)
+        total = [float(_sum(seen[place])) for place in places]
+        k = int(np.argmin(total))
+        here, terms = places[k], seen[places[k]]
+        left = places[k - 1] if k else -np.inf
+        right = places[k + 1] if k + 1 < len(places) else np.inf
+        ends = max(total[max(k - 1, 0)], total[min(k + 1, len(places) - 1)])
+        triples = range(max(k - 2, 0), min(k, len(places) - 3) + 1)
+        if len(terms) == 1 and 0 < k < len(places) - 1:
+            triples = range(k - 1, k)  # A parabola of the function itself finds kinks sooner from points on both sides.
+        first = min(triples, key=lambda j: places[j + 2] - places[j], default=0)
+        points = [place for place in places[first : first + 3] if place != here and np.isfinite(seen[place]).all()]
+        slope, bend = np.zeros_like(terms), np.zeros_like(terms)
+        if points and np.isfinite(terms).all():
+            away = [place - here for place in points]
+            slopes = [(seen[place] - terms) / (place - here) for place in points]
+            if len(points) > 1:
+                bend = (slopes[1] - slopes[0]) / (away[1] - away[0])
+            slope = slopes[0] - bend * away[0]
+        return cls(left, here, right, total[k], ends, terms, slope, bend)
+
+    @property
+    def width(self) -> float:
+        """The distance of the two neighbours."""
+        return self.right - self.left
+
+    @property
+    def closed(self) -> bool:
+        """Whether there are points on both sides."""
+        return bool(np.isfinite(self.width))
+
+    def at(self, places: np.ndarray) -> np.ndarray:
+        """Return the values of the model at places."""
+        away = places - self.here
+        return _sum(self.terms[:, None] + self.slope[:, None] * away + self.bend[:, None] * away**2)
+
+    def least(self, low: float, high: float) -> Least:
+        """Return the least value of the model between two places."""
+        for _ in range(MODEL_ZOOMS):
+            places = np.linspace(low, high, MODEL_POINTS)
+            values = self.at(places)
+            k = int(np.argmin(values))
+            low, high = places[max(k - 1, 0)], places[min(k + 1, MODEL_POINTS - 1)]
+        return Least(float(places[k]), float(values[k]), self.value - float(values[k]))
+
+    def half(self) -> float:
+        """The middle of the longer side."""
+        longer = self.right if self.right - self.here > self.here - self.left else self.left
+        return (self.here + longer) / 2
+
+    def between(self, place: float) -> float:
+        """Return a place, kept away from the middle point and within half of each side."""
+        close = BESIDE * self.width
+        if abs(place - self.here) <= close:
+            place = self.here + np.copysign(close, self.half() - self.here)
+        return float(np.clip(place, (self.left + self.here) / 2, (self.here + self.right) / 2))
+
+    def beyond(self, place: float, step: float, believed: bool) -> float:
+        """Return a place on the side where nothing is known: this one if it is there, or up to a step away."""
+        outward = step if np.isinf(self.right) else -step
+        if not believed:
+            return self.here + outward
+        if (place - self.here) * np.sign(outward) <= BESIDE * step:
+            return self.here + BEYOND * outward
+        return place
