@@ -35,6 +35,11 @@ def test_readme_is_short():
     assert max(map(len, lines)) <= 120
 
 
+def test_lines_of_the_changelog_are_short():
+    """A line is an item of a list or a row of a table, to be read at a glance."""
+    assert max(map(len, (ROOT / "CHANGELOG.md").read_text().splitlines())) <= 240
+
+
 @pytest.mark.parametrize(
     "page", [*PAGES, *TUTORIALS, *THEORY, ROOT / "THEORY.md", RECORDED / "README.md"], ids=lambda page: page.name
 )
@@ -230,9 +235,11 @@ def test_the_menu_has_pages_that_there_are(site):
 
 
 def test_drawn_pictures_are_dark_on_dark_pages(site):
-    """The style's dark rule matches every picture of a page but the explorer's screenshots, which show its own colours."""
+    """The style's dark rule matches every picture but the explorer's screenshots, which show its own colours."""
     style = (site.ROOT / "docs" / "site.css").read_text()
-    rule = next(line for line in style.splitlines() if line.startswith("[data-md-color-scheme=slate]") and "filter" in line)
+    rule = next(
+        line for line in style.splitlines() if line.startswith("[data-md-color-scheme=slate]") and "filter" in line
+    )
     dark = [re.escape(text) + ("$" if kind == "$" else "") for kind, text in re.findall(r'src([*$])="([^"]+)"', rule)]
     left = set()
     for page in (site.ROOT / "docs").rglob("*.md"):
