@@ -29,3 +29,7 @@ def test_an_infinite_problem(run):
     assert rows["bach_moulines_2013"]["bound"] == "inf"
     assert np.isfinite(rows["zou_2021"]["bound"])
     assert not rows["jain_2018"]["applies"]
+
+
+def test_a_data_set_is_refused_in_words_of_the_command_line(fails):
+    assert "--samples must be left out: published bounds" in fails(*COMMAND, "--num-samples", 1e4, "--samples", 100)
