@@ -13,5 +13,5 @@ def bounds(regression: ProblemFlags, settings: SettingsFlags) -> Drawn:
     Constants are verified where they are printed in the paper, quoted in full elsewhere, or proved anew. No random
     setting refutes the others.
     """
-    found = replace(at_setting(regression.problem, **settings.values), title=regression.title)
+    found = replace(at_setting(regression.fresh_problem, **settings.values), title=regression.title)
     return Drawn(found.sheet(), draw=found.plot)

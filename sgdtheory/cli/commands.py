@@ -44,6 +44,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "bounds": Entry(
             "published bounds, beside the exact risk",
             f"bounds {POWER_LAW} --dim 50 --batch-size 1 --learning-rate 0.1 --num-samples 1e5",
+            main="capacity source dim batch_size learning_rate num_samples noise_variance plot json",
         ),
         "schedule": Entry(
             "best learning rates and batch sizes, and what others lose",

@@ -32,7 +32,11 @@ def schedule(
     """
     progress("looking for the best schedule")
     best = optimal_schedule(
-        regression.problem, num_samples=num_samples, batch_size=batch_size, num_steps=num_steps, method=method.made
+        regression.fresh_problem,
+        num_samples=num_samples,
+        batch_size=batch_size,
+        num_steps=num_steps,
+        method=method.made,
     )
     progress("tuning schedules with a name")
     named = named_schedules(regression.problem, best)

@@ -86,7 +86,15 @@ class ProblemFlags:
         try:
             return endless.with_samples(self.samples, seed=self.sample_seed)
         except ValueError as error:
-            raise ValueError(re.sub("^seed", "sample_seed", str(error))) from None
+            own = re.sub("^seed", "sample_seed", re.sub("^num_samples", "samples", str(error)))
+            raise ValueError(own) from None
+
+    @property
+    def fresh_problem(self) -> PowerLaw | LeastSquares:
+        """Return the problem for a command whose theory is about fresh samples only; refuse a data set."""
+        if self.samples is not None:
+            raise ValueError(f"samples must be left out: this command needs fresh samples, got {self.samples:g} in all")
+        return self.endless_problem
 
     @property
     def endless_problem(self) -> PowerLaw | LeastSquares:

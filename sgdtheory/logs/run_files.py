@@ -30,8 +30,8 @@ def format_of(path: Path, own: Sequence[AbstractLogFormat] = ()) -> AbstractLogF
         raise ValueError(f"{path} is empty; give a file with rows, at least one a logged step")
     kind = "folder" if path.is_dir() else "file"
     raise ValueError(
-        f"{path} is a {kind} of none of the formats that are known ({', '.join(each.name for each in FORMATS)}); write "
-        "a CSV file with the columns step, learning_rate and loss"
+        f"{path} is a {kind} of no known format; write a CSV file with the columns 'step', 'learning_rate' and 'loss'. "
+        f"Known formats: {', '.join(each.name for each in FORMATS)}"
     )
 
 

@@ -1,6 +1,7 @@
 """A least-squares problem with any finite spectrum."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from sgdtheory._common.arguments import first_where, real_array
 from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.problems.model_size import Kind, checked_model
+from sgdtheory.problems.modes import Modes, merged_modes
 from sgdtheory.problems.problem import (
     AbstractProblem,
     SplitSpectrum,
@@ -137,6 +139,14 @@ class LeastSquares(SplitSpectrum):
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
         """Return (d,) eigenvalues in decreasing order, and (d,) signal."""
         return self.eigenvalues, self.signal
+
+    def decaying_modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
+        """Return the modes of runs without momentum: in a long list small eigenvalues are merged."""
+        return self._merged
+
+    @cached_property
+    def _merged(self) -> Modes:
+        return merged_modes(self.eigenvalues, self.signal)
 
     def count_above(self, threshold: ArrayLike) -> Any:
         """Return max{k : λ_k ≥ threshold}, 0 if there is none; elementwise."""

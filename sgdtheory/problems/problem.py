@@ -66,6 +66,10 @@ class AbstractProblem(ABC):
         eigenvalues, signal = self.directions()
         return Modes(eigenvalues, np.ones_like(eigenvalues), signal)
 
+    def decaying_modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
+        """Return weighted modes for runs without momentum, whose moments do not oscillate; by default as `modes`."""
+        return self.modes(smallest, tolerance)
+
     def tail_signal(self, count: ArrayLike) -> Any:
         """Compute Σ_{i>count} s_i; elementwise."""
         return tails(self.directions()[1])[np.asarray(count)]

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
-from sgdtheory.problems.modes import Modes
+from sgdtheory.problems.modes import Modes, merge_bins
 
 REAL_STEPS = 100  # Most Newton steps for real ridges; from above they never overshoot, as the function is convex.
 TURNS = 8  # Steps of the continuation in arg z from positive ridges, where κ is real.
@@ -176,20 +176,9 @@ def thinned(modes: Modes) -> Modes:
     high = (1 + AROUND) * float(modes.eigenvalue.max())
     low = (1 - AROUND) * float(modes.eigenvalue.min())
     q = np.log((modes.eigenvalue - low) / (high - modes.eigenvalue))
-    bins = np.floor((q - q.min()) / BIN).astype(int)
-    unit, weights = np.polynomial.legendre.leggauss(BIN_NODES)
-    degrees = np.arange(BIN_NODES)
-    basis = np.polynomial.legendre.legvander
-    to_nodes = (weights[:, None] * basis(unit, BIN_NODES - 1)) * (degrees + 0.5)
-    parts = []
-    for index in np.unique(bins):
-        inside = bins == index
-        if inside.sum() <= BIN_NODES:
-            parts.append((modes.eigenvalue[inside], modes.multiplicity[inside], modes.signal[inside]))
-            continue
-        middle = q.min() + (index + 0.5) * BIN
-        shares = to_nodes @ basis((q[inside] - middle) / (BIN / 2), BIN_NODES - 1).T
-        zeta = np.exp(middle + BIN / 2 * unit)
-        nodes = (high * zeta + low) / (1 + zeta)
-        parts.append((nodes, shares @ modes.multiplicity[inside], shares @ modes.signal[inside]))
-    return Modes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def eigenvalue_at(q: np.ndarray) -> np.ndarray:
+        zeta = np.exp(q)
+        return (high * zeta + low) / (1 + zeta)
+
+    return merge_bins(modes, q, eigenvalue_at, BIN, BIN_NODES)

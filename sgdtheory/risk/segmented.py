@@ -205,7 +205,7 @@ def _modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Reso
     """Return the modes with which sums over directions hold along all of these runs: the longest run decides."""
     course = max(courses, key=lambda course: course.num_steps * course.rate)
     reach = displacement(course.algorithm.method, largest_rate(course), course.num_steps)
-    return modes_within(reach, problem, resolution.modes)
+    return modes_within(reach, problem, resolution.modes, decaying=course.algorithm.method.vectors == 1)
 
 
 def _batches_of_runs(

@@ -45,8 +45,8 @@ def test_help_of_a_preset_shows_its_defaults(run):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_fits_a_screen_and_help_all_has_every_flag(name, run, monkeypatch):
-    """The main flags and those without which nothing works; a screen has 40 lines of 100 characters."""
-    monkeypatch.setenv("COLUMNS", "100")
+    """The main flags and those without which nothing works; a screen has 40 lines of 80 characters."""
+    monkeypatch.setenv("COLUMNS", "80")
     brief, whole = run(name, "--help"), run(name, "--help-all")
     flags = command_named(name).flags
     assert len(brief.splitlines()) <= 40

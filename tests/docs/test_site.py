@@ -35,6 +35,11 @@ def test_readme_is_short():
     assert max(map(len, lines)) <= 120
 
 
+def test_lines_of_the_changelog_are_short():
+    """A line is an item of a list or a row of a table, to be read at a glance."""
+    assert max(map(len, (ROOT / "CHANGELOG.md").read_text().splitlines())) <= 240
+
+
 @pytest.mark.parametrize(
     "page", [*PAGES, *TUTORIALS, *THEORY, ROOT / "THEORY.md", RECORDED / "README.md"], ids=lambda page: page.name
 )
@@ -227,3 +232,20 @@ def test_the_menu_has_pages_that_there_are(site):
     own = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     assert {name for name in menu if name.startswith("api/")} == {f"api/{wing}.md" for wing in site.WINGS}
     assert {name for name in menu if not name.startswith("api/")} <= own | set(site.PAGES.values())
+
+
+def test_drawn_pictures_are_dark_on_dark_pages(site):
+    """The style's dark rule matches every picture but the explorer's screenshots, which show its own colours."""
+    style = (site.ROOT / "docs" / "site.css").read_text()
+    rule = next(
+        line for line in style.splitlines() if line.startswith("[data-md-color-scheme=slate]") and "filter" in line
+    )
+    dark = [re.escape(text) + ("$" if kind == "$" else "") for kind, text in re.findall(r'src([*$])="([^"]+)"', rule)]
+    left = set()
+    for page in (site.ROOT / "docs").rglob("*.md"):
+        name = str(page.relative_to(site.ROOT))
+        for target in re.findall(r"!\[[^]]*\]\(([^)]+)\)", site.turned_links(page.read_text(), name, name[5:])):
+            if not any(re.search(pattern, target) for pattern in dark):
+                left.add(target.rpartition("/")[2])
+    assert "explorer.png" in left  # the rule does not match everything
+    assert {name for name in left if not name.startswith("explorer")} == set()

@@ -132,6 +132,8 @@ class Weighted:
     def modes(self, smallest, tolerance=0.0):
         return self.weighted
 
+    decaying_modes = modes
+
 
 @reproducible
 @given(spectra, batches, fractions, step_counts, some.floats(0.0, 1.0))

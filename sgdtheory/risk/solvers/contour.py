@@ -91,13 +91,17 @@ def contour_points(contour: Contour, num_steps: np.ndarray, rate: np.ndarray, mi
 
 
 def contour_modes(problem: AbstractProblem, rate: np.ndarray, steps: np.ndarray, tolerance: float = 0.0) -> Modes:
-    """Return the modes with which sums over directions hold on the contours of all these γ and n."""
-    return modes_within((steps * rate).max(initial=1.0), problem, tolerance)
+    """Return the modes with which sums over directions hold on the contours of all these γ and n of plain SGD."""
+    return modes_within((steps * rate).max(initial=1.0), problem, tolerance, decaying=True)
 
 
-def modes_within(reach: float, problem: AbstractProblem, tolerance: float = 0.0) -> Modes:
-    """Return the modes with which sums over directions hold in runs that move a weight by nγ = `reach` gradients."""
-    return problem.modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH), tolerance)
+def modes_within(reach: float, problem: AbstractProblem, tolerance: float = 0.0, *, decaying: bool = False) -> Modes:
+    """Return the modes with which sums over directions hold in runs that move a weight by nγ = `reach` gradients.
+
+    Moments of runs without momentum are `decaying`: they do not oscillate in λ, so that fewer modes hold their sums.
+    """
+    modes = problem.decaying_modes if decaying else problem.modes
+    return modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH), tolerance)
 
 
 class Resolution(NamedTuple):
