@@ -56,7 +56,7 @@ class Flag:
     Attributes:
         name: of the parameter or field.
         hint: its type.
-        default: its value without the flag; MISSING if it has to be given.
+        default: its value without the flag; MISSING or `Parameter.empty` if it has to be given.
         meaning: what it means, and at the end what holds without it if the default does not say so.
         group: heading in help.
     """
@@ -84,7 +84,7 @@ class Flag:
     @property
     def required(self) -> bool:
         """Return whether the flag has to be given."""
-        return self.default is dataclasses.MISSING
+        return self.default in (dataclasses.MISSING, inspect.Parameter.empty)
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ class Flag:
     def shown(self) -> str:
         """Return what holds without the flag, as help shows it; empty if there is nothing to say."""
         default, without = self.default, UNLESS_GIVEN.search(self.meaning)
-        if default is None or default is dataclasses.MISSING or isinstance(default, bool) or default == ():
+        if default is None or self.required or isinstance(default, bool) or default == ():
             return without["words"] if without else ""
         return " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
@@ -151,7 +151,7 @@ def kind_of(hint: Any) -> Kind:
         return Kind(f"{{{listed}}}", f"one of {listed}", functools.partial(_choice, arguments), 1, arguments)
     one = kind_of(arguments[0])
     several = f"{one.called.partition(' ')[2]}s"
-    if arguments[-1] is Ellipsis:
+    if arguments[-1] is Ellipsis or origin is Sequence:
         return one._replace(metavar=f"{one.metavar} ...", called=several, count=None)
     return one._replace(metavar=f"{one.metavar} {one.metavar}", called=f"two {several}", count=2)
 

@@ -4,13 +4,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from sgdtheory import fits
 from sgdtheory._common.files import write_atomically
 from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
 from sgdtheory.cli.flags import Files
-from sgdtheory.cli.function_command import Drawn, Output
+from sgdtheory.cli.function_command import Drawn, Keywords, Output
 from sgdtheory.cli.log_flags import GridFlags
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import ConventionFlags, Overhead
@@ -21,12 +21,11 @@ def fit_grid(
     definition: ConventionFlags,
     files: Files = (),
     target: tuple[float, ...] = (),
-    edges: bool = False,
-    optimal_batch_size: bool = False,
     degradation: Overhead = 0.01,
     steps_csv: Path | None = None,
     *,
     progress: Callable[[str], None],
+    **options: Annotated[Any, Keywords(fits.fit_loss_grid, "edges optimal_batch_size")],
 ) -> Drawn | Output:
     """Critical batch size from losses at several batch sizes, data sizes and learning rates; no steps to a target.
 
@@ -38,9 +37,6 @@ def fit_grid(
             diverged; or logs, or folders of them.
         group: Column that separates grids, for example the model's name.
         target: Losses to reach; None: three that as many batch sizes as possible reach.
-        edges: Use losses whose best learning rate is at an end of the rates too; they make B* wrong.
-        optimal_batch_size: Fit steps = a + b/B + c/B²: an optimal batch size, the useful range around it, and a test
-            whether c is needed.
         reference: Reference batch size of B*, in the regime of linear scaling; None: the smallest that reaches all
             targets.
         degradation: By how much the loss at fixed data may be worse than that of the best batch size: 0.01 or 1%.
@@ -56,8 +52,7 @@ def fit_grid(
         targets=target or None,
         degradation=degradation,
         level=definition.level,
-        edges=edges,
-        optimal_batch_size=optimal_batch_size,
+        **options,
     )
     if steps_csv:
         print_note(f"wrote {write_atomically(steps_csv, _steps(grid))}")
@@ -120,11 +115,10 @@ def fit_law(
     parameters: float | None = None,
     num_samples: float | None = None,
     compute: tuple[float, ...] = (),
-    edges: bool = False,
     steps_csv: Path | None = None,
-    level: float = 0.95,
     *,
     progress: Callable[[str], None],
+    **options: Annotated[Any, Keywords(fits.fit_joint_law, "edges level")],
 ) -> Drawn | Output:
     """Loss as one law of model size, data and batch size, and with it critical batch sizes and the best runs.
 
@@ -137,10 +131,8 @@ def fit_law(
         parameters: Model size to predict a loss and B* for, with --num-samples.
         num_samples: Data to predict a loss and B* for, in the unit of the column of samples.
         compute: Budgets C = 6 N D of the best model size, data and batch size.
-        edges: Use losses whose best learning rate is at an end of the rates too.
         steps_csv: Write the steps to the loss of --parameters and --num-samples to this CSV file, for `plan`; steps are
             D/B, so that data and batch sizes must have one unit.
-        level: Level of the confidence intervals.
     """
     if logs.preview:
         return Output(logs.preview_of(files, "grid"))
@@ -149,7 +141,7 @@ def fit_law(
         raise ValueError("--parameters and --num-samples belong together, and --steps-csv needs both")
     losses, remarks = logs.losses(files, "fit-law")
     progress("fitting the law of the loss, and its intervals")
-    found = fits.fit_joint_law(losses, level=level, edges=edges)
+    found = fits.fit_joint_law(losses, **options)
     sheet = _noted(found.sheet(), remarks)
     if compute:
         # The table of the law's numbers stays first, and what was asked for comes before its details.
