@@ -1,7 +1,7 @@
 """`sgdtheory cbs`: the critical batch size of a power law, beside Corollary 8 and other measures of a batch size."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from sgdtheory import critical
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.bounds import covered
 from sgdtheory.cli.algorithm import AlgorithmFlags
-from sgdtheory.cli.function_command import Drawn
+from sgdtheory.cli.function_command import Drawn, Keywords
 from sgdtheory.cli.settings import Overhead, ProblemFlags
 
 GROWING = {"real_batch_size": "B*, not rounded", "optimal_risk": "R_opt"}  # whose exponents Corollary 8 predicts
@@ -25,27 +25,25 @@ def cbs(
     algorithm: AlgorithmFlags,
     num_samples: tuple[float, ...],
     overhead: Overhead = 0.2,
-    risk_factor: float = 2.0,
     *,
     drawn: bool,
     progress: Callable[[str], None],
+    **options: Annotated[Any, Keywords(critical.critical_batch_size, "risk_factor")],
 ) -> Drawn:
     """Critical batch size of power-law regression with the learning rate tuned, at one or several data sizes.
 
     Args:
         num_samples: Number of samples D, one or more.
         overhead: Extra data, relative to linear scaling from the optimal batch size, that defines B*: 0.2 or 20%.
-        risk_factor: The rate batch size is the largest whose best risk with D samples is within this factor of the
-            optimal risk.
     """
     found = critical.critical_batch_size(
         regression.problem,
         num_samples=np.unique(num_samples),
         overhead=overhead,
-        risk_factor=risk_factor,
         algorithm=algorithm.with_risk,
         curve=drawn,
         progress=progress,
+        **options,
     )
     sheet = found.sheet()
     (table,) = sheet.tables
@@ -53,9 +51,14 @@ def cbs(
     hidden = [*table.hidden, *(each.name for each in beside if each.value is None)]
     table = Table([*table.quantities, *beside], "rows", legend=f"{table.legend};\n{legend}", hidden=hidden)
     outside = _outside_of_the_corollary(regression, algorithm)
-    predicted = dict.fromkeys(GROWING) if outside else _predicted(regression)
-    slopes = {name: _slopes(found.num_samples, getattr(found, name)) for name in GROWING}
-    settings = regression.in_json | {"overhead": overhead, "risk_factor": risk_factor} | algorithm.in_json
+    predicted: dict[str, float | None] = dict.fromkeys(GROWING)
+    if not outside and regression.capacity and regression.source:
+        exponents = regression.capacity * (1 - regression.precondition), regression.source  # THEORY.md T35
+        laws = critical.predicted_exponent, critical.predicted_risk_exponent
+        predicted = {name: float(law(*exponents)) for name, law in zip(GROWING, laws, strict=True)}
+    with np.errstate(all="ignore"):
+        slopes = {name: np.diff(np.log(getattr(found, name))) / np.diff(np.log(found.num_samples)) for name in GROWING}
+    settings = regression.in_json | {"overhead": overhead} | options | algorithm.in_json
     settings |= {"predicted_exponents": predicted, "slopes": slopes}
     title = f"{regression.title}{algorithm.title}: B* at {100 * overhead:.3g}% overhead"
     tables = [table, _exponents(found.num_samples, predicted, slopes)]
@@ -66,17 +69,6 @@ def cbs(
             exponent=predicted["real_batch_size"], title=regression.title_in_mathematics + algorithm.title
         ),
     )
-
-
-def _predicted(regression: ProblemFlags) -> dict[str, Any]:
-    """Return Corollary 8's exponents of a power law."""
-    assert regression.capacity is not None
-    assert regression.source is not None
-    capacity = regression.capacity * (1 - regression.precondition)  # THEORY.md T35
-    return {
-        "real_batch_size": float(critical.predicted_exponent(capacity, regression.source)),
-        "optimal_risk": float(critical.predicted_risk_exponent(capacity, regression.source)),
-    }
 
 
 def _outside_of_the_corollary(regression: ProblemFlags, algorithm: AlgorithmFlags) -> str:
@@ -109,16 +101,8 @@ def _noise_scales(
 
 def _exponents(samples: np.ndarray, predicted: dict[str, Any], slopes: dict[str, np.ndarray]) -> Table:
     """Return the table of exponents in D."""
-    columns = [
-        Quantity("", "", list(GROWING.values())),
-        Quantity("", "Corollary 8", list(predicted.values())),
-    ]
+    columns = [Quantity("", "", list(GROWING.values())), Quantity("", "Corollary 8", list(predicted.values()))]
     for place, (low, high) in enumerate(zip(samples, samples[1:], strict=False)):
         columns.append(Quantity("", f"{low:g} … {high:g}", [each[place] for each in slopes.values()]))
     title = "exponents in D: Corollary 8's for D → ∞, and from each D to the next"
     return Table(columns, title=title)
-
-
-def _slopes(samples: np.ndarray, values: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return np.diff(np.log(values)) / np.diff(np.log(samples))

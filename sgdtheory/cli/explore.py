@@ -1,17 +1,13 @@
 """`sgdtheory explore`: a local page of sliders and figures."""
 
 import webbrowser
-from typing import Annotated, Any
 
 from sgdtheory import explore as explorer
 from sgdtheory.cli.ctrl_c import Unwinding
-from sgdtheory.cli.function_command import Keywords
 
 
 def explore(
-    no_browser: bool = False,
-    export: str | None = None,
-    **options: Annotated[Any, Keywords(explorer.make_server, "host port")],
+    host: str = "127.0.0.1", port: int | None = None, no_browser: bool = False, export: str | None = None
 ) -> None:
     """Open a page in the browser that shows risks and critical batch sizes while you move sliders.
 
@@ -21,6 +17,8 @@ def explore(
     With --export it writes one file instead, which needs no server and no Python: the browser computes averaged SGD.
 
     Args:
+        host: Address to listen at; 0.0.0.0 lets everybody in who can reach this machine.
+        port: Port; None: 5006 or the next that is free.
         no_browser: Print the address, and open no browser.
         export: Write the page to this .html file, to be sent or hosted, and serve nothing.
     """
@@ -28,7 +26,7 @@ def explore(
         written = explorer.export_page(export)
         print(f"{written}  ({written.stat().st_size / 1000:.0f} kB: one file, for any browser, without a network)")
         return
-    server = explorer.make_server(**options)
+    server = explorer.make_server(host=host, port=port)
     try:
         print(f"{server.explorer_url}  (Ctrl-C ends it)", flush=True)
         if not no_browser:

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from sgdtheory import data, simulation
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli.flags import File
-from sgdtheory.cli.function_command import Drawn, Keywords
+from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.problems import write_spectrum
@@ -23,6 +23,9 @@ def features(
     features: File,
     targets: File,
     in_sample: bool = False,
+    fit_range: tuple[int, int] | None = None,
+    level: float = 0.95,
+    seed: int = 0,
     num_samples: tuple[float, ...] | None = None,
     overhead: Overhead = 0.2,
     simulate: bool = False,
@@ -30,7 +33,6 @@ def features(
     write: Path | None = None,
     *,
     progress: Callable[[str], None],
-    **options: Annotated[Any, Keywords(data.problem_from_data, "fit_range level seed")],
 ) -> Drawn:
     """Spectrum, capacity and source exponents and critical batch size of linear regression on your own features.
 
@@ -41,6 +43,8 @@ def features(
         features: .npy file of features, (N, d); read from disk a piece at a time.
         targets: .npy file of targets, (N,) or (N, k).
         in_sample: Take the rows themselves for the population, with the noise of their sampling.
+        fit_range: First and last direction that exponents are fitted on; None: all that the rows resolve.
+        level: Level of the intervals.
         seed: Seed of the split, and of the simulation.
         num_samples: Data sizes D; None: powers of ten from 1000 to the number of rows.
         overhead: Extra data, relative to linear scaling, that defines B*: 0.2 or 20%.
@@ -51,6 +55,7 @@ def features(
     if write and write.suffix not in (".npz", ".csv"):
         raise ValueError(f"write must end in .npz or .csv, got {write}")
     progress("spectrum of the rows, and of 16 parts of them")
+    options = {"fit_range": fit_range, "level": level, "seed": seed}
     found = data.problem_from_data(features, targets, cross_fit=not in_sample, **options)
     sizes = np.unique(num_samples) if num_samples else _sizes(found.num_rows)
     progress(f"B* of {sizes.size} data size{'s' * (sizes.size > 1)} with intervals")
@@ -59,7 +64,7 @@ def features(
     tables = [*spectrum.tables, *(replace(table, title=batches.title) for table in batches.tables)]
     if simulate:
         progress("SGD on the rows themselves")
-        tables.append(_simulated(features, targets, found, critical, num_replicas, options["seed"]))
+        tables.append(_simulated(features, targets, found, critical, num_replicas, seed))
     if write:
         print_note(f"wrote {write_spectrum(found.problem, write)}")
     settings = {**spectrum.settings, **batches.settings, "simulated": []}

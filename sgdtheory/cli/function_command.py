@@ -9,7 +9,8 @@
         found = critical_batch_size(regression.problem, num_samples=num_samples, **options)
         return Drawn(found.sheet(), draw=found.plot)
 
-Keywords that a command passes on to a function of the library have their types, defaults and sentences from there. A
+Keywords that a command passes on to a function of the library have their types, defaults and sentences from there: it
+must be quick to import, as help needs it. A
 parameter whose type is a dataclass stands for the flags of its fields, which commands share; the function gets an
 instance of it. The command's Args may describe any of them in words of its own. GROUP of a dataclass is the heading of
 all its flags in help. FLAG_GROUPS has several headings, with the names of flags, also of those that a command adds.

@@ -184,15 +184,20 @@ def _number_of_each(value: str | float | None) -> str | float | dict[str, float]
     return found
 
 
+def has_columns(path: Path, *columns: str) -> bool:
+    """Return whether the first line of a file names columns."""
+    with suppress(ValueError):  # The file is no CSV in UTF-8: a folder, a compressed log, or Parquet.
+        return set(columns) <= set(csv_header(path))
+    return False
+
+
 def is_table(paths: Sequence[Path], *columns: str) -> bool:
     """Return whether measurements are a CSV table: one file with these columns, or without a loss in any format."""
     if len(paths) != 1 or paths[0].is_dir():
         return False
-    path = paths[0]
-    with suppress(ValueError):  # The file is no CSV in UTF-8: a compressed log, or Parquet.
-        if set(columns) <= set(csv_header(path)):
-            return True
+    if has_columns(paths[0], *columns):
+        return True
     try:
-        return not any(log.has("loss") or log.has("evaluation_loss") for log in read_logs(path))
+        return not any(log.has("loss") or log.has("evaluation_loss") for log in read_logs(paths[0]))
     except ValueError:
         return True  # Reading the table says what is wrong with the file.

@@ -1,7 +1,7 @@
 """`sgdtheory simulate`: simulated risk beside the exact one and the bound."""
 
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from sgdtheory.algorithms import Algorithm, LastIterate
 from sgdtheory.bounds import covered, theorem7
 from sgdtheory.cli.algorithm import SimulatedAlgorithmFlags, has_risk
 from sgdtheory.cli.distributed import DistributedFlags
-from sgdtheory.cli.function_command import Output
+from sgdtheory.cli.function_command import Keywords, Output
 from sgdtheory.cli.settings import ProblemFlags, SettingsFlags
 from sgdtheory.risk import excess_risk, max_stable_learning_rate
 from sgdtheory.simulation import Simulation
@@ -32,12 +32,10 @@ def simulate(
     num_replicas: int = 1024,
     seed: int = 0,
     simulated_dim: int | None = None,
-    outputs: int = 1,
     sampler: Literal["sufficient", "explicit"] = "sufficient",
     law: Literal["gaussian", "rademacher", "student_t"] = "gaussian",
-    quantity: Literal["total", "bias", "variance"] = "total",
     dtype: Literal["float32", "float64"] = "float32",
-    memory_limit: float = 1e9,
+    **options: Annotated[Any, Keywords(simulation.simulate, "outputs quantity memory_limit")],
 ) -> Output | None:
     """Simulate averaged mini-batch SGD on power-law regression; print mean ± s.e., exact risk, Theorem 7's bound and z.
 
@@ -49,19 +47,16 @@ def simulate(
         num_replicas: Number of independent replicas, at least 2.
         seed: Seed of the random key; the same seed gives the same numbers.
         simulated_dim: Number of directions to simulate; None: as many as the standard error asks for.
-        outputs: Number of outputs, the rows of the weight matrix that muon is for; risks are summed over them.
         sampler: Draw what the batch does (O(d) a step), or the batch itself.
         law: Law of the data's coordinates, with --sampler explicit.
-        quantity: Everything, runs without label noise (bias), or runs from the optimum (variance).
         dtype: Precision of the simulation.
-        memory_limit: Bytes for the replicas that run at once.
     """
     if not 0 <= seed < SEEDS:
         raise ValueError(f"seed must be a whole number from 0 to {SEEDS - 1}, got {seed}")
     if num_replicas < 2:
         raise ValueError(f"num_replicas must be at least 2 for a standard error, got {num_replicas:g}")
-    options: dict[str, Any] = {"sampler": sampler, "law": law, "quantity": quantity, "dtype": dtype}
-    options |= {"num_replicas": num_replicas, "outputs": outputs, "dim": simulated_dim, "memory_limit": memory_limit}
+    quantity, outputs = options["quantity"], options["outputs"]
+    options |= {"sampler": sampler, "law": law, "dtype": dtype, "num_replicas": num_replicas, "dim": simulated_dim}
     with processes.joined() as prints:
         import jax
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from sgdtheory import sweep as sweeps
 from sgdtheory._common.arguments import positive_number
@@ -15,7 +15,7 @@ from sgdtheory._common.files import csv_columns, csv_text, write_atomically
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli import ctrl_c
 from sgdtheory.cli.flags import File
-from sgdtheory.cli.function_command import OWN, Drawn, Output
+from sgdtheory.cli.function_command import OWN, Drawn, Keywords, Output
 from sgdtheory.cli.output import announce_models, print_note
 from sgdtheory.cli.progress import phases
 from sgdtheory.cli.settings import ConventionFlags
@@ -151,28 +151,23 @@ def _output(table: sweeps.SweepTable, store: Path, csv: Path | None) -> Output:
     legend = f"{seconds:.0f} s of training, runs side by side counted each"
     settings = {"runs": table.columns(), "outcomes": outcomes}
     shown = Table(quantities, legend=legend)
-    return Output(
-        Sheet(f"{len(table.configs)} run{'s' * (len(table.configs) != 1)} in {store}", [shown], table.notes, settings),
-        _interrupted if table.interrupted else lambda: None,
-    )
 
+    def end() -> None:
+        if table.interrupted:
+            print_note("interrupted; the same command goes on")
+            sys.exit(130)
 
-def _interrupted() -> None:
-    print_note("interrupted; the same command goes on")
-    sys.exit(130)
+    title = f"{len(table.configs)} run{'s' * (len(table.configs) != 1)} in {store}"
+    return Output(Sheet(title, [shown], table.notes, settings), end)
 
 
 def _progress(progress: Any) -> str:
     """Return how far a sweep is."""
-    left = progress.seconds_left
-    estimate = f", about {_duration(left)} left" if left > 0 else ""
-    return f"{progress.finished} of {progress.total} runs finished{estimate}"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, seconds = divmod(round(progress.seconds_left), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    left = f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+    estimate = f", about {left} left" if progress.seconds_left > 0 else ""
+    return f"{progress.finished} of {progress.total} runs finished{estimate}"
 
 
 def plan_sweep(
@@ -259,19 +254,16 @@ def fit_sweep(
     definition: ConventionFlags,
     stored: StoredFlags,
     target_loss: tuple[float, ...] = (),
-    edges: bool = False,
-    margin: float = 0.2,
     steps_csv: Path | None = None,
     *,
     progress: Callable[[str], None],
+    **options: Annotated[Any, Keywords(sweeps.fit_sweep, "edges margin")],
 ) -> Drawn:
     """Critical batch sizes from a store of runs: tune, fit a + b/B, and test whether B* depends on the size.
 
     Args:
         target_loss: Losses to reach; None: the runs' own.
-        edges: Use batch sizes whose best choice is at an end of the grid too.
         reference: Reference batch size of B*, in the regime of linear scaling; None: the smallest of the runs.
-        margin: |slope| of log B* on log size above which B* depends on the size; "holds" excludes it.
         steps_csv: Write the tuned steps here, in columns that `sgdtheory fit` reads.
     """
     table = stored.table()
@@ -281,18 +273,19 @@ def fit_sweep(
     targets = _targets(table, target_loss)
     progress("tuning and fitting every group and target")
     convention = Convention(definition.reference, definition.overhead)
-    options: dict[str, Any] = {"edges": edges, "margin": margin, "level": definition.level, "convention": convention}
+    options |= {"level": definition.level, "convention": convention}
     fits = [sweeps.fit_sweep(table, target_loss=target, by=stored.by, **options) for target in targets]
-    found = sweeps.SweepFits(tuple(fits), margin, definition.level)
+    found = sweeps.SweepFits(tuple(fits), options["margin"], definition.level)
     if steps_csv:
         write_atomically(steps_csv, _csv(fits))
     advice = _advice(stored, targets)
     if not any(fit.laws for fit in fits):
         raise ValueError(f"{nothing}: {_nothing(fits, advice)}")
     sheet = found.sheet()
-    remarks = [*table.notes, *_unfinished(table), *sheet.remarks]
-    if any(fit.tuned.notes() for fit in fits):
-        remarks.append(advice)
+    left = len(table.configs) - len(table.finished)
+    unfinished = f"{left} of {len(table.configs)} runs have not ended: sweep again to finish them" if left else ""
+    untuned = any(fit.tuned.notes() for fit in fits)
+    remarks = [*table.notes, unfinished, *sheet.remarks, advice if untuned else ""]
     return Drawn(replace(sheet, remarks=remarks), draw=found.plot)
 
 
@@ -315,11 +308,6 @@ def _advice(stored: StoredFlags, targets: Sequence[float]) -> str:
     words += ["--by", *stored.by] if stored.by != ("width",) else []
     words += ["--where", *stored.where] if stored.where else []
     return f"to add what is missing and then fit again: {shlex.join(words)}"
-
-
-def _unfinished(table: sweeps.SweepTable) -> list[str]:
-    number = len(table.configs) - len(table.finished)
-    return [f"{number} of {len(table.configs)} runs have not ended: sweep again to finish them"] if number else []
 
 
 def _csv(fits: list[Any]) -> str:

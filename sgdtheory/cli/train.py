@@ -5,22 +5,23 @@ import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from sgdtheory import training
 from sgdtheory.cli.distributed import DistributedFlags
 from sgdtheory.cli.flags import File
-from sgdtheory.cli.function_command import Drawn, Keywords
+from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.network import NetworkFlags
 from sgdtheory.cli.output import announce_models, print_note
 from sgdtheory.cli.progress import phases
+from sgdtheory.training import CHECKPOINT_SECONDS
 
 
 def train(
     network: NetworkFlags,
     processes: DistributedFlags,
     directory: Path | None = None,
-    **options: Annotated[Any, Keywords(training.train, "checkpoint_seconds")],
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> Drawn | None:
     """Train a network to --target-loss or through --max-steps; print its curve, steps to the target and throughput.
 
@@ -28,16 +29,20 @@ def train(
 
     Args:
         directory: Keep config, checkpoints, curve and result here; a run that is here goes on.
+        checkpoint_seconds: Time between checkpoints.
     """
     config = network.config
-    run = partial(training.train, config, directory, **options)
+    run = partial(training.train, config, directory=directory, checkpoint_seconds=checkpoint_seconds)
     return _trained(run, processes, directory, config.value("entry_point"))
 
 
 def resume(
     processes: DistributedFlags,
     directory: File,
-    **options: Annotated[Any, Keywords(training.resume, "max_steps target_loss entry_point checkpoint_seconds")],
+    max_steps: int | None = None,
+    target_loss: float | None = None,
+    entry_point: str | None = None,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
 ) -> Drawn | None:
     """Go on with the run in a directory, bit for bit as if it had never stopped.
 
@@ -46,8 +51,21 @@ def resume(
 
     Args:
         directory: Of the run, as sgdtheory train --directory wrote it, or one of a store.
+        max_steps: More steps than it had.
+        target_loss: A lower loss than it had.
+        entry_point: Model of your own that the run trains, module:name. The directory names it too, but runs no code
+            by itself.
+        checkpoint_seconds: Time between checkpoints.
     """
-    return _trained(partial(training.resume, directory, **options), processes, directory, options["entry_point"])
+    run = partial(
+        training.resume,
+        directory,
+        entry_point=entry_point,
+        max_steps=max_steps,
+        target_loss=target_loss,
+        checkpoint_seconds=checkpoint_seconds,
+    )
+    return _trained(run, processes, directory, entry_point)
 
 
 def _trained(

@@ -243,8 +243,8 @@ def problem_from_data(
             signal of the least-squares fit along them and its mean squared residual, as SGD meets them that draws from
             these rows with replacement. They are biased for what the rows were drawn from. Directions with an
             eigenvalue below 1e-12 of the largest count as noise.
-        fit_range: first and last direction that exponents are fitted on; None: all that the rows resolve.
-        level: level of the intervals.
+        fit_range: first and last direction of the fits of exponents; by default 1 to as many as N rows resolve.
+        level: of the intervals.
         seed: of the split.
 
     Returns:

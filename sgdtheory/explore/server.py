@@ -36,8 +36,8 @@ def make_server(*, host: str = "127.0.0.1", port: int | None = None) -> Any:
     """A Bokeh server of the explorer, listening; `server.run_until_shutdown()` serves, `server.explorer_url` is where.
 
     Args:
-        host: address to listen at; 127.0.0.1 is heard by this machine alone, 0.0.0.0 by all who can reach it.
-        port: port to listen at; None: 5006 or the next that is free.
+        host: address to listen at; 127.0.0.1 is heard by this machine alone.
+        port: None: 5006, or the next that is free.
 
     Raises:
         ValueError: Bokeh is not installed, or one cannot listen there.

@@ -76,12 +76,11 @@ def resume(
 
     Args:
         directory: folder of the run.
-        max_steps: more steps than it had, with the schedule and evaluations of its first duration; None: unchanged.
-        target_loss: a lower loss than it had; None: unchanged.
+        max_steps, target_loss: more steps or a lower target than before; None: unchanged. Warm-up, decay and
+            evaluations stay those of the first duration.
         entry_point: "module:name" of the run's model, if that is a custom one. The directory names it too, but files
             are data: no code is run only because a file names it.
-        checkpoint_seconds: time between checkpoints.
-        devices, progress: as for `train`.
+        checkpoint_seconds, devices, progress: as for `train`.
 
     Raises:
         ValueError: if there is no run, a custom model is not named or lies in the directory, there are fewer steps or
