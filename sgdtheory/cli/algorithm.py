@@ -64,33 +64,22 @@ def _defaults(part: str, homes: list[str], field: str) -> dict[str, list[str]]:
     return found
 
 
-def _kept(name: str, said: algorithms.Parameter) -> Any:
-    """The type of a flag's value."""
-    if said.choice:
-        return Literal[said.choice.words]
-    return str if said.examples else int if name in COUNTS else float
-
-
-def _fields(parts: Iterable[str]) -> list[tuple[str, Any, Any]]:
-    """Name, type and default of every flag of some parts."""
-    found = []
+def _flags(parts: Iterable[str]) -> Any:
+    """Return the dataclass of the flags of some parts."""
+    fields: list[tuple[str, Any, Any]] = []
+    texts = {}
     for part in parts:
         kinds = algorithms.KINDS[part]
-        found.append((part, Literal[tuple(kinds)], dataclasses.field(default=next(iter(kinds)))))
+        fields.append((part, Literal[tuple(kinds)], dataclasses.field(default=next(iter(kinds)))))
+        texts[part] = PARTS[part]
         for setting in algorithms.settings_of_part(part):
             kind = next(each for each in kinds.values() if setting in algorithms.settings_of_kind(part, each))
             said = algorithms.parameters(kind)[algorithms.settings_of_kind(part, kind)[setting]]
-            found.append((setting, _kept(setting, said) | None, dataclasses.field(default=None)))
-    return found
-
-
-def _flags(parts: Iterable[str]) -> Any:
-    """Return the dataclass of the flags of some parts."""
-    texts = {name: _text(part, name) for part in parts for name in algorithms.settings_of_part(part)}
-    texts |= {part: PARTS[part] for part in parts}
-    return dataclasses.make_dataclass(
-        "_Flags", _fields(parts), namespace={"FLAG_TEXTS": texts}, frozen=True, kw_only=True
-    )
+            plain = str if said.examples else int if setting in COUNTS else float
+            hint: Any = Literal[said.choice.words] if said.choice else plain
+            fields.append((setting, hint | None, dataclasses.field(default=None)))
+            texts[setting] = _text(part, setting)
+    return dataclasses.make_dataclass("_Flags", fields, namespace={"FLAG_TEXTS": texts}, frozen=True, kw_only=True)
 
 
 def _made_of(flags: Any) -> algorithms.Algorithm:
@@ -125,15 +114,6 @@ class AlgorithmFlags(_flags(algorithms.KINDS)):
     def made(self) -> algorithms.Algorithm:
         """Return the algorithm that the flags describe."""
         return _made_of(self)
-
-    @property
-    def with_risk(self) -> algorithms.Algorithm:
-        """Return the algorithm, where a risk of it is needed.
-
-        Raises:
-            ValueError: it can be simulated only.
-        """
-        return with_risk(self.made)
 
     @property
     def title(self) -> str:

@@ -1,6 +1,5 @@
 """`sgdtheory cbs`: the critical batch size of a power law, beside Corollary 8 and other measures of a batch size."""
 
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
@@ -8,8 +7,8 @@ import numpy as np
 from sgdtheory import critical
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.bounds import covered
-from sgdtheory.cli.algorithm import AlgorithmFlags
-from sgdtheory.cli.function_command import Drawn, Keywords
+from sgdtheory.cli.algorithm import AlgorithmFlags, with_risk
+from sgdtheory.cli.function_command import Drawn, Keywords, Progress
 from sgdtheory.cli.settings import Overhead, ProblemFlags
 
 GROWING = {"real_batch_size": "B*, not rounded", "optimal_risk": "R_opt"}  # whose exponents Corollary 8 predicts
@@ -21,13 +20,12 @@ NOISY = "Corollary 8 is about infinitely many directions and label noise; no exp
 
 
 def cbs(
+    drawn: bool,
+    progress: Progress,
     regression: ProblemFlags,
     algorithm: AlgorithmFlags,
     num_samples: tuple[float, ...],
     overhead: Overhead = 0.2,
-    *,
-    drawn: bool,
-    progress: Callable[[str], None],
     **options: Annotated[Any, Keywords(critical.critical_batch_size, "risk_factor")],
 ) -> Drawn:
     """Critical batch size of power-law regression with the learning rate tuned, at one or several data sizes.
@@ -40,7 +38,7 @@ def cbs(
         regression.problem,
         num_samples=np.unique(num_samples),
         overhead=overhead,
-        algorithm=algorithm.with_risk,
+        algorithm=with_risk(algorithm.made),
         curve=drawn,
         progress=progress,
         **options,

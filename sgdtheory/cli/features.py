@@ -1,6 +1,5 @@
 """`sgdtheory features`: from features and targets in files to spectrum, exponents and critical batch size."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,17 @@ import numpy as np
 from sgdtheory import data, simulation
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli.flags import File
-from sgdtheory.cli.function_command import Drawn
+from sgdtheory.cli.function_command import Drawn, Progress
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.problems import write_spectrum
 from sgdtheory.risk import excess_risk
 
-FIRST_SIZE = 1000.0  # The data sizes without --num-samples are powers of ten from here up to the number of rows.
+FIRST_SIZE = 1000.0  # Data sizes without --num-samples: powers of ten from here to the number of rows, if it is larger.
 
 
 def features(
+    progress: Progress,
     features: File,
     targets: File,
     in_sample: bool = False,
@@ -31,8 +31,6 @@ def features(
     simulate: bool = False,
     num_replicas: int = 64,
     write: Path | None = None,
-    *,
-    progress: Callable[[str], None],
 ) -> Drawn:
     """Spectrum, capacity and source exponents and critical batch size of linear regression on your own features.
 
@@ -57,7 +55,9 @@ def features(
     progress("spectrum of the rows, and of 16 parts of them")
     options = {"fit_range": fit_range, "level": level, "seed": seed}
     found = data.problem_from_data(features, targets, cross_fit=not in_sample, **options)
-    sizes = np.unique(num_samples) if num_samples else _sizes(found.num_rows)
+    last = max(FIRST_SIZE, 10.0 ** np.floor(np.log10(found.num_rows)))
+    powers = 10.0 ** np.arange(np.log10(FIRST_SIZE), np.log10(last) + 0.5)
+    sizes = np.unique(num_samples) if num_samples else powers
     progress(f"B* of {sizes.size} data size{'s' * (sizes.size > 1)} with intervals")
     critical = found.critical_batch_size(sizes, overhead=overhead)
     spectrum, batches = found.sheet(), critical.sheet()
@@ -70,12 +70,6 @@ def features(
     settings = {**spectrum.settings, **batches.settings, "simulated": []}
     sheet = Sheet(f"{features.name}: {spectrum.title}", tables, [*spectrum.remarks, *batches.remarks], settings)
     return Drawn(sheet, draw=lambda: found.plot(title=features.name))
-
-
-def _sizes(num_rows: int) -> np.ndarray:
-    """Return the powers of ten from 1000 up to the number of rows; 1000 if there are fewer rows."""
-    last = max(FIRST_SIZE, 10.0 ** np.floor(np.log10(num_rows)))
-    return 10.0 ** np.arange(np.log10(FIRST_SIZE), np.log10(last) + 0.5)
 
 
 def _simulated(

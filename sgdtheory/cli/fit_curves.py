@@ -1,6 +1,6 @@
 """`sgdtheory fit-curves`: from loss curves to the theory's numbers, predictions and the critical batch size."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from sgdtheory import curves as loss_curves
 from sgdtheory._common.files import write_atomically
 from sgdtheory._common.sheets import Sheet, between, number
 from sgdtheory.cli.flags import Files
-from sgdtheory.cli.function_command import Drawn, Output
+from sgdtheory.cli.function_command import Drawn, Output, Progress
 from sgdtheory.cli.log_flags import CurveFlags
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import Overhead
@@ -87,6 +87,7 @@ def _divided(curves: list[LossCurve], held_out: tuple[str, ...]) -> tuple[list[L
 
 
 def fit_curves(
+    progress: Progress,
     columns: FittedCurveFlags,
     logs: Files = (),
     example: str = "100M",
@@ -94,8 +95,6 @@ def fit_curves(
     overhead: Overhead = 0.2,
     level: float = 0.95,
     steps_csv: Path | None = None,
-    *,
-    progress: Callable[[str], None],
 ) -> Drawn | Output:
     """Fit the theory's loss, L0 plus the risk of SGD on a power law, to loss curves, and predict others.
 
@@ -138,7 +137,7 @@ def fit_curves(
     )
 
 
-def fitted(model: Model, level: float, progress: Callable[[str], None]) -> "loss_curves.CurvesFit":
+def fitted(model: Model, level: float, progress: Progress) -> "loss_curves.CurvesFit":
     """Return the fit of a model's curves; `progress` is called with the phase of the work."""
     rows = sum(curve.step.size for curve in model.fitted)
     work = f"fitting {len(model.fitted)} curve{'s' * (len(model.fitted) > 1)}, {rows} rows"

@@ -32,40 +32,24 @@ class UnreadableError(ValueError):
 
 
 class Kind(NamedTuple):
-    """Meaning of the words after a flag.
+    """Meaning of the words after a flag."""
 
-    Attributes:
-        metavar: what stands for the words in help; empty for a switch.
-        called: what the value is, in an error.
-        read: returns the value of one word, or raises a ValueError.
-        count: number of words; None: any number.
-        choices: the words that are understood; empty: no list of words.
-    """
-
-    metavar: str
-    called: str
-    read: Callable[[str], Any] = str
-    count: int | None = 1
-    choices: tuple[str, ...] = ()
+    metavar: str  # what stands for the words in help; empty for a switch
+    called: str  # what the value is, in an error
+    read: Callable[[str], Any] = str  # returns the value of one word, or raises a ValueError
+    count: int | None = 1  # number of words; None: any number
+    choices: tuple[str, ...] = ()  # the words that are understood; empty: no list of words
 
 
 @dataclass(frozen=True)
 class Flag:
-    """One flag, or a positional argument.
+    """One flag, or a positional argument."""
 
-    Attributes:
-        name: of the parameter or field.
-        hint: its type.
-        default: its value without the flag; MISSING or `Parameter.empty` if it has to be given.
-        meaning: what it means, and at the end what holds without it if the default does not say so.
-        group: heading in help.
-    """
-
-    name: str
-    hint: Any
-    default: Any
-    meaning: str
-    group: str
+    name: str  # of the parameter or field
+    hint: Any  # its type
+    default: Any  # its value without the flag; MISSING or `Parameter.empty` if it has to be given
+    meaning: str  # what it means, and at the end what holds without it if the default does not say so
+    group: str  # heading in help
 
     @functools.cached_property
     def kind(self) -> Kind:

@@ -44,6 +44,9 @@ ARGUMENTS = re.compile(r"\n(?:Args|Attributes):\n")
 ARGUMENT = re.compile(r"^    (\w+): ((?:.|\n     )*)", re.MULTILINE)  # an entry of Args, with its indented lines
 
 
+Progress = Callable[[str], None]  # shows what is being done
+
+
 class Keywords(NamedTuple):
     """Keywords of a function of the library that are flags; `names` has blanks between them."""
 
@@ -53,15 +56,10 @@ class Keywords(NamedTuple):
 
 @dataclass(frozen=True)
 class Output:
-    """A sheet that a command prints, and how the command ends.
-
-    Attributes:
-        sheet: that is printed.
-        end: is called at the end, to leave with another exit status than 0.
-    """
+    """A sheet that a command prints, and how the command ends."""
 
     sheet: Sheet
-    end: Callable[[], Any] = lambda: None
+    end: Callable[[], Any] = lambda: None  # is called at the end, to leave with another exit status than 0
 
 
 @dataclass(frozen=True)
@@ -73,23 +71,14 @@ class Drawn(Output):
 
 @dataclass(frozen=True)
 class Command:
-    """A command.
+    """A command."""
 
-    Attributes:
-        function: that does it.
-        description: what it does.
-        flags: in the order of help.
-        own: names of the flags that are its parameters or keywords.
-        shared: parameters that are dataclasses of flags.
-        needed_without: spelling of a flag → those of the flags that are needed unless it is given.
-    """
-
-    function: Callable[..., Any]
-    description: str
-    flags: Sequence[Flag]
-    own: Sequence[str]
-    shared: Mapping[str, type]
-    needed_without: Mapping[str, Sequence[str]]
+    function: Callable[..., Any]  # that does it
+    description: str  # what it does
+    flags: Sequence[Flag]  # in the order of help
+    own: Sequence[str]  # names of the flags that are its parameters or keywords
+    shared: Mapping[str, type]  # parameters that are dataclasses of flags
+    needed_without: Mapping[str, Sequence[str]]  # a flag's spelling → those of flags that are needed unless it is given
 
     def flags_for(self, words: Sequence[str]) -> Sequence[Flag]:
         """Return the flags, with the defaults of a preset that is named among the words of the command line."""

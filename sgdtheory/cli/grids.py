@@ -1,7 +1,7 @@
 """`sgdtheory fit-grid`, `fit-rates` and `fit-law`: laws of a grid of losses, from a CSV file or from logs."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,21 +10,20 @@ from sgdtheory import fits
 from sgdtheory._common.files import write_atomically
 from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
 from sgdtheory.cli.flags import Files
-from sgdtheory.cli.function_command import Drawn, Keywords, Output
+from sgdtheory.cli.function_command import Drawn, Keywords, Output, Progress
 from sgdtheory.cli.log_flags import GridFlags
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import ConventionFlags, Overhead
 
 
 def fit_grid(
+    progress: Progress,
     logs: GridFlags,
     definition: ConventionFlags,
     files: Files = (),
     target: tuple[float, ...] = (),
     degradation: Overhead = 0.01,
     steps_csv: Path | None = None,
-    *,
-    progress: Callable[[str], None],
     **options: Annotated[Any, Keywords(fits.fit_loss_grid, "edges optimal_batch_size")],
 ) -> Drawn | Output:
     """Critical batch size from losses at several batch sizes, data sizes and learning rates; no steps to a target.
@@ -56,17 +55,15 @@ def fit_grid(
     )
     if steps_csv:
         print_note(f"wrote {write_atomically(steps_csv, _steps(grid))}")
-    return Drawn(_noted(grid.sheet(), remarks), draw=lambda: _figures(grid))
 
+    def draw() -> dict[str, Any]:
+        compared = {each.group for each in grid.degradations}  # groups that have data sizes to compare at
+        if not compared:
+            why = "plot needs a data size that the smallest batch size shares with two others, got none: leave it out"
+            raise ValueError(why)
+        return {each.group: grid.plot(group=each.group) for each in grid.groups if each.group in compared}
 
-def _figures(grid: fits.LossGrid) -> dict[str, Any]:
-    """Return the figure of each group that has data sizes to compare at."""
-    names = [group.group for group in grid.groups if any(each.group == group.group for each in grid.degradations)]
-    if not names:
-        raise ValueError(
-            "plot needs a data size that the smallest batch size shares with two others, got none: leave it out"
-        )
-    return {name: grid.plot(group=name) for name in names}
+    return Drawn(_noted(grid.sheet(), remarks), draw=draw)
 
 
 def _steps(grid: fits.LossGrid) -> str:
@@ -83,12 +80,11 @@ def _steps(grid: fits.LossGrid) -> str:
 
 
 def fit_rates(
+    progress: Progress,
     logs: GridFlags,
     files: Files = (),
     rates_alone: bool = False,
     level: float = 0.95,
-    *,
-    progress: Callable[[str], None],
 ) -> Drawn | Output:
     """Best learning rate as a law of batch size and duration, and the critical batch size at its kink.
 
@@ -110,14 +106,13 @@ def fit_rates(
 
 
 def fit_law(
+    progress: Progress,
     logs: GridFlags,
     files: Files = (),
     parameters: float | None = None,
     num_samples: float | None = None,
     compute: tuple[float, ...] = (),
     steps_csv: Path | None = None,
-    *,
-    progress: Callable[[str], None],
     **options: Annotated[Any, Keywords(fits.fit_joint_law, "edges level")],
 ) -> Drawn | Output:
     """Loss as one law of model size, data and batch size, and with it critical batch sizes and the best runs.
@@ -185,22 +180,11 @@ def _best_runs(law: fits.JointLaw, budgets: tuple[float, ...]) -> Table:
     """Return the best run of each budget."""
     runs = [law.best_run(each) for each in budgets]
     columns = {"size": "model size N", "samples": "data D", "batch_size": "batch size B", "loss": "loss"}
-    return Table(
-        [
-            Quantity("compute", "compute 6ND", list(budgets)),
-            *(
-                Quantity(
-                    *(name, label),
-                    [getattr(each, name).value for each in runs],
-                    [getattr(each, name).interval for each in runs],
-                )
-                for name, label in columns.items()
-            ),
-        ],
-        "best_runs",
-        "least loss of each budget",
-        f"{law.level:.0%}",
-    )
+    quantities = [Quantity("compute", "compute 6ND", list(budgets))]
+    for name, label in columns.items():
+        found = [getattr(each, name) for each in runs]
+        quantities.append(Quantity(name, label, [each.value for each in found], [each.interval for each in found]))
+    return Table(quantities, "best_runs", "least loss of each budget", f"{law.level:.0%}")
 
 
 def _noted(sheet: Sheet, remarks: Sequence[str]) -> Sheet:

@@ -80,9 +80,8 @@ def require_figure_suffix(path: Path | None) -> None:
     if path and path.is_dir():
         raise ValueError(f"plot must name a file, got the folder {path}; name a file in it")
     if path and not path.absolute().parent.parent.is_dir():
-        raise ValueError(
-            f"plot must lie in a folder that exists, or in a new one in it, got {path}; make {path.parent}"
-        )
+        must = "plot must lie in a folder that exists, or in a new one in it"
+        raise ValueError(f"{must}, got {path}; make {path.parent}")
 
 
 def write_figures(figures: Any, path: Path) -> None:

@@ -1,23 +1,20 @@
 """`sgdtheory schedule`: the best learning rates and batch sizes, and what schedules with a name lose."""
 
-from collections.abc import Callable
-
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.algorithms import SGD, Algorithm, LastIterate, algorithm_text
 from sgdtheory.cli.algorithm import MethodFlags
-from sgdtheory.cli.function_command import Drawn
+from sgdtheory.cli.function_command import Drawn, Progress
 from sgdtheory.cli.settings import ProblemFlags
 from sgdtheory.optimal import NamedSchedule, OptimalSchedule, named_schedules, optimal_schedule
 
 
 def schedule(
+    progress: Progress,
     regression: ProblemFlags,
     method: MethodFlags,
     num_samples: float,
     batch_size: float | None = None,
     num_steps: int | None = None,
-    *,
-    progress: Callable[[str], None],
 ) -> Drawn:
     """Find the schedule that leaves the last iterate of SGD, signs or Adam the least risk on power-law regression.
 

@@ -4,7 +4,7 @@ import contextlib
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -15,7 +15,7 @@ from sgdtheory._common.files import csv_columns, csv_text, write_atomically
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli import ctrl_c
 from sgdtheory.cli.flags import File
-from sgdtheory.cli.function_command import OWN, Drawn, Keywords, Output
+from sgdtheory.cli.function_command import OWN, Drawn, Keywords, Output, Progress
 from sgdtheory.cli.output import announce_models, print_note
 from sgdtheory.cli.progress import phases
 from sgdtheory.cli.settings import ConventionFlags
@@ -251,12 +251,11 @@ def _design(design: sweeps.Design | None) -> str:
 
 
 def fit_sweep(
+    progress: Progress,
     definition: ConventionFlags,
     stored: StoredFlags,
     target_loss: tuple[float, ...] = (),
     steps_csv: Path | None = None,
-    *,
-    progress: Callable[[str], None],
     **options: Annotated[Any, Keywords(sweeps.fit_sweep, "edges margin")],
 ) -> Drawn:
     """Critical batch sizes from a store of runs: tune, fit a + b/B, and test whether B* depends on the size.

@@ -15,15 +15,10 @@ from sgdtheory.logs import RunEnd, StepsToTarget, TrainingLog, steps_to_target
 
 @dataclass(frozen=True)
 class TargetSteps:
-    """Steps at several batch sizes to each of several losses.
+    """Steps at several batch sizes to each of several losses."""
 
-    Attributes:
-        logs: that were read.
-        found: of each loss, the steps of the runs.
-    """
-
-    logs: list[TrainingLog]
-    found: tuple[StepsToTarget, ...]
+    logs: list[TrainingLog]  # that were read
+    found: tuple[StepsToTarget, ...]  # of each loss, the steps of the runs
 
     @property
     def named(self) -> list[tuple[float, StepsMeasurement]]:
