@@ -83,18 +83,14 @@ def _simulated(
     """Return the table, at B* and its γ of each D, of SGD on the rows, and of the exact risk of rows and population."""
     import jax
 
-    x, y = np.load(features), np.load(targets)
-    sample = data.problem_from_data(x, y, cross_fit=False).problem
+    sample = data.problem_from_data(features, targets, cross_fit=False).problem
     setting: dict[str, Any] = {
         "batch_size": np.asarray(critical.batch_size, float),
         "learning_rate": np.atleast_1d(critical.critical.learning_rate).astype(float),
         "num_samples": np.asarray(critical.num_samples, float),
     }
-    runs = []
-    for values in zip(*setting.values(), strict=True):
-        each: dict[str, Any] = {name: float(value) for name, value in zip(setting, values, strict=True)}
-        runs.append(simulation.simulate_data(jax.random.key(seed), x, y, **each, num_replicas=num_replicas))
-    mean, error = (np.array([float(getattr(run, name)) for run in runs]) for name in ("mean", "standard_error"))
+    runs = simulation.simulate_data(jax.random.key(seed), features, targets, **setting, num_replicas=num_replicas)
+    mean, error = np.asarray(runs.mean), np.asarray(runs.standard_error)
     exact, population = (excess_risk(each, **setting).total for each in (sample, found.problem))
     quantities = [
         Quantity("num_samples", "D", setting["num_samples"]),
@@ -102,7 +98,7 @@ def _simulated(
         Quantity("learning_rate", "γ", setting["learning_rate"]),
         Quantity("simulated", "", mean),
         Quantity("standard_error", "", error),
-        Quantity("", "simulated", [f"{each.mean:.4g} ± {each.standard_error:.2g}" for each in runs]),
+        Quantity("", "simulated", [f"{each:.4g} ± {by:.2g}" for each, by in zip(mean, error, strict=True)]),
         Quantity("exact", "exact", exact),
         Quantity("ratio", "simulated/exact", mean / exact),
         Quantity("population", "population", population),

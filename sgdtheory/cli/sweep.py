@@ -163,11 +163,13 @@ def _output(table: sweeps.SweepTable, store: Path, csv: Path | None) -> Output:
 
 def _progress(progress: Any) -> str:
     """Return how far a sweep is."""
+    said = f"{progress.finished} of {progress.total} runs finished"
+    if not progress.seconds_left > 0:  # or nan, where it is not known
+        return said
     minutes, seconds = divmod(round(progress.seconds_left), 60)
     hours, minutes = divmod(minutes, 60)
     left = f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-    estimate = f", about {left} left" if progress.seconds_left > 0 else ""
-    return f"{progress.finished} of {progress.total} runs finished{estimate}"
+    return f"{said}, about {left} left"
 
 
 def plan_sweep(
