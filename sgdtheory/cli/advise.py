@@ -147,15 +147,7 @@ def _with_rates(known: Known, level: float, needed: bool) -> Known:
 def _known(
     flags: LogFlags, files: tuple[Path, ...], new: float | None, target_loss: float | None, level: float
 ) -> Known:
-    """Return the fit of a grid of losses, or of several runs, and the settings of the run that is changed.
-
-    Args:
-        flags: of the columns of logs.
-        files: logs, or a grid.
-        new: batch size to change to; None: it is as it is.
-        target_loss: loss to which the steps of logs are counted; None: no fit of steps.
-        level: of intervals.
-    """
+    """Return the fit of a grid of losses, or of several runs, and the settings of the run that is changed to `new`."""
     numbers = {name: value for name in NUMBERS if isinstance(value := number_or_text(getattr(flags, name)), float)}
     flags = replace(flags, **dict.fromkeys(numbers))  # A number is that of the run now, not that of every log.
     now = numbers.get("batch_size")

@@ -42,7 +42,6 @@ def features(
         targets: .npy file of targets, (N,) or (N, k).
         in_sample: Take the rows themselves for the population, with the noise of their sampling.
         fit_range: First and last direction that exponents are fitted on; None: all that the rows resolve.
-        level: Level of the intervals.
         seed: Seed of the split, and of the simulation.
         num_samples: Data sizes D; None: powers of ten from 1000 to the number of rows.
         overhead: Extra data, relative to linear scaling, that defines B*: 0.2 or 20%.

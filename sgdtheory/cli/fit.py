@@ -14,7 +14,7 @@ from sgdtheory.cli.function_command import Drawn, Keywords, Output, Progress
 from sgdtheory.cli.log_flags import LogFlags, is_table
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import ConventionFlags
-from sgdtheory.cli.target_logs import csv_of, once_for_all, steps_of_logs
+from sgdtheory.cli.target_logs import once_for_all, steps_of_logs
 
 COLUMNS = {"batch_size": "batch_size", "steps": "steps", "group": None, "size": None, "standard_error": None}
 WITH_EXAMPLE = {"example", "data"}  # flags that go together
@@ -104,8 +104,10 @@ def fit(
         doubts = once_for_all(sheet.remarks, [each.group for each in measurements if each.group])
         sheet = replace(sheet, tables=[*runs.tables, *sheet.tables], remarks=[*runs.remarks, *doubts])
     if steps_csv:
-        written = of_logs.csv() if of_logs else csv_of(measurements)
-        print_note(f"wrote {write_atomically(steps_csv, written)}")
+        # A single group is called as tables call it, for the cell must not be empty.
+        named = [replace(each, group=each.group or "all") for each in measurements]
+        losses = {"target_loss": [loss for loss, _ in of_logs.named]} if of_logs else {}
+        print_note(f"wrote {write_atomically(steps_csv, fits.steps_text(named, remarks=losses))}")
     return Drawn(sheet, draw=lambda: found.plot(size=size or ""))
 
 

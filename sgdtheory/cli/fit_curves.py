@@ -56,15 +56,15 @@ class FittedCurveFlags(CurveFlags):
         runs: dict[str, list[tuple[TrainingLog, LossCurve]]] = {}
         for log, curve in self.read_runs(paths):
             runs.setdefault(curve.group, []).append((log, curve))
-        return [self._model_of_logs(pairs) for pairs in runs.values()]
-
-    def _model_of_logs(self, pairs: list[tuple[TrainingLog, LossCurve]]) -> Model:
-        logs = [log for log, _ in pairs]
-        decay, notes = self.taken_weight_decay(logs)
-        fitted, held_out = _divided([curve for _, curve in pairs], self.hold_out)
-        taken = self.taken_optimizer(logs)
-        logs = [log for log, curve in pairs if curve.name not in self.hold_out]
-        return Model(fitted, held_out, taken.optimizer, decay, logs, [*taken.notes, *notes])
+        found = []
+        for pairs in runs.values():
+            logs = [log for log, _ in pairs]
+            decay, notes = self.taken_weight_decay(logs)
+            fitted, held_out = _divided([curve for _, curve in pairs], self.hold_out)
+            taken = self.taken_optimizer(logs)
+            logs = [log for log, curve in pairs if curve.name not in self.hold_out]
+            found.append(Model(fitted, held_out, taken.optimizer, decay, logs, [*taken.notes, *notes]))
+        return found
 
     def example_model(self, name: str) -> Model:
         """Return a public language model, of whose curves three are fitted unless the flags hold others out."""
@@ -108,7 +108,6 @@ def fit_curves(
         example: Which example is fitted where no file is given: 25M, 100M or 400M.
         num_samples: Data sizes D for which to print B*; None: those of the longest curve.
         overhead: Extra data that defines B*: 0.2 or 20%.
-        level: Level of the intervals.
         steps_csv: Write the theory's steps to the least loss of each D at several batch sizes to this CSV file, for
             `plan`.
     """

@@ -38,6 +38,7 @@ from sgdtheory.cli.progress import phases
 
 FIGURE = "Draw a figure to this .png, .pdf or .svg."
 JSON = 'Print JSON; null stands for what is absent, "inf" for what is infinite.'
+LEVEL = "Level of the intervals."
 NO_FLAGS = "drawn", "given", "progress"
 OWN, LAST = "flags", "output"  # headings of a function's own flags that are in no group, and of --plot and --json
 ARGUMENTS = re.compile(r"\n(?:Args|Attributes):\n")
@@ -131,7 +132,7 @@ def command_of(function: Callable[..., Any]) -> Command:
     hints = typing.get_type_hints(function, include_extras=True)
     returned = hints.pop("return")
     description, told = _documentation(function)
-    texts, groups, needed, shared = {"plot": FIGURE, "json": JSON}, {}, {}, {}
+    texts, groups, needed, shared = {"plot": FIGURE, "json": JSON, "level": LEVEL}, {}, {}, {}
     fields: list[tuple[str, Any, Any]] = []
     own: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -152,7 +153,7 @@ def command_of(function: Callable[..., Any]) -> Command:
                 fields.append(
                     (each, kind if home.function is function else taken[each].annotation, taken[each].default)
                 )
-                texts[each] = sentences.get(each, "")
+                texts[each] = sentences.get(each, texts.get(each, ""))
                 own.append(each)
     texts |= told
     if Drawn in (typing.get_args(returned) or (returned,)):

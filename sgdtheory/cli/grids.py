@@ -95,7 +95,6 @@ def fit_rates(
         files: CSV file with a header, one row a run, an empty loss of a run that diverged; or logs, or folders of them.
         group: Column that separates models, each with a level of learning rates of its own.
         rates_alone: Leave out B* from losses, which is counted from the smallest batch size and from the best one.
-        level: Level of the confidence intervals.
     """
     if logs.preview:
         return Output(logs.preview_of(files, "grid"))

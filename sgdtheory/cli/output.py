@@ -121,24 +121,15 @@ def print_text(text: str) -> None:
 
 
 def print_tables(*tables: Table) -> None:
-    """Print tables with their titles and legends, no wider than the screen."""
-    unflushed: Any = _Unflushed()
-    console = Console(file=unflushed, width=screen_width(), highlight=False)
-    for number, table in enumerate(tables):
-        if number:
-            print()
-        print_table(console, table)
+    """Print tables with their titles and legends, no wider than the screen.
 
-
-class _Unflushed:
-    """Standard output for a console, which would write every line at once.
-
-    Lines wait in the buffer as printed text does, so that a Ctrl-C before the command has ended leaves no answer behind
-    that its exit status denies.
+    A console would write every line at once. Lines wait in the buffer as printed text does, so that a Ctrl-C before the
+    command has ended leaves no answer behind that its exit status denies.
     """
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(sys.stdout, name)
-
-    def flush(self) -> None:
-        """Nothing: the command line flushes once, at the end."""
+    console = Console(file=sys.stdout, width=screen_width(), highlight=False)
+    with console.capture() as captured:
+        for number, table in enumerate(tables):
+            if number:
+                console.print()
+            print_table(console, table)
+    print(captured.get(), end="")

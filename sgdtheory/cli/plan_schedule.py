@@ -152,7 +152,8 @@ class AskedRamp:
         given = number_or_text(self.columns.learning_rate)
         if isinstance(given, float):
             return given, []
-        rates = self.source.of_logs.learning_rates if self.source.of_logs else {}
+        best = self.source.of_logs.best_runs if self.source.of_logs else {}
+        rates = {batch: run.learning_rate for batch, run in best.items() if np.isfinite(run.learning_rate)}
         if not rates:
             raise ValueError(
                 f"learning_rate must be a number for trainer {self.flags.trainer}, the peak with the last batch size, "

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sgdtheory._common.sheets import Quantity, Sheet, Table, shared
 from sgdtheory.cli.log_flags import LogFlags, remarks_of_logs
-from sgdtheory.fits import StepsLaw, StepsMeasurement, fit_steps_law, steps_text
+from sgdtheory.fits import StepsLaw, StepsMeasurement, fit_steps_law
 from sgdtheory.logs import RunEnd, StepsToTarget, TrainingLog, steps_to_target
 
 
@@ -43,12 +42,6 @@ class TargetSteps:
                 best[run.batch_size] = run if first is None or run.crossing.step < first.crossing.step else first
         return best
 
-    @property
-    def learning_rates(self) -> dict[float, float]:
-        """Return the largest learning rate of the best run at each batch size, where it is logged."""
-        rates = {batch: run.learning_rate for batch, run in self.best_runs.items()}
-        return {batch: rate for batch, rate in rates.items() if np.isfinite(rate)}
-
     def of_one_group(self) -> list[StepsMeasurement]:
         """Return the measurement of each loss, all of one group of runs.
 
@@ -59,10 +52,6 @@ class TargetSteps:
         if len(groups) > 1:
             raise ValueError(f"the logs hold runs of {len(groups)} groups, {', '.join(groups)}: name the logs of one")
         return self.measurements
-
-    def csv(self) -> str:
-        """Return the measurements as CSV, for `plan`."""
-        return csv_of(self.measurements, remarks={"target_loss": [loss for loss, _ in self.named]})
 
     def sheet(self) -> Sheet:
         """Return the steps of each run, and the remarks on logs and runs."""
@@ -80,11 +69,6 @@ class TargetSteps:
         title = f"steps to each loss{tables[0].title.removeprefix(f'steps to loss {self.found[0].target_loss:g}')}"
         quantities = [Quantity("target_loss", "loss", losses), *joined]
         return Sheet("", [Table(quantities, "runs", title, hidden=tables[0].hidden)], remarks)
-
-
-def csv_of(measurements: Sequence[StepsMeasurement], **options: Any) -> str:
-    """Return measurements as CSV; a single group is called as tables call it, for the cell must not be empty."""
-    return steps_text([replace(each, group=each.group or "all") for each in measurements], **options)
 
 
 def law_of(measured: StepsMeasurement) -> StepsLaw:
