@@ -10,7 +10,7 @@ from sgdtheory.bounds import at_setting, covered, theorem7
 from sgdtheory.cli.algorithm import AlgorithmFlags, with_risk
 from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.settings import ProblemFlags, SettingsFlags
-from sgdtheory.risk import Risk, excess_risk, max_stable_learning_rate
+from sgdtheory.risk import Risk, excess_risk
 
 REASONS = {  # why Theorem 7 does not apply, the most important first: in a cell, and below the table
     "unstable": ("γ unstable", "it is not below the largest stable one, and the risk grows without bound"),
@@ -32,10 +32,7 @@ def risk(regression: ProblemFlags, settings: SettingsFlags, algorithm: Algorithm
     quantities = [*settings.quantities, *table.quantities]
     legends = [table.legend]
     said: dict[str, Any] = dict(algorithm.in_json)
-    edge = None
-    if algorithm.made.linear and algorithm.made.steady:
-        batch_size = settings.values["batch_size"]
-        edge = max_stable_learning_rate(regression.problem, batch_size=batch_size, algorithm=algorithm.made)
+    edge = settings.stability_limit(regression.problem, algorithm.made)
     if covered(algorithm.made) and regression.samples is None:
         compared, broken = _comparison(regression, settings, found, edge)
         quantities += compared

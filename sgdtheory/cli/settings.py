@@ -9,9 +9,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from sgdtheory._common.sheets import Quantity
+from sgdtheory.algorithms import Algorithm
 from sgdtheory.cli.algorithm import ALGORITHM_GROUPS
 from sgdtheory.cli.flags import Kind, UnreadableError
-from sgdtheory.problems import FiniteSampleProblem, LeastSquares, PowerLaw, read_spectrum
+from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, LeastSquares, PowerLaw, read_spectrum
+from sgdtheory.risk import max_stable_learning_rate
 
 
 def _share(word: str) -> float:
@@ -156,6 +158,12 @@ class SettingsFlags:
         if not (self.batch_size and self.learning_rate and self.num_samples):
             raise ValueError("batch_size, learning_rate and num_samples need at least one value each")
         return {name: values[0] if len(values) == 1 else np.array(values) for name, values in vars(self).items()}
+
+    def stability_limit(self, problem: AbstractProblem, algorithm: Algorithm) -> Any:
+        """Return the largest stable γ; None of a schedule, which has none, and of methods of which it is not known."""
+        if not (algorithm.linear and algorithm.steady):
+            return None
+        return max_stable_learning_rate(problem, batch_size=self.values["batch_size"], algorithm=algorithm)
 
     @property
     def quantities(self) -> list[Quantity]:

@@ -13,7 +13,7 @@ from sgdtheory.cli.algorithm import SimulatedAlgorithmFlags, has_risk
 from sgdtheory.cli.distributed import DistributedFlags
 from sgdtheory.cli.function_command import Keywords, Output
 from sgdtheory.cli.settings import ProblemFlags, SettingsFlags
-from sgdtheory.risk import excess_risk, max_stable_learning_rate
+from sgdtheory.risk import excess_risk
 from sgdtheory.simulation import Simulation
 
 HEAVY_TAILED = 0.9  # of the stability edge
@@ -88,7 +88,8 @@ def simulate(
     if law != "gaussian" and algorithm.made.linear:
         which = " and bound are those" if covered(algorithm.made) else " is that"
         remarks.append(f"exact risk{which} of Gaussian data")
-    if _near_the_edge(found, regression, settings, algorithm.made):
+    edge = settings.stability_limit(regression.problem, algorithm.made)
+    if edge is not None and np.any((settings.values["learning_rate"] > HEAVY_TAILED * edge) & ~found.diverged.any(-1)):
         remarks.insert(0, CLOSE)
     quantities = [
         *settings.quantities,
@@ -125,13 +126,3 @@ def _theory(
             ratio = risk / bound
         quantities += [Quantity("bound", "bound", bound), Quantity("ratio", "exact/bound", ratio, digits=3)]
     return quantities
-
-
-def _near_the_edge(found: Simulation, regression: ProblemFlags, settings: SettingsFlags, algorithm: Algorithm) -> bool:
-    """Return whether replicas of a learning rate next to the stability edge have all stayed finite."""
-    if not (algorithm.linear and algorithm.steady):  # a schedule has no edge, nor is that of other methods known
-        return False
-    batch_size = settings.values["batch_size"]
-    edge = max_stable_learning_rate(regression.problem, batch_size=batch_size, algorithm=algorithm)
-    close = settings.values["learning_rate"] > HEAVY_TAILED * edge
-    return bool(np.any(close & ~found.diverged.any(-1)))
