@@ -12,11 +12,6 @@ from sgdtheory.cli.function_command import Drawn, Keywords, Progress
 from sgdtheory.cli.settings import Overhead, ProblemFlags
 
 GROWING = {"real_batch_size": "B*, not rounded", "optimal_risk": "R_opt"}  # whose exponents Corollary 8 predicts
-NOISE_SCALES = "noise scale: tr Σ/‖g‖² of the gradient after D samples at B*, and tr HΣ/gᵀHg; m* = tr H/λ_1"
-NEW_SAMPLES = "Corollary 8 is about samples that are all new; no exponents are predicted here"
-CONSTANT_STEPS = "Corollary 8 is about averaged SGD with a constant step; no exponents are predicted here"
-POWER_LAWS = "Corollary 8 is about power laws; sgdtheory features fits their exponents to data"
-NOISY = "Corollary 8 is about infinitely many directions and label noise; no exponents are predicted here"
 
 
 def cbs(
@@ -72,12 +67,14 @@ def cbs(
 def _outside_of_the_corollary(regression: ProblemFlags, algorithm: AlgorithmFlags) -> str:
     """Return why Corollary 8 does not speak of the problem; empty if it does."""
     if regression.samples is not None:
-        return NEW_SAMPLES
+        return "Corollary 8 is about samples that are all new; no exponents are predicted here"
     if not covered(algorithm.made):
-        return CONSTANT_STEPS
+        return "Corollary 8 is about averaged SGD with a constant step; no exponents are predicted here"
     if regression.spectrum is not None:
-        return POWER_LAWS
-    return "" if regression.dim is None and regression.problem.noise_variance > 0 else NOISY
+        return "Corollary 8 is about power laws; sgdtheory features fits their exponents to data"
+    if regression.dim is not None or not regression.problem.noise_variance > 0:
+        return "Corollary 8 is about infinitely many directions and label noise; no exponents are predicted here"
+    return ""
 
 
 def _noise_scales(
@@ -94,7 +91,12 @@ def _noise_scales(
         Quantity("hessian_noise_scale", "Hessian-weighted", weighted if known else None, digits=5),
         Quantity("interpolation_batch_size", "m*", problem.trace / problem.largest_eigenvalue, digits=5),
     ]
-    return quantities, NOISE_SCALES if known else "m* = tr H/λ_1"
+    return (
+        quantities,
+        "noise scale: tr Σ/‖g‖² of the gradient after D samples at B*, and tr HΣ/gᵀHg; m* = tr H/λ_1"
+        if known
+        else "m* = tr H/λ_1",
+    )
 
 
 def _exponents(samples: np.ndarray, predicted: dict[str, Any], slopes: dict[str, np.ndarray]) -> Table:

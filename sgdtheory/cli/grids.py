@@ -138,9 +138,16 @@ def fit_law(
     found = fits.fit_joint_law(losses, **options)
     sheet = _noted(found.sheet(), remarks)
     if compute:
+        runs = [found.best_run(each) for each in compute]
+        quantities = [Quantity("compute", "compute 6ND", list(compute))]
+        labels = {"size": "model size N", "samples": "data D", "batch_size": "batch size B", "loss": "loss"}
+        for name, label in labels.items():
+            of_runs = [getattr(each, name) for each in runs]
+            ends = [each.interval for each in of_runs]
+            quantities.append(Quantity(name, label, [each.value for each in of_runs], ends))
+        best = Table(quantities, "best_runs", "least loss of each budget", f"{found.level:.0%}")
         # The table of the law's numbers stays first, and what was asked for comes before its details.
-        first, *rest = sheet.tables
-        sheet = replace(sheet, tables=[first, _best_runs(found, compute), *rest])
+        sheet = replace(sheet, tables=[sheet.tables[0], best, *sheet.tables[1:]])
     if asked:
         sheet = _with_prediction(sheet, found, *asked)
         if steps_csv:
@@ -173,17 +180,6 @@ def _with_prediction(sheet: Sheet, law: fits.JointLaw, size: float, samples: flo
         settings |= {"loss": float(law.loss(size, samples, best)), "loss_interval": (float(low), float(high))}
         answer += f", where the loss is {number(settings['loss'])} ({between(low, high)})"
     return replace(sheet, answer=answer, settings={**sheet.settings, **settings})
-
-
-def _best_runs(law: fits.JointLaw, budgets: tuple[float, ...]) -> Table:
-    """Return the best run of each budget."""
-    runs = [law.best_run(each) for each in budgets]
-    columns = {"size": "model size N", "samples": "data D", "batch_size": "batch size B", "loss": "loss"}
-    quantities = [Quantity("compute", "compute 6ND", list(budgets))]
-    for name, label in columns.items():
-        found = [getattr(each, name) for each in runs]
-        quantities.append(Quantity(name, label, [each.value for each in found], [each.interval for each in found]))
-    return Table(quantities, "best_runs", "least loss of each budget", f"{law.level:.0%}")
 
 
 def _noted(sheet: Sheet, remarks: Sequence[str]) -> Sheet:

@@ -13,6 +13,7 @@ from sgdtheory.cli.log_optimizer import TakenOptimizer, optimizer_of_curves, tak
 from sgdtheory.curves import LossCurve
 from sgdtheory.logs import ColumnNames, TrainingLog, loss_curve, loss_grid, preview, read_logs
 
+Use = Literal["curves", "steps", "grid"]  # what is made of logs: loss curves, steps to a target, a grid of losses
 NUMBERS = "learning_rate", "batch_size"  # flags that take the name of a column or the number itself
 
 
@@ -47,29 +48,22 @@ class LogFlags:
     preview: bool = False
     """Print what was understood of the logs (rows, columns, gaps, what is missing), and fit nothing."""
 
-    @property
-    def log_options(self) -> dict[str, Any]:
-        """Return the keywords of `read_logs` and of the functions on several runs."""
+    def log_options(self, use: Use) -> dict[str, Any]:
+        """Return the keywords of `read_logs` and of what is made of logs; only curves may count batches in tokens."""
         same = "step", "loss", "tokens", "group", "sequence_length"
         numbers = {name: _number_of_each(number_or_text(getattr(self, name))) for name in NUMBERS}
-        return {name: getattr(self, name) for name in same} | {"run": self.curve} | numbers
-
-    def _options_for(self, use: Literal["curves", "steps", "grid"]) -> dict[str, Any]:
-        """Return the keywords of `preview`; a loss curve has a warm-up, and may count its batches in tokens."""
-        if use == "curves":
-            return self.log_options
-        options = {name: value for name, value in self.log_options.items() if name != "warmup"}
-        if "batch_tokens" in ColumnNames.among(options)[1]:
+        options = {name: getattr(self, name) for name in same} | {"run": self.curve} | numbers
+        if use != "curves" and "batch_tokens" in ColumnNames.among(options)[1]:
             raise ValueError(f"batch_size {self.batch_size} needs the tokens of a sequence, --sequence-length")
         return options
 
-    def preview_of(self, paths: Sequence[Path], use: Literal["curves", "steps", "grid"]) -> Sheet:
+    def preview_of(self, paths: Sequence[Path], use: Use) -> Sheet:
         """Return the sheet of the preview of logs, for loss curves, steps to a target or a grid of losses."""
-        return preview(paths, use=use, **self._options_for(use)).sheet()
+        return preview(paths, use=use, **self.log_options(use)).sheet()
 
     def read_several(self, paths: Sequence[Path]) -> tuple[list[TrainingLog], dict[str, Any]]:
         """Return the logs among files and in folders, and the keywords of `steps_to_target` and `loss_grid`."""
-        names, given = ColumnNames.among(self._options_for("steps"))
+        names, given = ColumnNames.among(self.log_options("steps"))
         return read_logs(paths, **vars(names)), given
 
 
@@ -87,14 +81,13 @@ class CurveFlags(LogFlags):
     """Whether steps follow the size of gradients, as Adam's do: then what a learning rate does depends on the batch
     size; None: as the log says, or adam where it is a language model's or has a weight decay or Adam's settings."""
 
-    @property
-    def log_options(self) -> dict[str, Any]:
-        """Return the keywords of `read_training_log`."""
-        return super().log_options | {"warmup": self.warmup}
+    def log_options(self, use: Use) -> dict[str, Any]:
+        """Return the keywords of `read_training_log`: a loss curve has a warm-up."""
+        return super().log_options(use) | ({"warmup": self.warmup} if use == "curves" else {})
 
     def read_runs(self, paths: Sequence[Path]) -> list[tuple[TrainingLog, LossCurve]]:
         """Return each loss curve with its log, which has the settings of the run."""
-        names, given = ColumnNames.among(self.log_options)
+        names, given = ColumnNames.among(self.log_options("curves"))
         return [(log, loss_curve(log, **given)) for log in read_logs(paths, **vars(names))]
 
     def taken_optimizer(self, logs: Sequence[TrainingLog]) -> TakenOptimizer:

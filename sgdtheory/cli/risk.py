@@ -17,7 +17,6 @@ REASONS = {  # why Theorem 7 does not apply, the most important first: in a cell
     "large_learning_rate": ("γ too large", "γ > ½ min{B/tr H, 1/‖H‖}"),
     "large_signal": ("signal above noise", "Σ s_i > σ²"),
 }
-UNSTABLE = "a learning rate is not below the largest stable one: the risk of its run grows without bound"
 
 
 def risk(regression: ProblemFlags, settings: SettingsFlags, algorithm: AlgorithmFlags) -> Sheet:
@@ -42,8 +41,10 @@ def risk(regression: ProblemFlags, settings: SettingsFlags, algorithm: Algorithm
     elif edge is not None:
         quantities.append(_stable(edge))
     shown = Table(quantities, legend="\n".join(filter(None, legends)), hidden=[*table.hidden, "applies"])
-    unstable = edge is not None and np.any(settings.values["learning_rate"] >= edge)
-    remarks = [UNSTABLE if unstable else "", *sheet.remarks, algorithm.remark]
+    unstable = ""
+    if edge is not None and np.any(settings.values["learning_rate"] >= edge):
+        unstable = "a learning rate is not below the largest stable one: the risk of its run grows without bound"
+    remarks = [unstable, *sheet.remarks, algorithm.remark]
     return Sheet(regression.title + algorithm.title, [shown], remarks, said)
 
 
@@ -59,29 +60,23 @@ def _comparison(
     }
     with np.errstate(all="ignore"):
         ratio = found.total / bound.total
+    setups = zip(*(each.ravel() for each in np.broadcast_arrays(*broken.values())), strict=True)
+    reasons = [[REASONS[name][0] for name, each in zip(broken, setup, strict=True) if each] for setup in setups]
+    answers = [f"no: {', '.join(each)}" if each else "yes" for each in reasons]
+    several = any(map(np.ndim, broken.values()))
     quantities = [
         Quantity("bound", "Theorem 7's bound", bound.total, digits=6),
         Quantity("ratio", "risk / bound", ratio, digits=6),
         Quantity("effective_dimension", "effective dimension k*", bound.effective_dimension),
         _stable(edge),
         Quantity("applies", "applies", bound.applies),
-        Quantity("reasons", "theorem applies", _answers(broken)),
+        Quantity("reasons", "theorem applies", answers if several else answers[0]),
     ]
     return quantities, broken
 
 
 def _stable(edge: Any) -> Quantity:
     return Quantity("max_stable_learning_rate", "largest stable γ", edge, digits=6)
-
-
-def _answers(broken: dict[str, np.ndarray]) -> Any:
-    """Return for each setting whether the theorem applies or, in words, all reasons why not."""
-    words = [REASONS[name][0] for name in broken]
-    shape = np.broadcast_shapes(*map(np.shape, broken.values()))
-    settings = zip(*(np.broadcast_to(each, shape).ravel() for each in broken.values()), strict=True)
-    reasons = [[word for word, each in zip(words, setting, strict=True) if each] for setting in settings]
-    found = [f"no: {', '.join(each)}" if each else "yes" for each in reasons]
-    return found if shape else found[0]
 
 
 def bounds(regression: ProblemFlags, settings: SettingsFlags) -> Drawn:

@@ -18,10 +18,6 @@ from sgdtheory.simulation import Simulation
 
 HEAVY_TAILED = 0.9  # of the stability edge
 SEEDS = 2**32
-CLOSE = (
-    f"a learning rate exceeds {HEAVY_TAILED:g} of the stability edge: rare replicas carry its expected risk, and z "
-    "says little"
-)
 
 
 def simulate(
@@ -90,7 +86,8 @@ def simulate(
         remarks.append(f"exact risk{which} of Gaussian data")
     edge = settings.stability_limit(regression.problem, algorithm.made)
     if edge is not None and np.any((settings.values["learning_rate"] > HEAVY_TAILED * edge) & ~found.diverged.any(-1)):
-        remarks.insert(0, CLOSE)
+        close = f"a learning rate exceeds {HEAVY_TAILED:g} of the stability edge"
+        remarks.insert(0, f"{close}: rare replicas carry its expected risk, and z says little")
     quantities = [
         *settings.quantities,
         Quantity("mean", "simulated", found.mean, digits=5),

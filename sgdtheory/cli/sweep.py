@@ -23,7 +23,6 @@ from sgdtheory.fits import Convention
 from sgdtheory.training import CHECKPOINT_SECONDS, TrainConfig
 
 STORE = Path("runs")
-FEW = "a verdict needs three widths and three batch sizes, or more"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,13 +199,22 @@ def plan_sweep(
     ]
     tables = [Table(quantities)]
     if assumed is not None and found.verdicts is not None:
-        tables.append(_verdicts(found, assumed, margin))
+        quantities = [
+            Quantity("", "scatter of one seed's log steps", assumed.seeds, digits=3),
+            Quantity("", "scatter that more seeds do not average away", assumed.rest, digits=3),
+            Quantity("", "scatter of log B* between widths", assumed.between, digits=3),
+            Quantity("", "b/a of the law a + b/B", assumed.balance, digits=3),
+            *(Quantity("", f"verdict {name}", f"{value:.0%}") for name, value in found.verdicts._asdict().items()),
+        ]
+        title = f"if B* does not move: probability of each verdict (|slope| < {margin:g}, by the law)"
+        tables.append(Table(quantities, title=title, legend=f"scatter {assumed.source}"))
     settings = {
         "scatter": vars(assumed) if assumed else None,
         "verdicts": found.verdicts._asdict() if found.verdicts else None,
         "enough": found.enough._asdict() if found.enough else None,
     }
-    remark = unknown or (_design(found.enough) if found.verdicts else FEW)
+    few = "a verdict needs three widths and three batch sizes, or more"
+    remark = unknown or (_design(found.enough) if found.verdicts else few)
     return Sheet("what the sweep takes", tables, [remark], settings)
 
 
@@ -224,20 +232,6 @@ def _scatter(
         return sweeps.pilot_scatter(store, target_loss, like=configs), ""
     except ValueError as error:
         return None, f"no verdict is predicted: {error}; --scatter 0.05 assumes a scatter"
-
-
-def _verdicts(found: sweeps.Plan, scatter: sweeps.Scatter, margin: float) -> Table:
-    """Return the table of the scatter and of the probabilities of the sweep's verdicts."""
-    assert found.verdicts is not None
-    quantities = [
-        Quantity("", "scatter of one seed's log steps", scatter.seeds, digits=3),
-        Quantity("", "scatter that more seeds do not average away", scatter.rest, digits=3),
-        Quantity("", "scatter of log B* between widths", scatter.between, digits=3),
-        Quantity("", "b/a of the law a + b/B", scatter.balance, digits=3),
-        *(Quantity("", f"verdict {name}", f"{value:.0%}") for name, value in found.verdicts._asdict().items()),
-    ]
-    title = f"if B* does not move: probability of each verdict (|slope| < {margin:g}, by the law)"
-    return Table(quantities, title=title, legend=f"scatter {scatter.source}")
 
 
 def _design(design: sweeps.Design | None) -> str:
