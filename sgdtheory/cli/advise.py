@@ -12,7 +12,7 @@ from sgdtheory import fits
 from sgdtheory._common.sheets import Sheet, number
 from sgdtheory.advice import BatchSizeChange, TrainingSetup, change_batch_size
 from sgdtheory.cli.flags import Files
-from sgdtheory.cli.function_command import Keywords, Output
+from sgdtheory.cli.function_command import Keywords
 from sgdtheory.cli.log_flags import NUMBERS, LogFlags, has_columns, number_or_text, remarks_of_logs
 from sgdtheory.cli.log_optimizer import optimizer_named, taken_optimizer
 from sgdtheory.cli.target_logs import TargetSteps, law_of, steps_of_logs
@@ -48,7 +48,7 @@ def advise(
         Any,
         Keywords(TrainingSetup, "beta1 beta2 weight_decay num_steps num_samples critical_batch_size reference"),
     ],
-) -> Sheet | Output:
+) -> Sheet:
     """Advise on another batch size or length of a run: learning rate, β₁, β₂, weight decay, warm-up, decay and steps.
 
     Samples are kept: half-lives, warm-up and decay. Each number has a range, a reason and a source. A training log says
@@ -71,8 +71,6 @@ def advise(
         decay: Steps of decay.
         level: Level of the intervals from logs or a grid.
     """
-    if logs.preview:
-        return Output(logs.preview_of(files, "steps"))
     if target_loss is not None and setup["critical_batch_size"] is not None:
         raise ValueError("target_loss asks for B* of the logs, and critical_batch_size gives it: leave one of them out")
     now = {name: number_or_text(getattr(logs, name)) for name in NUMBERS}

@@ -36,32 +36,26 @@ def _text(part: str, setting: str) -> str:
 
 def _meaning(part: str, setting: str, settings: Mapping[str, Mapping[str, str]], homes: list[str]) -> str:
     """Return the help text of a flag with the kinds `homes`, with which it means the same."""
-    kind: Any = algorithms.KINDS[part][homes[0]]
+    kinds: Any = algorithms.KINDS[part]
     field = settings[homes[0]][setting]
-    said = algorithms.parameters(kind)[field]
+    said = algorithms.parameters(kinds[homes[0]])[field]
     if part == "batch_schedule":
         flag = f"--{setting.removeprefix('batch_').replace('_', '-')}"
         return f"As {flag}; {said.batch_note}" if said.batch_note else f"As {flag}."
     others = [name for name in settings if name not in homes]
     fewer = len(homes) > max(MOST_NAMED, len(others))
     names = f"All but {', '.join(others)}" if fewer else ", ".join(homes)
-    if not (defaults := _defaults(part, homes, field)):
+    defaults: dict[str, list[str]] = {}  # as help shows it → the names of the kinds that have it
+    for name in homes:
+        default = {each.name: each.default for each in dataclasses.fields(kinds[name])}.get(field)
+        if default not in (None, dataclasses.MISSING):
+            choice = algorithms.parameters(kinds[name])[field].choice
+            defaults.setdefault(choice.word(default) if choice else f"{default:g}", []).append(name)
+    if not defaults:
         return f"{names}: {said.text}"
     each = [f"{default} with {', '.join(those)}" for default, those in defaults.items()]
     shown = next(iter(defaults)) if [*defaults.values()] == [homes] else ", ".join(each)
     return f"{names}: {said.text.removesuffix('.')} (default: {shown})."
-
-
-def _defaults(part: str, homes: list[str], field: str) -> dict[str, list[str]]:
-    """A default, as help shows it → the names of the kinds that have it; of a kind without one nothing."""
-    found: dict[str, list[str]] = {}
-    for name in homes:
-        kind: Any = algorithms.KINDS[part][name]
-        default = {each.name: each.default for each in dataclasses.fields(kind)}.get(field)
-        if default not in (None, dataclasses.MISSING):
-            choice = algorithms.parameters(kind)[field].choice
-            found.setdefault(choice.word(default) if choice else f"{default:g}", []).append(name)
-    return found
 
 
 def _flags(parts: Iterable[str]) -> Any:

@@ -10,7 +10,7 @@ from sgdtheory import fits
 from sgdtheory._common.arguments import positive_array
 from sgdtheory._common.files import csv_text, write_atomically
 from sgdtheory.cli.flags import Files
-from sgdtheory.cli.function_command import Drawn, Keywords, Output, Progress
+from sgdtheory.cli.function_command import Drawn, Keywords, Progress
 from sgdtheory.cli.log_flags import LogFlags, is_table
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import ConventionFlags
@@ -37,7 +37,7 @@ def fit(
     forecast: tuple[float, ...] = (),
     steps_csv: Path | None = None,
     **options: Annotated[Any, Keywords(fits.fit_steps_law, "alpha_range optimal_batch_size")],
-) -> Drawn | Output | None:
+) -> Drawn | None:
     """Critical batch size from steps-to-target measurements: B*, intervals, exponent, sensitivity.
 
     Measurements stand in a CSV file; with --target-loss files and folders are logs of runs at several batch sizes, of
@@ -72,8 +72,6 @@ def fit(
         print(example_file(data), end="")
         return None
     positive_array("forecast", forecast)
-    if logs.preview:
-        return Output(logs.preview_of(files, "steps"))
     columns: dict[str, Any] = {"batch_size": logs.batch_size or "batch_size", "steps": steps, "group": logs.group}
     columns |= {"size": size, "standard_error": standard_error}
     of_logs = steps_of_logs(logs, files, target_loss) if target_loss else None

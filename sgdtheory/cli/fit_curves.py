@@ -11,7 +11,7 @@ from sgdtheory import curves as loss_curves
 from sgdtheory._common.files import write_atomically
 from sgdtheory._common.sheets import Sheet, between, number
 from sgdtheory.cli.flags import Files
-from sgdtheory.cli.function_command import Drawn, Output, Progress
+from sgdtheory.cli.function_command import Drawn, Progress
 from sgdtheory.cli.log_flags import CurveFlags
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import Overhead
@@ -95,7 +95,7 @@ def fit_curves(
     overhead: Overhead = 0.2,
     level: float = 0.95,
     steps_csv: Path | None = None,
-) -> Drawn | Output:
+) -> Drawn:
     """Fit the theory's loss, L0 plus the risk of SGD on a power law, to loss curves, and predict others.
 
     Files are logs as other programs write them, recognized by content: trainer_state.json, W&B's exports, TensorBoard
@@ -111,10 +111,6 @@ def fit_curves(
         steps_csv: Write the theory's steps to the least loss of each D at several batch sizes to this CSV file, for
             `plan`.
     """
-    if columns.preview:
-        if not logs:
-            raise ValueError("preview needs files: name logs")
-        return Output(columns.preview_of(logs, "curves"))
     reports, notes = [], []
     for model in columns.models(logs) if logs else [columns.example_model(example)]:
         notes += model.notes

@@ -14,7 +14,7 @@ from sgdtheory import curves as loss_curves
 from sgdtheory._common.sheets import Sheet
 from sgdtheory.algorithms import Shape, algorithm_settings, make_algorithm
 from sgdtheory.cli.flags import File
-from sgdtheory.cli.function_command import OWN, Drawn, Output, Progress
+from sgdtheory.cli.function_command import OWN, Drawn, Progress
 from sgdtheory.cli.growing_files import versions, whole_lines
 from sgdtheory.cli.log_flags import CurveFlags
 from sgdtheory.cli.log_optimizer import UnknownOptimizerError
@@ -150,7 +150,7 @@ class RunFlags(CurveFlags):
         return dataclasses.replace(shape, warmup=warmup)  # pyright: ignore[reportCallIssue]
 
 
-def forecast(progress: Progress, run: RunFlags, follow: bool = False) -> Drawn | Output | Iterator[Drawn]:
+def forecast(progress: Progress, run: RunFlags, follow: bool = False) -> Drawn | Iterator[Drawn]:
     """The final loss of a run under way, with a band, from its log and the learning rates that are planned.
 
     The theory's numbers start from those of public language models and follow the log as it grows. What the run has not
@@ -160,8 +160,6 @@ def forecast(progress: Progress, run: RunFlags, follow: bool = False) -> Drawn |
         follow: Stay, and print a line (with --json an object) each time the log has grown, up to the end of the run or
             Ctrl-C.
     """
-    if run.preview:
-        return Output(run.preview_of([run.log, *run.also], "curves"))
     if follow:
         return run.followed()
     progress("forecasting the run")

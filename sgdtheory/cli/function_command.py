@@ -107,6 +107,9 @@ class Command:
             arguments[name] = kind(**{each.name: values[each.name] for each in dataclasses.fields(kind)})
             if hasattr(kind, "given"):
                 object.__setattr__(arguments[name], "given", given)
+            if values.get("preview") and hasattr(kind, "preview_of"):
+                print_sheet(arguments[name].preview_of(values), values["json"])
+                return
         if "progress" in parameters:
             with phases(self.function.__name__.replace("_", "-")) as show:
                 found = self.function(**arguments, progress=show)

@@ -10,7 +10,7 @@ from sgdtheory import fits
 from sgdtheory._common.files import write_atomically
 from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
 from sgdtheory.cli.flags import Files
-from sgdtheory.cli.function_command import Drawn, Keywords, Output, Progress
+from sgdtheory.cli.function_command import Drawn, Keywords, Progress
 from sgdtheory.cli.log_flags import GridFlags
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import ConventionFlags, Overhead
@@ -25,7 +25,7 @@ def fit_grid(
     degradation: Overhead = 0.01,
     steps_csv: Path | None = None,
     **options: Annotated[Any, Keywords(fits.fit_loss_grid, "edges optimal_batch_size")],
-) -> Drawn | Output:
+) -> Drawn:
     """Critical batch size from losses at several batch sizes, data sizes and learning rates; no steps to a target.
 
     Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders. With several groups
@@ -41,8 +41,6 @@ def fit_grid(
         degradation: By how much the loss at fixed data may be worse than that of the best batch size: 0.01 or 1%.
         steps_csv: Write the steps to the targets at each batch size to this CSV file, for `plan`.
     """
-    if logs.preview:
-        return Output(logs.preview_of(files, "grid"))
     losses, remarks = logs.losses(files, "fit-grid")
     progress("fitting the grid, and its intervals from resampled ones")
     grid = fits.fit_loss_grid(
@@ -85,7 +83,7 @@ def fit_rates(
     files: Files = (),
     rates_alone: bool = False,
     level: float = 0.95,
-) -> Drawn | Output:
+) -> Drawn:
     """Best learning rate as a law of batch size and duration, and the critical batch size at its kink.
 
     Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders. Each batch size and
@@ -96,8 +94,6 @@ def fit_rates(
         group: Column that separates models, each with a level of learning rates of its own.
         rates_alone: Leave out B* from losses, which is counted from the smallest batch size and from the best one.
     """
-    if logs.preview:
-        return Output(logs.preview_of(files, "grid"))
     losses, remarks = logs.losses(files, "fit-rates")
     progress("fitting the law of the best learning rate, and its intervals")
     found = fits.fit_rates(losses, level=level, compare=not rates_alone)
@@ -113,7 +109,7 @@ def fit_law(
     compute: tuple[float, ...] = (),
     steps_csv: Path | None = None,
     **options: Annotated[Any, Keywords(fits.fit_joint_law, "edges level")],
-) -> Drawn | Output:
+) -> Drawn:
     """Loss as one law of model size, data and batch size, and with it critical batch sizes and the best runs.
 
     Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders. --size names the
@@ -128,8 +124,6 @@ def fit_law(
         steps_csv: Write the steps to the loss of --parameters and --num-samples to this CSV file, for `plan`; steps are
             D/B, so that data and batch sizes must have one unit.
     """
-    if logs.preview:
-        return Output(logs.preview_of(files, "grid"))
     asked = (parameters, num_samples) if parameters is not None and num_samples is not None else None
     if asked is None and (parameters is not None or num_samples is not None or steps_csv):
         raise ValueError("--parameters and --num-samples belong together, and --steps-csv needs both")

@@ -1,10 +1,12 @@
 """Flags of every command that reads training logs: what columns are called, and what the logs do not say."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+
+import numpy as np
 
 from sgdtheory import fits
 from sgdtheory._common.csv_rows import csv_header
@@ -27,6 +29,8 @@ class LogFlags:
             *("sequence_length", "warmup", "weight_decay", "optimizer", "hold_out", "max_learning_rate", "preview"),
         ),
     }
+
+    USE: ClassVar[Use] = "steps"
 
     step: str | None = None
     """Column, key or tag that counts optimizer steps; None: guessed, as all columns of logs are."""
@@ -57,8 +61,12 @@ class LogFlags:
             raise ValueError(f"batch_size {self.batch_size} needs the tokens of a sequence, --sequence-length")
         return options
 
-    def preview_of(self, paths: Sequence[Path], use: Use) -> Sheet:
-        """Return the sheet of the preview of logs, for loss curves, steps to a target or a grid of losses."""
+    def preview_of(self, values: Mapping[str, Any]) -> Sheet:
+        """Return the sheet of the preview of a command's logs, from the values of all its flags."""
+        paths = [path for name in ("log", "logs", "files", "also") for path in np.ravel(values.get(name, ()))]
+        if not paths:
+            raise ValueError("preview needs files: name logs")
+        use = "steps" if values.get("target_loss") else self.USE
         return preview(paths, use=use, **self.log_options(use)).sheet()
 
     def read_several(self, paths: Sequence[Path]) -> tuple[list[TrainingLog], dict[str, Any]]:
@@ -70,6 +78,8 @@ class LogFlags:
 @dataclass(frozen=True, kw_only=True)
 class CurveFlags(LogFlags):
     """The flags of a command that reads loss curves from logs."""
+
+    USE: ClassVar[Use] = "curves"
 
     loss: str | None = "train"
     """Which loss: train, eval, or the name of its column."""
@@ -121,6 +131,8 @@ class GridFlags(LogFlags):
         **LogFlags.FLAG_GROUPS,
         "columns": (*LogFlags.FLAG_GROUPS["columns"], "samples", "size", "seed"),
     }
+
+    USE: ClassVar[Use] = "grid"
 
     learning_rate: str | None = None
     """Column with the learning rate; of logs also the number, or that of each run: run7=1e-3,run8=2e-3; None:

@@ -105,8 +105,6 @@ def plan(
         overhead: Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%; None: that of the fit,
             or 20%.
     """
-    if columns.preview:
-        return Output(columns.preview_of(files, "steps" if target_loss else "curves"))
     share = 0.95 if options["level"] is None else options["level"]
     if target_loss:
         source = _of_targets(columns, files, target_loss, target, given)
