@@ -18,7 +18,6 @@ from sgdtheory.cli.log_optimizer import optimizer_named, taken_optimizer
 from sgdtheory.cli.target_logs import TargetSteps, law_of, steps_of_logs
 from sgdtheory.logs import TrainingLog, loss_curve, loss_grid
 
-KINDS_OF_LOSS = "train", "eval"
 GRID = "batch_size", "samples", "learning_rate", "loss"
 
 
@@ -252,7 +251,7 @@ def _batch_size(log: TrainingLog, given: Mapping[str, Any]) -> float | None:
     """Return the last batch size of a run, in sequences; None where the log does not say."""
     sizes = given.get("batch_size")
     own = sizes.get(log.name) if isinstance(sizes, Mapping) else sizes
-    for loss in KINDS_OF_LOSS:
+    for loss in ("train", "eval"):
         with suppress(ValueError):  # The log has no such loss, or too few rows of it for a curve.
             options: dict[str, Any] = {"batch_size": own, "sequence_length": given.get("sequence_length")}
             curve = loss_curve(log, loss=loss, learning_rate=1.0, **options)  # The learning rate has no part in it.

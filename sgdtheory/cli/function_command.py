@@ -38,7 +38,7 @@ from sgdtheory.cli.progress import phases
 
 FIGURE = "Draw a figure to this .png, .pdf or .svg."
 JSON = 'Print JSON; null stands for what is absent, "inf" for what is infinite.'
-LEVEL = "Level of the intervals."
+LEVEL = "Level of the confidence intervals."
 NO_FLAGS = "drawn", "given", "progress"
 OWN, LAST = "flags", "output"  # headings of a function's own flags that are in no group, and of --plot and --json
 ARGUMENTS = re.compile(r"\n(?:Args|Attributes):\n")

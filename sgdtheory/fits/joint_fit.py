@@ -46,7 +46,7 @@ def fit_joint_law(
     Args:
         table: columns by name (a dict, a pandas DataFrame, what `read_loss_grid` returns) or rows: size (N),
             batch_size, samples (D), learning_rate, loss (positive; nan or inf of a run that diverged), perhaps seed.
-        level: level of the intervals.
+        level: level of the confidence intervals.
         edges: use losses whose best learning rate lies at an end of those that were run, too.
         seed: of the resampling.
 
