@@ -228,9 +228,7 @@ def _said(log: TrainingLog, size: float, new: float | None, now: float | None) -
 def settings_of(log: TrainingLog, given: Mapping[str, Any]) -> dict[str, float]:
     """Return the settings of a log's run: the last batch size, the largest learning rate, and those logged by name.
 
-    Args:
-        log: of the run.
-        given: batch size, learning rate and tokens of a sequence where the user gives them, as `loss_grid` takes them.
+    `given` has batch size, learning rate and tokens of a sequence where the user gives them, as `loss_grid` takes them.
     """
     same = "batch_size", "learning_rate", "beta1", "beta2", "weight_decay", "num_steps"
     named = {"warmup": "warmup_steps", **{name: name for name in same}}

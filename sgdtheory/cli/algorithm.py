@@ -144,11 +144,7 @@ def has_risk(algorithm: algorithms.Algorithm) -> bool:
 
 
 def with_risk(algorithm: algorithms.Algorithm) -> algorithms.Algorithm:
-    """An algorithm, if there is a way to its risk.
-
-    Raises:
-        ValueError: it can be simulated only.
-    """
+    """Return an algorithm, if there is a way to its risk; a ValueError says that it can be simulated only."""
     if not has_risk(algorithm):
         raise ValueError(
             f"no risk of {algorithms.algorithm_text(algorithm)!r} is known in theory; sgdtheory simulate runs it"

@@ -146,11 +146,7 @@ def beside_fit(
 ) -> list[str]:
     """Return a sentence on the B* that `sgdtheory fit` has of the same logs, from steps to a loss near their ends.
 
-    Args:
-        model: with the logs.
-        critical: B* of whole curves, at one data size or more.
-        loss: which loss of the logs.
-        sequence_length: tokens of a sequence; None: as the logs say.
+    `critical` is B* of whole curves, at one data size or more.
     """
     whole = next((each for each in critical.compared if each is not None), None)
     if whole is None or not model.logs:

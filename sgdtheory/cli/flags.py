@@ -99,11 +99,7 @@ class Flag:
         return " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
     def value(self, spelling: str, words: Sequence[str]) -> Any:
-        """Return the value that words after the flag have.
-
-        Raises:
-            ValueError: they have none.
-        """
+        """Return the value that words after the flag have; a ValueError says that they have none."""
         kind = self.kind
         try:
             values = tuple(map(kind.read, words))

@@ -90,19 +90,13 @@ class Command:
         return self.flags
 
     def run(self, values: Mapping[str, Any], given: frozenset[str]) -> None:
-        """Call the function, draw its figure and print its sheet.
-
-        Args:
-            values: of all flags.
-            given: names of the flags that were written.
-        """
+        """Call the function with the values of all flags, draw its figure and print its sheet."""
         plot = values.get("plot")
         require_figure_suffix(plot)
         parameters = inspect.signature(self.function).parameters
         about = {"drawn": plot is not None, "given": given}
-        arguments = {name: about[name] for name in about.keys() & parameters} | {
-            name: values[name] for name in self.own
-        }
+        arguments = {name: value for name, value in about.items() if name in parameters}
+        arguments |= {name: values[name] for name in self.own}
         for name, kind in self.shared.items():
             arguments[name] = kind(**{each.name: values[each.name] for each in dataclasses.fields(kind)})
             if hasattr(kind, "given"):

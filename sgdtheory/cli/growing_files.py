@@ -9,12 +9,7 @@ COMPRESSED = b"\x1f\x8b"  # first bytes of gzip, whose last byte tells nothing
 
 
 def versions(path: Path, wait: Callable[[], None]) -> Iterator[None]:
-    """Once for a file or folder as it is, when it is there, and again after each change.
-
-    Args:
-        path: what is waited for if it does not exist yet.
-        wait: sleeps between looks.
-    """
+    """Yield once for a file or folder as it is, when it is there, and again after each change; wait between looks."""
     seen: dict[Path, tuple[int, int]] = {}
     while True:
         files = path.rglob("*") if path.is_dir() else [path]

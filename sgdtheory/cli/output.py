@@ -87,9 +87,7 @@ def require_figure_suffix(path: Path | None) -> None:
 def write_figures(figures: Any, path: Path) -> None:
     """Write a figure where `--plot` says, in the format that its suffix says, and say so on standard error.
 
-    Args:
-        figures: a figure; or several by name, which the names of their files then end in.
-        path: of the figure, or of the only one.
+    Several figures come by name; the names of their files end in it, where there is more than one.
     """
     named = figures if isinstance(figures, dict) else {"": figures}
     for name, figure in named.items():

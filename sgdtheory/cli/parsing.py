@@ -108,11 +108,7 @@ def _written(name: str, flags: Sequence[Flag], words: Sequence[str]) -> dict[str
 
 
 def _known(name: str, named: Mapping[str, Flag], word: str) -> Flag:
-    """Return the flag that a word names.
-
-    Raises:
-        ValueError: the command has no such flag.
-    """
+    """Return the flag that a word names; a ValueError says that the command has no such flag."""
     spelling = _spelling(word)
     if spelling in named:
         return named[spelling]

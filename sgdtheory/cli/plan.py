@@ -14,7 +14,7 @@ from sgdtheory.cli.fit_curves import FittedCurveFlags, fitted, longest
 from sgdtheory.cli.flags import Files
 from sgdtheory.cli.function_command import Drawn, Keywords, Output, Progress
 from sgdtheory.cli.log_flags import is_table, number_or_text
-from sgdtheory.cli.plan_schedule import AskedRamp, ScheduleFlags, Source, machine_of
+from sgdtheory.cli.plan_schedule import AskedRamp, ScheduleFlags, Source
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.cli.target_logs import law_of, once_for_all, steps_of_logs
 from sgdtheory.fits import ConstantThroughput, Convention, HasThroughput, Machine
@@ -142,8 +142,10 @@ def plan(
     sheet = made.sheet(machine.currency)
     sheet = replace(sheet, remarks=[*source.remarks, *sheet.remarks])
     if ramp.asked or len(target_loss) > 1:
-        choice = made.choice
-        asked = AskedRamp(ramp, columns, source, machine_of(made), made.level, choice.devices, choice.samples)
+        choice, devices = made.choice, made.machine
+        if devices.counts is not None:  # of several numbers of devices the schedule has that of the choice
+            devices = replace(devices, counts=(choice.devices,))
+        asked = AskedRamp(ramp, columns, source, devices, made.level, choice.devices, choice.samples)
         sheet = asked.added_to(sheet)
     return Drawn(sheet, draw=lambda: made.plot(currency=machine.currency))
 
@@ -157,10 +159,7 @@ def _of_targets(
 ) -> Source:
     """Return the steps of logs to each loss, as `fit` reads them: of evaluations where every run has them.
 
-    A learning rate that is a number belongs to the settings of a trainer, not to the logs.
-
-    Raises:
-        ValueError: the logs hold several groups.
+    A learning rate that is a number belongs to the settings of a trainer, not to the logs, which hold one group.
     """
     rate = columns.learning_rate
     flags = replace(
@@ -220,11 +219,7 @@ def _without_throughput(source: Source, convention: Convention, level: float) ->
 
 
 def hours_of(text: str) -> float:
-    """Return the hours of 72h, 3d, 90min or 600s; of a bare number.
-
-    Raises:
-        ValueError: another text.
-    """
+    """Return the hours of 72h, 3d, 90min or 600s, or of a bare number; another text is a ValueError."""
     found = re.fullmatch(r"(\d+\.?\d*(?:e\d+)?)(s|min|h|d)?", text)
     if not found:
         raise ValueError(f"deadline must be a time such as 72h, 3d or 90min, got {text}")

@@ -168,11 +168,7 @@ class AskedRamp:
         ]
 
     def _notation(self, learning_rate: float) -> advice.Notation:
-        """Return the ramp in the trainer's settings.
-
-        Raises:
-            ValueError: the trainer counts tokens, or shares of devices, and what they need is not known.
-        """
+        """Return the ramp in the trainer's settings; a ValueError says what it counts that is not known."""
         trainer, sequence_length, machine = self.flags.trainer, self.sequence_length, self.machine
         run = advice.RampedRun.of_ramp(
             self.ramp,
@@ -200,11 +196,6 @@ class AskedRamp:
             written = write(run, sequence_length=sequence_length)
         remarks = _on_devices(written.run, trainer, machine, self.devices or 1)
         return replace(written, remarks=(*written.remarks, *remarks))
-
-
-def machine_of(made: fits.RunPlan) -> fits.Machine:
-    """Return the machine of a schedule: of several numbers of devices it has that of the choice."""
-    return made.machine if made.machine.counts is None else replace(made.machine, counts=(made.choice.devices,))
 
 
 def _on_devices(

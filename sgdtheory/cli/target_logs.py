@@ -43,11 +43,7 @@ class TargetSteps:
         return best
 
     def of_one_group(self) -> list[StepsMeasurement]:
-        """Return the measurement of each loss, all of one group of runs.
-
-        Raises:
-            ValueError: the logs hold several groups.
-        """
+        """Return the measurement of each loss, all of one group of runs; several groups are a ValueError."""
         groups = sorted({one.group for each in self.found for one in each.measurements})
         if len(groups) > 1:
             raise ValueError(f"the logs hold runs of {len(groups)} groups, {', '.join(groups)}: name the logs of one")
