@@ -66,8 +66,9 @@ class RunFlags(CurveFlags):
         for _ in versions(self.log, lambda: time.sleep(SECONDS)):
             try:
                 curves, log = self._read_whole_lines()
-                if self._ended(curves[-1], log.settings):
-                    run = curves[-1]
+                run = curves[-1]
+                apart = float(np.median(np.diff(run.step[-RECENT:])))
+                if run.step[-1] + apart >= self._steps(log.settings):  # no further row is to be expected
                     print_note(f"the run has ended at step {run.step[-1]:,.0f}, loss {run.loss[-1]:.4g}")
                     return
                 found = self.forecast(curves, log)
@@ -114,11 +115,6 @@ class RunFlags(CurveFlags):
         if not steps:
             raise ValueError("--num-steps must be given: the log does not say how long the run is")
         return int(steps)
-
-    def _ended(self, run: LossCurve, settings: Mapping[str, Any]) -> bool:
-        """Return whether no further row is to be expected."""
-        apart = float(np.median(np.diff(run.step[-RECENT:])))
-        return bool(run.step[-1] + apart >= self._steps(settings))
 
     def forecast(self, curves: list[LossCurve], log: TrainingLog) -> "loss_curves.Forecast":
         """Return the forecast of the run, which is the last curve."""

@@ -9,11 +9,11 @@
         found = critical_batch_size(regression.problem, num_samples=num_samples, **options)
         return Drawn(found.sheet(), draw=found.plot)
 
-Keywords that a command passes on to a function of the library have their types, defaults and sentences from there: it
-must be quick to import, as help needs it. A
-parameter whose type is a dataclass stands for the flags of its fields, which commands share; the function gets an
-instance of it. The command's Args may describe any of them in words of its own. GROUP of a dataclass is the heading of
-all its flags in help. FLAG_GROUPS has several headings, with the names of flags, also of those that a command adds.
+Keywords that a command passes on to a function of the library have their types, defaults and sentences from there. The
+function must be quick to import, because help needs it too. A parameter whose type is a dataclass stands for the flags
+of its fields, which commands share; the function gets an instance of it. The command's Args may describe any of these
+flags in words of its own. GROUP of a dataclass is the heading of all its flags in help. FLAG_GROUPS has several
+headings, with the names of flags, also of those that a command adds.
 
 A command that returns something has --json, and one that returns a Drawn has --plot. Three parameters are no flags:
 `drawn`, whether a figure was asked for, `given`, the names of the flags that were written, and `progress`, a function
@@ -43,8 +43,6 @@ NO_FLAGS = "drawn", "given", "progress"
 OWN, LAST = "flags", "output"  # headings of a function's own flags that are in no group, and of --plot and --json
 ARGUMENTS = re.compile(r"\n(?:Args|Attributes):\n")
 ARGUMENT = re.compile(r"^    (\w+): ((?:.|\n     )*)", re.MULTILINE)  # an entry of Args, with its indented lines
-
-
 Progress = Callable[[str], None]  # shows what is being done
 
 
@@ -147,9 +145,8 @@ def command_of(function: Callable[..., Any]) -> Command:
             home = kind.__metadata__[0] if parameter.kind is parameter.VAR_KEYWORD else Keywords(function, name)
             taken, sentences = inspect.signature(home.function).parameters, _documentation(home.function)[1]
             for each in home.names.split():
-                fields.append(
-                    (each, kind if home.function is function else taken[each].annotation, taken[each].default)
-                )
+                hint = kind if home.function is function else taken[each].annotation
+                fields.append((each, hint, taken[each].default))
                 texts[each] = sentences.get(each, texts.get(each, ""))
                 own.append(each)
     texts |= told

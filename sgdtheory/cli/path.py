@@ -41,16 +41,13 @@ def path(
     """
     settings = {"batch_size": batch_size, "learning_rate": learning_rate, "num_samples": num_samples}
     runs = _runs(algorithm or ("sgd",))
-    paths = {
-        name: risk_path(regression.problem, **settings | own, algorithm=each, points=points)
-        for name, (each, own) in runs.items()
-    }
+    paths: dict[str, RiskPath] = {}
     together: dict[Any, dict[str, RiskPath]] = {}  # that have the same steps, and samples after each
-    for name, (each, own) in runs.items():
-        together.setdefault((each.batch_schedule, own.get("batch_size", batch_size)), {})[name] = paths[name]
     entries = []
     for name, (each, own) in runs.items():
-        path = paths[name]
+        path = risk_path(regression.problem, **settings | own, algorithm=each, points=points)
+        paths[name] = path
+        together.setdefault((each.batch_schedule, own.get("batch_size", batch_size)), {})[name] = path
         entry: dict[str, Any] = {"name": name, "algorithm": algorithm_text(each)} | settings | own
         entry |= {"num_steps": path.num_steps, "num_samples": path.num_samples}
         for key, risk in {"risk": path.average, "iterate_risk": path.iterate}.items():
