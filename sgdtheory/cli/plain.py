@@ -28,7 +28,7 @@ SPELLING = {
     "µ": "mu",
     "λ": "lambda",
     "Λ": "Lambda",
-    **dict(zip("−–—·×•≈∝⌋“”’", '---***~~)""\'', strict=True)),
+    **dict(zip("−–—·•×≈∝⌋“”’", '---**x~~)""\'', strict=True)),
     **dict.fromkeys("│┃║", "|"),
     **dict.fromkeys("─━═", "-"),
     **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┡┩╇", "+"),

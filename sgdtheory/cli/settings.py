@@ -136,9 +136,9 @@ class ProblemFlags:
         """Return the problem in the mathematics of a figure's title."""
         from sgdtheory.plotting.style import plain_label  # matplotlib is slow to import
 
-        if self.spectrum is not None:
-            return self.title.replace(self.spectrum.name, plain_label(self.spectrum.name), 1)
-        return re.sub(r"([λs]_i) = i\^−([\w.+-]+)", r"$\1 = i^{-\2}$", self.title)
+        name = "" if self.spectrum is None else self.spectrum.name
+        title = re.sub(r"i\^−([^,]+)", r"i^{-\1}", self.title.replace(name, plain_label(name), 1))
+        return re.sub(r"([λs]_i|σ²|\bd) = ([^,]+)", r"$\1 = \2$", title).replace("σ²", r"\sigma^2")
 
 
 @dataclass(frozen=True, kw_only=True)
