@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from sgdtheory import risk as exact
 from sgdtheory._common.sheets import Quantity
 from sgdtheory.algorithms import Algorithm
 from sgdtheory.cli.algorithm import ALGORITHM_GROUPS
 from sgdtheory.cli.flags import Kind, UnreadableError
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, LeastSquares, PowerLaw, read_spectrum
-from sgdtheory.risk import max_stable_learning_rate
 
 
 def _share(word: str) -> float:
@@ -163,7 +163,7 @@ class SettingsFlags:
         """Return the largest stable γ; None of a schedule, which has none, and of methods of which it is not known."""
         if not (algorithm.linear and algorithm.steady):
             return None
-        return max_stable_learning_rate(problem, batch_size=self.values["batch_size"], algorithm=algorithm)
+        return exact.max_stable_learning_rate(problem, batch_size=self.values["batch_size"], algorithm=algorithm)
 
     @property
     def quantities(self) -> list[Quantity]:
