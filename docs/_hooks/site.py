@@ -6,13 +6,12 @@ are brought in, and links to them are turned; a link to any other file of the re
 
 import ast
 import functools
-import os
 import posixpath
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -201,12 +200,13 @@ def _parsed(path: Path) -> ast.Module:
 
 def help_of_commands() -> Iterator[str]:
     """A section for each command, with what its `--help-all` prints."""
-    from sgdtheory.cli.commands import COMMANDS
-    from sgdtheory.cli.parsing import parse
+    from sgdtheory.cli.commands import COMMANDS, command_named
+    from sgdtheory.cli.help import command_help
 
-    os.environ["COLUMNS"] = "100"
     for name in COMMANDS:
-        yield from (f"## {name}", "", "```text", cast(Any, parse([name, "--help-all"])).text, "```", "")
+        command = command_named(name)
+        text = command_help(name, command, command.flags, 100, every_flag=True)
+        yield from (f"## {name}", "", "```text", text, "```", "")
 
 
 def rows_of_kinds(part: str, page: str) -> str:

@@ -22,15 +22,15 @@ class TrainingSetup:
     Attributes:
         batch_size: B, samples a step, over all devices and accumulated micro batches.
         learning_rate: γ, the peak of the schedule.
-        beta1: of Adam; of SGD, signs and Muon the momentum.
-        beta2: of Adam.
-        weight_decay: λ of AdamW's `w ← (1 − γλ) w`.
+        beta1: Adam's β₁; the momentum of other optimizers.
+        beta2: Adam's β₂.
+        weight_decay: weight decay λ, decoupled as AdamW's: `w ← (1 − γλ) w`.
         warmup_steps: before the peak.
         decay_steps: from the peak to the end.
-        num_steps: of the run.
-        num_samples: D, the data of the run, in the unit of `batch_size`; None: num_steps × batch_size.
-        critical_batch_size: B*, with which a run needs 20% more data than with `reference`.
-        reference: batch size from which B* counts, as the fit says that gave it; None: vanishing batch sizes.
+        num_steps: steps of the run now.
+        num_samples: data D of the run now, in the unit of the batch size; None: steps times batch size.
+        critical_batch_size: B*, with which a run needs 20% more data than with the reference, if it is known.
+        reference: batch size from which B* counts, as the fit prints both; None: vanishing batch sizes.
     """
 
     batch_size: float

@@ -39,7 +39,7 @@ def _run(arguments: list[str]) -> int:
 
     try:
         try:
-            parse(arguments).run()
+            parse(arguments)()
         finally:
             ctrl_c.answered()
     except KeyboardInterrupt:

@@ -4,22 +4,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
 from sgdtheory import fits
-from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.sheets import Sheet, number
-from sgdtheory.advice import BatchSizeChange, change_batch_size
+from sgdtheory.advice import BatchSizeChange, TrainingSetup, change_batch_size
 from sgdtheory.cli.flags import Files
-from sgdtheory.cli.function_command import Output
-from sgdtheory.cli.log_flags import NUMBERS, LogFlags, number_or_text, remarks_of_logs
+from sgdtheory.cli.function_command import Keywords
+from sgdtheory.cli.log_flags import NUMBERS, LogFlags, has_columns, number_or_text, remarks_of_logs
 from sgdtheory.cli.log_optimizer import optimizer_named, taken_optimizer
 from sgdtheory.cli.target_logs import TargetSteps, law_of, steps_of_logs
 from sgdtheory.logs import TrainingLog, loss_curve, loss_grid
 
-KINDS_OF_LOSS = "train", "eval"
 GRID = "batch_size", "samples", "learning_rate", "loss"
 
 
@@ -42,17 +40,14 @@ def advise(
     new_num_samples: float | None = None,
     target_loss: float | None = None,
     optimizer: Literal["sgd", "momentum", "adam", "adamw", "sign", "signum", "lion", "muon"] | None = None,
-    beta1: float | None = None,
-    beta2: float | None = None,
-    weight_decay: float | None = None,
     warmup: float | None = None,
     decay: float | None = None,
-    num_steps: float | None = None,
-    num_samples: float | None = None,
-    critical_batch_size: float | None = None,
-    reference: float | None = None,
     level: float = 0.95,
-) -> Sheet | Output:
+    **setup: Annotated[
+        Any,
+        Keywords(TrainingSetup, "beta1 beta2 weight_decay num_steps num_samples critical_batch_size reference"),
+    ],
+) -> Sheet:
     """Advise on another batch size or length of a run: learning rate, β₁, β₂, weight decay, warm-up, decay and steps.
 
     Samples are kept: half-lives, warm-up and decay. Each number has a range, a reason and a source. A training log says
@@ -71,52 +66,32 @@ def advise(
         batch_size: Batch size now, over all devices and accumulated micro batches; of logs also their column, or that
             of each run: run7=64,run8=256; None: the log's, of several the nearest to the new one.
         learning_rate: Learning rate now, at its peak; of logs also their column, or that of each run; None: the log's.
-        beta1: Adam's β₁; the momentum of other optimizers.
-        beta2: Adam's β₂.
-        weight_decay: Weight decay, decoupled as AdamW's.
         warmup: Steps of warm-up.
         decay: Steps of decay.
-        num_steps: Steps of the run now.
-        num_samples: Data of the run now, in the unit of the batch size; None: steps times batch size.
-        critical_batch_size: B*, with which a run needs 20% more data than with --reference, if you know it.
-        reference: Batch size from which B* counts, as fit prints both; None: vanishing batch sizes.
         level: Level of the intervals from logs or a grid.
     """
-    if logs.preview:
-        return Output(logs.preview_of(files, "steps"))
-    given = {
-        "beta1": beta1,
-        "beta2": beta2,
-        "weight_decay": weight_decay,
-        "warmup_steps": warmup,
-        "decay_steps": decay,
-        "num_steps": num_steps,
-        "num_samples": num_samples,
-        "critical_batch_size": critical_batch_size,
-        "reference": reference,
-    }
-    if target_loss is not None and critical_batch_size is not None:
+    if target_loss is not None and setup["critical_batch_size"] is not None:
         raise ValueError("target_loss asks for B* of the logs, and critical_batch_size gives it: leave one of them out")
     now = {name: number_or_text(getattr(logs, name)) for name in NUMBERS}
     if not files:
         for name, value in now.items():
             if isinstance(value, str):
                 raise ValueError(f"{name} must be a number where there are no logs, got {value!r}")
-    given |= {name: value for name, value in now.items() if isinstance(value, float)}
     if new_batch_size is None and new_num_samples is None:
         raise ValueError("nothing changes: give new_batch_size, new_num_samples, or both")
     known = _known(logs, files, new_batch_size, target_loss, level)
+    given = setup | {"warmup_steps": warmup, "decay_steps": decay}
+    given |= {name: value for name, value in now.items() if isinstance(value, float)}
     current = known.settings | {name: value for name, value in given.items() if value is not None}
     if known.table is not None and (new_num_samples is not None or {"num_samples", "num_steps"} & current.keys()):
         known = _with_rates(known, level, needed=new_num_samples is not None)
-    if num_samples is not None and num_steps is None:
+    if setup["num_samples"] is not None and setup["num_steps"] is None:
         current.pop("num_steps", None)  # The data that a flag gives replace the steps that a log names.
     for name in NUMBERS:
         if name not in current:
             where = f"; `sgdtheory fit-curves {files[0]} --preview` shows what the log has" if files else ""
             raise ValueError(f"the {name.replace('_', ' ')} now is not known: give --{name.replace('_', '-')}{where}")
-    flags = {"weight_decay": weight_decay, "beta2": beta2, "sequence_length": logs.sequence_length}
-    taken = taken_optimizer(optimizer, known.logs, optimizer_named, flags)
+    taken = taken_optimizer(optimizer, known.logs, optimizer_named, setup | {"sequence_length": logs.sequence_length})
     change = change_batch_size(
         current,
         new_batch_size=new_batch_size,
@@ -169,15 +144,7 @@ def _with_rates(known: Known, level: float, needed: bool) -> Known:
 def _known(
     flags: LogFlags, files: tuple[Path, ...], new: float | None, target_loss: float | None, level: float
 ) -> Known:
-    """Return the fit of a grid of losses, or of several runs, and the settings of the run that is changed.
-
-    Args:
-        flags: of the columns of logs.
-        files: logs, or a grid.
-        new: batch size to change to; None: it is as it is.
-        target_loss: loss to which the steps of logs are counted; None: no fit of steps.
-        level: of intervals.
-    """
+    """Return the fit of a grid of losses, or of several runs, and the settings of the run that is changed to `new`."""
     numbers = {name: value for name in NUMBERS if isinstance(value := number_or_text(getattr(flags, name)), float)}
     flags = replace(flags, **dict.fromkeys(numbers))  # A number is that of the run now, not that of every log.
     now = numbers.get("batch_size")
@@ -185,7 +152,7 @@ def _known(
         return _known_steps(steps_of_logs(flags, files, [target_loss]), new, now, level)
     if not files:
         return Known({})
-    if len(files) == 1 and _is_grid(files[0]):
+    if len(files) == 1 and has_columns(files[0], *GRID):
         columns: dict[str, Any] = {name: name for name in GRID}
         table = fits.read_loss_grid(files[0], **columns, **({"group": flags.group} if flags.group else {}))
         return Known({}, fits.fit_loss_grid(table, level=level), table=table)
@@ -194,8 +161,9 @@ def _known(
     runs = [settings_of(log, options) for log in logs]
     sizes = {place: run["batch_size"] for place, run in enumerate(runs) if "batch_size" in run}
     if len(set(sizes.values())) < 2:
-        found = [f"{name.replace('_', ' ')} {value:g}" for name, value in runs[0].items()]
-        said = f"from the log of {logs[0].name or files[0].name}: {', '.join(_named(logs[0]) + found) or 'no settings'}"
+        found = [f"optimizer {logs[0].settings['optimizer']}"] if logs[0].settings.get("optimizer") else []
+        found += [f"{name.replace('_', ' ')} {value:g}" for name, value in runs[0].items()]
+        said = f"from the log of {logs[0].name or files[0].name}: {', '.join(found) or 'no settings'}"
         return Known(runs[0], None, [said, *remarks], logs)
     chosen = _nearest(set(sizes.values()), new, now)
     place = next((place for place, size in sizes.items() if size == chosen), None)
@@ -257,24 +225,10 @@ def _said(log: TrainingLog, size: float, new: float | None, now: float | None) -
     return f"the settings now are those of {log.name}, with batch size {size:g}{why}"
 
 
-def _named(log: TrainingLog) -> list[str]:
-    """Return the words for the optimizer that a log names."""
-    return [f"optimizer {log.settings['optimizer']}"] if log.settings.get("optimizer") else []
-
-
-def _is_grid(path: Path) -> bool:
-    """Return whether the first line of a file names the columns of a grid."""
-    with suppress(ValueError):  # The file is no CSV in UTF-8, or a folder.
-        return set(GRID) <= set(csv_header(path))
-    return False
-
-
 def settings_of(log: TrainingLog, given: Mapping[str, Any]) -> dict[str, float]:
     """Return the settings of a log's run: the last batch size, the largest learning rate, and those logged by name.
 
-    Args:
-        log: of the run.
-        given: batch size, learning rate and tokens of a sequence where the user gives them, as `loss_grid` takes them.
+    `given` has batch size, learning rate and tokens of a sequence where the user gives them, as `loss_grid` takes them.
     """
     same = "batch_size", "learning_rate", "beta1", "beta2", "weight_decay", "num_steps"
     named = {"warmup": "warmup_steps", **{name: name for name in same}}
@@ -295,7 +249,7 @@ def _batch_size(log: TrainingLog, given: Mapping[str, Any]) -> float | None:
     """Return the last batch size of a run, in sequences; None where the log does not say."""
     sizes = given.get("batch_size")
     own = sizes.get(log.name) if isinstance(sizes, Mapping) else sizes
-    for loss in KINDS_OF_LOSS:
+    for loss in ("train", "eval"):
         with suppress(ValueError):  # The log has no such loss, or too few rows of it for a curve.
             options: dict[str, Any] = {"batch_size": own, "sequence_length": given.get("sequence_length")}
             curve = loss_curve(log, loss=loss, learning_rate=1.0, **options)  # The learning rate has no part in it.

@@ -36,61 +36,44 @@ def _text(part: str, setting: str) -> str:
 
 def _meaning(part: str, setting: str, settings: Mapping[str, Mapping[str, str]], homes: list[str]) -> str:
     """Return the help text of a flag with the kinds `homes`, with which it means the same."""
-    kind: Any = algorithms.KINDS[part][homes[0]]
+    kinds: Any = algorithms.KINDS[part]
     field = settings[homes[0]][setting]
-    said = algorithms.parameters(kind)[field]
+    said = algorithms.parameters(kinds[homes[0]])[field]
     if part == "batch_schedule":
         flag = f"--{setting.removeprefix('batch_').replace('_', '-')}"
         return f"As {flag}; {said.batch_note}" if said.batch_note else f"As {flag}."
     others = [name for name in settings if name not in homes]
     fewer = len(homes) > max(MOST_NAMED, len(others))
     names = f"All but {', '.join(others)}" if fewer else ", ".join(homes)
-    if not (defaults := _defaults(part, homes, field)):
+    defaults: dict[str, list[str]] = {}  # as help shows it → the names of the kinds that have it
+    for name in homes:
+        default = {each.name: each.default for each in dataclasses.fields(kinds[name])}.get(field)
+        if default not in (None, dataclasses.MISSING):
+            choice = algorithms.parameters(kinds[name])[field].choice
+            defaults.setdefault(choice.word(default) if choice else f"{default:g}", []).append(name)
+    if not defaults:
         return f"{names}: {said.text}"
     each = [f"{default} with {', '.join(those)}" for default, those in defaults.items()]
     shown = next(iter(defaults)) if [*defaults.values()] == [homes] else ", ".join(each)
     return f"{names}: {said.text.removesuffix('.')} (default: {shown})."
 
 
-def _defaults(part: str, homes: list[str], field: str) -> dict[str, list[str]]:
-    """A default, as help shows it → the names of the kinds that have it; of a kind without one nothing."""
-    found: dict[str, list[str]] = {}
-    for name in homes:
-        kind: Any = algorithms.KINDS[part][name]
-        default = {each.name: each.default for each in dataclasses.fields(kind)}.get(field)
-        if default not in (None, dataclasses.MISSING):
-            choice = algorithms.parameters(kind)[field].choice
-            found.setdefault(choice.word(default) if choice else f"{default:g}", []).append(name)
-    return found
-
-
-def _kept(name: str, said: algorithms.Parameter) -> Any:
-    """The type of a flag's value."""
-    if said.choice:
-        return Literal[said.choice.words]
-    return str if said.examples else int if name in COUNTS else float
-
-
-def _fields(parts: Iterable[str]) -> list[tuple[str, Any, Any]]:
-    """Name, type and default of every flag of some parts."""
-    found = []
+def _flags(parts: Iterable[str]) -> Any:
+    """Return the dataclass of the flags of some parts."""
+    fields: list[tuple[str, Any, Any]] = []
+    texts = {}
     for part in parts:
         kinds = algorithms.KINDS[part]
-        found.append((part, Literal[tuple(kinds)], dataclasses.field(default=next(iter(kinds)))))
+        fields.append((part, Literal[tuple(kinds)], dataclasses.field(default=next(iter(kinds)))))
+        texts[part] = PARTS[part]
         for setting in algorithms.settings_of_part(part):
             kind = next(each for each in kinds.values() if setting in algorithms.settings_of_kind(part, each))
             said = algorithms.parameters(kind)[algorithms.settings_of_kind(part, kind)[setting]]
-            found.append((setting, _kept(setting, said) | None, dataclasses.field(default=None)))
-    return found
-
-
-def _flags(parts: Iterable[str]) -> Any:
-    """Return the dataclass of the flags of some parts."""
-    texts = {name: _text(part, name) for part in parts for name in algorithms.settings_of_part(part)}
-    texts |= {part: PARTS[part] for part in parts}
-    return dataclasses.make_dataclass(
-        "_Flags", _fields(parts), namespace={"FLAG_TEXTS": texts}, frozen=True, kw_only=True
-    )
+            plain = str if said.examples else int if setting in COUNTS else float
+            hint: Any = Literal[said.choice.words] if said.choice else plain
+            fields.append((setting, hint | None, dataclasses.field(default=None)))
+            texts[setting] = _text(part, setting)
+    return dataclasses.make_dataclass("_Flags", fields, namespace={"FLAG_TEXTS": texts}, frozen=True, kw_only=True)
 
 
 def _made_of(flags: Any) -> algorithms.Algorithm:
@@ -127,15 +110,6 @@ class AlgorithmFlags(_flags(algorithms.KINDS)):
         return _made_of(self)
 
     @property
-    def with_risk(self) -> algorithms.Algorithm:
-        """Return the algorithm, where a risk of it is needed.
-
-        Raises:
-            ValueError: it can be simulated only.
-        """
-        return with_risk(self.made)
-
-    @property
     def title(self) -> str:
         """Return the end of a title, which names any algorithm but the default."""
         return "" if self.made == algorithms.DEFAULT else f"; {algorithms.algorithm_text(self.made)}"
@@ -170,11 +144,7 @@ def has_risk(algorithm: algorithms.Algorithm) -> bool:
 
 
 def with_risk(algorithm: algorithms.Algorithm) -> algorithms.Algorithm:
-    """An algorithm, if there is a way to its risk.
-
-    Raises:
-        ValueError: it can be simulated only.
-    """
+    """Return an algorithm, if there is a way to its risk; a ValueError says that it can be simulated only."""
     if not has_risk(algorithm):
         raise ValueError(
             f"no risk of {algorithms.algorithm_text(algorithm)!r} is known in theory; sgdtheory simulate runs it"

@@ -1,51 +1,42 @@
 """`sgdtheory cbs`: the critical batch size of a power law, beside Corollary 8 and other measures of a batch size."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from sgdtheory import critical
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.bounds import covered
-from sgdtheory.cli.algorithm import AlgorithmFlags
-from sgdtheory.cli.function_command import Drawn
+from sgdtheory.cli.algorithm import AlgorithmFlags, with_risk
+from sgdtheory.cli.function_command import Drawn, Keywords, Progress
 from sgdtheory.cli.settings import Overhead, ProblemFlags
 
 GROWING = {"real_batch_size": "B*, not rounded", "optimal_risk": "R_opt"}  # whose exponents Corollary 8 predicts
-NOISE_SCALES = "noise scale: tr Σ/‖g‖² of the gradient after D samples at B*, and tr HΣ/gᵀHg; m* = tr H/λ_1"
-NEW_SAMPLES = "Corollary 8 is about samples that are all new; no exponents are predicted here"
-CONSTANT_STEPS = "Corollary 8 is about averaged SGD with a constant step; no exponents are predicted here"
-POWER_LAWS = "Corollary 8 is about power laws; sgdtheory features fits their exponents to data"
-NOISY = "Corollary 8 is about infinitely many directions and label noise; no exponents are predicted here"
 
 
 def cbs(
+    drawn: bool,
+    progress: Progress,
     regression: ProblemFlags,
     algorithm: AlgorithmFlags,
     num_samples: tuple[float, ...],
     overhead: Overhead = 0.2,
-    risk_factor: float = 2.0,
-    *,
-    drawn: bool,
-    progress: Callable[[str], None],
+    **options: Annotated[Any, Keywords(critical.critical_batch_size, "risk_factor")],
 ) -> Drawn:
     """Critical batch size of power-law regression with the learning rate tuned, at one or several data sizes.
 
     Args:
         num_samples: Number of samples D, one or more.
         overhead: Extra data, relative to linear scaling from the optimal batch size, that defines B*: 0.2 or 20%.
-        risk_factor: The rate batch size is the largest whose best risk with D samples is within this factor of the
-            optimal risk.
     """
     found = critical.critical_batch_size(
         regression.problem,
         num_samples=np.unique(num_samples),
         overhead=overhead,
-        risk_factor=risk_factor,
-        algorithm=algorithm.with_risk,
+        algorithm=with_risk(algorithm.made),
         curve=drawn,
         progress=progress,
+        **options,
     )
     sheet = found.sheet()
     (table,) = sheet.tables
@@ -53,9 +44,14 @@ def cbs(
     hidden = [*table.hidden, *(each.name for each in beside if each.value is None)]
     table = Table([*table.quantities, *beside], "rows", legend=f"{table.legend};\n{legend}", hidden=hidden)
     outside = _outside_of_the_corollary(regression, algorithm)
-    predicted = dict.fromkeys(GROWING) if outside else _predicted(regression)
-    slopes = {name: _slopes(found.num_samples, getattr(found, name)) for name in GROWING}
-    settings = regression.in_json | {"overhead": overhead, "risk_factor": risk_factor} | algorithm.in_json
+    predicted: dict[str, float | None] = dict.fromkeys(GROWING)
+    if not outside and regression.capacity and regression.source:
+        exponents = regression.capacity * (1 - regression.precondition), regression.source  # THEORY.md T35
+        laws = critical.predicted_exponent, critical.predicted_risk_exponent
+        predicted = {name: float(law(*exponents)) for name, law in zip(GROWING, laws, strict=True)}
+    with np.errstate(all="ignore"):
+        slopes = {name: np.diff(np.log(getattr(found, name))) / np.diff(np.log(found.num_samples)) for name in GROWING}
+    settings = regression.in_json | {"overhead": overhead} | options | algorithm.in_json
     settings |= {"predicted_exponents": predicted, "slopes": slopes}
     title = f"{regression.title}{algorithm.title}: B* at {100 * overhead:.3g}% overhead"
     tables = [table, _exponents(found.num_samples, predicted, slopes)]
@@ -68,26 +64,17 @@ def cbs(
     )
 
 
-def _predicted(regression: ProblemFlags) -> dict[str, Any]:
-    """Return Corollary 8's exponents of a power law."""
-    assert regression.capacity is not None
-    assert regression.source is not None
-    capacity = regression.capacity * (1 - regression.precondition)  # THEORY.md T35
-    return {
-        "real_batch_size": float(critical.predicted_exponent(capacity, regression.source)),
-        "optimal_risk": float(critical.predicted_risk_exponent(capacity, regression.source)),
-    }
-
-
 def _outside_of_the_corollary(regression: ProblemFlags, algorithm: AlgorithmFlags) -> str:
     """Return why Corollary 8 does not speak of the problem; empty if it does."""
     if regression.samples is not None:
-        return NEW_SAMPLES
+        return "Corollary 8 is about samples that are all new; no exponents are predicted here"
     if not covered(algorithm.made):
-        return CONSTANT_STEPS
+        return "Corollary 8 is about averaged SGD with a constant step; no exponents are predicted here"
     if regression.spectrum is not None:
-        return POWER_LAWS
-    return "" if regression.dim is None and regression.problem.noise_variance > 0 else NOISY
+        return "Corollary 8 is about power laws; sgdtheory features fits their exponents to data"
+    if regression.dim is not None or not regression.problem.noise_variance > 0:
+        return "Corollary 8 is about infinitely many directions and label noise; no exponents are predicted here"
+    return ""
 
 
 def _noise_scales(
@@ -104,21 +91,18 @@ def _noise_scales(
         Quantity("hessian_noise_scale", "Hessian-weighted", weighted if known else None, digits=5),
         Quantity("interpolation_batch_size", "m*", problem.trace / problem.largest_eigenvalue, digits=5),
     ]
-    return quantities, NOISE_SCALES if known else "m* = tr H/λ_1"
+    return (
+        quantities,
+        "noise scale: tr Σ/‖g‖² of the gradient after D samples at B*, and tr HΣ/gᵀHg; m* = tr H/λ_1"
+        if known
+        else "m* = tr H/λ_1",
+    )
 
 
 def _exponents(samples: np.ndarray, predicted: dict[str, Any], slopes: dict[str, np.ndarray]) -> Table:
     """Return the table of exponents in D."""
-    columns = [
-        Quantity("", "", list(GROWING.values())),
-        Quantity("", "Corollary 8", list(predicted.values())),
-    ]
+    columns = [Quantity("", "", list(GROWING.values())), Quantity("", "Corollary 8", list(predicted.values()))]
     for place, (low, high) in enumerate(zip(samples, samples[1:], strict=False)):
         columns.append(Quantity("", f"{low:g} … {high:g}", [each[place] for each in slopes.values()]))
     title = "exponents in D: Corollary 8's for D → ∞, and from each D to the next"
     return Table(columns, title=title)
-
-
-def _slopes(samples: np.ndarray, values: np.ndarray) -> np.ndarray:
-    with np.errstate(all="ignore"):
-        return np.diff(np.log(values)) / np.diff(np.log(samples))

@@ -12,19 +12,12 @@ from sgdtheory.cli.function_command import Command, command_of
 
 
 class Entry(NamedTuple):
-    """A command.
+    """A command."""
 
-    Attributes:
-        summary: what it does, in at most 60 characters.
-        example: that works as it stands, without `sgdtheory`.
-        main: names of the flags that `--help` shows, those that most users need; empty: all of them.
-        module: of `sgdtheory.cli`, which has the function; empty: the module is called as the command.
-    """
-
-    summary: str
-    example: str
-    main: str = ""
-    module: str = ""
+    summary: str  # what it does, in at most 60 characters
+    example: str  # that works as it stands, without `sgdtheory`
+    main: str = ""  # names of the flags that `--help` shows, those that most users need; empty: all of them
+    module: str = ""  # of `sgdtheory.cli`, which has the function; empty: the module is called as the command
 
 
 BRIEF = "more"  # of these the overview has names alone
@@ -44,6 +37,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "bounds": Entry(
             "published bounds, beside the exact risk",
             f"bounds {POWER_LAW} --dim 50 --batch-size 1 --learning-rate 0.1 --num-samples 1e5",
+            module="risk",
             main="capacity source dim batch_size learning_rate num_samples noise_variance plot json",
         ),
         "schedule": Entry(
@@ -146,10 +140,12 @@ GROUPS: dict[str, dict[str, Entry]] = {
             "do activations keep their size as the width grows?",
             "coordcheck --widths 64 128 256 512 --plot coordinates.png",
             main="preset widths steps seeds tolerance model optimizer learning_rate parametrization plot json",
+            module="widths",
         ),
         "parametrizations": Entry(
             "exponents of the width: standard, mup and ntk",
             "parametrizations --json",
+            module="widths",
         ),
         "plan-sweep": Entry(
             "what a sweep will take, and whether it will decide",

@@ -22,17 +22,11 @@ SHOW_CURSOR = b"\x1b[?25h\r\n"  # a progress bar hides it
 
 
 class _Process:
-    """The one handler of Ctrl-C of this process: there is one SIGINT.
+    """The one handler of Ctrl-C of this process: there is one SIGINT."""
 
-    Attributes:
-        taken: whether `take_over` has Ctrl-C end the process.
-        ending: whether the exit status is settled, so that Ctrl-C has nothing to add.
-        status: with which Ctrl-C ends a process whose output is written; None before.
-    """
-
-    taken = False
-    ending = False
-    status: "int | None" = None
+    taken = False  # whether `take_over` has Ctrl-C end the process
+    ending = False  # whether the exit status is settled, so that Ctrl-C has nothing to add
+    status: "int | None" = None  # with which Ctrl-C ends a process whose output is written; None before
 
 
 def take_over() -> None:

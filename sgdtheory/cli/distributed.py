@@ -29,26 +29,24 @@ class DistributedFlags:
     @contextlib.contextmanager
     def joined(self) -> Iterator[bool]:
         """Join the other processes, if asked to; yield whether this is the one that prints."""
-        with native_output_on_stderr() if self.distributed else contextlib.nullcontext():
-            yield self._join()
-
-    def _join(self) -> bool:
         cluster = self.coordinator, self.num_processes, self.process_id
         if not self.distributed:
             if any(value is not None for value in cluster):
                 raise ValueError("--coordinator, --num-processes and --process-id need --distributed")
-            return True
+            yield True
+            return
         if self.coordinator is not None and not re.fullmatch(r".+:\d+", self.coordinator):
             raise ValueError(f"coordinator must be HOST:PORT, for example localhost:1234, got {self.coordinator}")
         import jax
 
-        try:
-            jax.distributed.initialize(*cluster)
-        except (ValueError, RuntimeError) as error:
-            raise ValueError(
-                f"distributed: {str(error).rstrip('.')}; give --coordinator, --num-processes and --process-id"
-            ) from None
-        return jax.process_index() == 0
+        with native_output_on_stderr():
+            try:
+                jax.distributed.initialize(*cluster)
+            except (ValueError, RuntimeError) as error:
+                raise ValueError(
+                    f"distributed: {str(error).rstrip('.')}; give --coordinator, --num-processes and --process-id"
+                ) from None
+            yield jax.process_index() == 0
 
     def leave(self) -> NoReturn:
         """Exit after Ctrl-C, without waiting for processes that do not know of it."""

@@ -28,7 +28,10 @@ def example_files() -> dict[str, tuple[str | bytes, str]]:
     for batch_size, num_steps in ((64, 8000), (256, 4000), (1024, 2000)):
         lines = "".join(json.dumps(row) + "\n" for row in _rows(rng, batch_size, num_steps, num_steps))
         files[f"runs/bs{batch_size}.jsonl"] = lines, f"made log of a finished run with B = {batch_size}"
-    lines = [MEGATRON.format(**row, num_steps=20000, samples=row["step"] * 256) for row in _run_log(rng)]
+    lines = []
+    for row in _rows(rng, 256, 20000, 12000, every=50):
+        rate = 3e-4 * min(row["step"] / WARMUP, 1.0)  # WSD, not yet in its decay
+        lines.append(MEGATRON.format(**row, rate=rate, num_steps=20000, samples=row["step"] * 256))
     files["run.log"] = "".join(lines), "made Megatron log of the first 12,000 of 20,000 steps"
     files |= _trainer_output(rng)
     rows = list(_rows(rng, 256, 24000, 14400, every=100))
@@ -37,10 +40,15 @@ def example_files() -> dict[str, tuple[str | bytes, str]]:
     files["log.csv"] = _gradient_norms(rng), "made squared gradient norms, whose noise scale is 40"
     files["grid.csv"] = _grid(rng), "made losses of two models over batch size, data and learning rate"
     for name, run in (("run1.csv", "cosine_24000"), ("run2.csv", "wsdld_20000_24000")):
-        files[name] = _real_run(run), f"every fourth row of the run {run} of a 100M model, which comes with the package"
-    features, targets = _features()
-    files["X.npy"] = features, "made features, 8,000 samples of 100"
-    files["y.npy"] = targets, "made targets of these samples"
+        curve = example_loss_curves()[run]
+        size = np.broadcast_to(512, curve.step.shape)
+        columns = {"step": curve.step, "loss": curve.loss, "lr": curve.learning_rate, "batch_size": size}
+        content = csv_columns({key: [float(value) for value in values[::4]] for key, values in columns.items()})
+        files[name] = content, f"every fourth row of the run {run} of a 100M model, which comes with the package"
+    for name, array, about in _features():
+        file = io.BytesIO()
+        np.save(file, array.astype(np.float32))  # in single precision
+        files[name] = file.getvalue(), about
     return files
 
 
@@ -58,11 +66,6 @@ def _rows(
         loss = _loss(batch_size, step * batch_size) * np.exp(NOISE * rng.standard_normal())
         rate = 3e-4 * min(step / WARMUP, 1.0) * decayed
         yield {"step": step, "loss": round(float(loss), 5), "lr": float(f"{rate:.5g}"), "batch_size": batch_size}
-
-
-def _run_log(rng: np.random.Generator) -> Iterator[dict[str, float]]:
-    for row in _rows(rng, 256, 20000, 12000, every=50):
-        yield row | {"rate": 3e-4 * min(row["step"] / WARMUP, 1.0)}  # WSD, not yet in its decay
 
 
 def _trainer_output(rng: np.random.Generator) -> dict[str, tuple[str, str]]:
@@ -107,23 +110,11 @@ def _grid(rng: np.random.Generator) -> str:
     return csv_columns(columns | {"batch_size": batch_sizes, "samples": samples, "learning_rate": rates})
 
 
-def _real_run(name: str) -> str:
-    curve = example_loss_curves()[name]
-    size = np.broadcast_to(512, curve.step.shape)
-    columns = {"step": curve.step, "loss": curve.loss, "lr": curve.learning_rate, "batch_size": size}
-    return csv_columns({key: [float(value) for value in values[::4]] for key, values in columns.items()})
-
-
-def _features() -> tuple[bytes, bytes]:
-    """Return the arrays of the guide on your own data, in single precision."""
+def _features() -> Iterator[tuple[str, np.ndarray, str]]:
+    """Yield the arrays of the guide on your own data, each after its file name and before what it is."""
     random = np.random.default_rng(0)
     inputs = random.standard_normal((8_000, 30)) * np.arange(1.0, 31) ** -0.7
     features = np.tanh(inputs @ random.standard_normal((30, 100)))
     targets = np.sin(inputs[:, 0]) + inputs[:, 1] * inputs[:, 2] + 0.5 * random.standard_normal(8_000)
-    return _npy(features), _npy(targets)
-
-
-def _npy(array: np.ndarray) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array.astype(np.float32))
-    return file.getvalue()
+    yield "X.npy", features, "made features, 8,000 samples of 100"
+    yield "y.npy", targets, "made targets of these samples"

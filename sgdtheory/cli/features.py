@@ -1,6 +1,5 @@
 """`sgdtheory features`: from features and targets in files to spectrum, exponents and critical batch size."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,17 @@ import numpy as np
 from sgdtheory import data, simulation
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli.flags import File
-from sgdtheory.cli.function_command import Drawn
+from sgdtheory.cli.function_command import Drawn, Progress
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.problems import write_spectrum
 from sgdtheory.risk import excess_risk
 
-FIRST_SIZE = 1000.0  # The data sizes without --num-samples are powers of ten from here up to the number of rows.
+FIRST_SIZE = 1000.0  # Data sizes without --num-samples: powers of ten from here to the number of rows, if it is larger.
 
 
 def features(
+    progress: Progress,
     features: File,
     targets: File,
     in_sample: bool = False,
@@ -31,8 +31,6 @@ def features(
     simulate: bool = False,
     num_replicas: int = 64,
     write: Path | None = None,
-    *,
-    progress: Callable[[str], None],
 ) -> Drawn:
     """Spectrum, capacity and source exponents and critical batch size of linear regression on your own features.
 
@@ -44,7 +42,6 @@ def features(
         targets: .npy file of targets, (N,) or (N, k).
         in_sample: Take the rows themselves for the population, with the noise of their sampling.
         fit_range: First and last direction that exponents are fitted on; None: all that the rows resolve.
-        level: Level of the intervals.
         seed: Seed of the split, and of the simulation.
         num_samples: Data sizes D; None: powers of ten from 1000 to the number of rows.
         overhead: Extra data, relative to linear scaling, that defines B*: 0.2 or 20%.
@@ -57,7 +54,9 @@ def features(
     progress("spectrum of the rows, and of 16 parts of them")
     options = {"fit_range": fit_range, "level": level, "seed": seed}
     found = data.problem_from_data(features, targets, cross_fit=not in_sample, **options)
-    sizes = np.unique(num_samples) if num_samples else _sizes(found.num_rows)
+    last = max(FIRST_SIZE, 10.0 ** np.floor(np.log10(found.num_rows)))
+    powers = 10.0 ** np.arange(np.log10(FIRST_SIZE), np.log10(last) + 0.5)
+    sizes = np.unique(num_samples) if num_samples else powers
     progress(f"B* of {sizes.size} data size{'s' * (sizes.size > 1)} with intervals")
     critical = found.critical_batch_size(sizes, overhead=overhead)
     spectrum, batches = found.sheet(), critical.sheet()
@@ -72,12 +71,6 @@ def features(
     return Drawn(sheet, draw=lambda: found.plot(title=features.name))
 
 
-def _sizes(num_rows: int) -> np.ndarray:
-    """Return the powers of ten from 1000 up to the number of rows; 1000 if there are fewer rows."""
-    last = max(FIRST_SIZE, 10.0 ** np.floor(np.log10(num_rows)))
-    return 10.0 ** np.arange(np.log10(FIRST_SIZE), np.log10(last) + 0.5)
-
-
 def _simulated(
     features: Path,
     targets: Path,
@@ -89,18 +82,14 @@ def _simulated(
     """Return the table, at B* and its γ of each D, of SGD on the rows, and of the exact risk of rows and population."""
     import jax
 
-    x, y = np.load(features), np.load(targets)
-    sample = data.problem_from_data(x, y, cross_fit=False).problem
+    sample = data.problem_from_data(features, targets, cross_fit=False).problem
     setting: dict[str, Any] = {
         "batch_size": np.asarray(critical.batch_size, float),
         "learning_rate": np.atleast_1d(critical.critical.learning_rate).astype(float),
         "num_samples": np.asarray(critical.num_samples, float),
     }
-    runs = []
-    for values in zip(*setting.values(), strict=True):
-        each: dict[str, Any] = {name: float(value) for name, value in zip(setting, values, strict=True)}
-        runs.append(simulation.simulate_data(jax.random.key(seed), x, y, **each, num_replicas=num_replicas))
-    mean, error = (np.array([float(getattr(run, name)) for run in runs]) for name in ("mean", "standard_error"))
+    runs = simulation.simulate_data(jax.random.key(seed), features, targets, **setting, num_replicas=num_replicas)
+    mean, error = np.asarray(runs.mean), np.asarray(runs.standard_error)
     exact, population = (excess_risk(each, **setting).total for each in (sample, found.problem))
     quantities = [
         Quantity("num_samples", "D", setting["num_samples"]),
@@ -108,7 +97,7 @@ def _simulated(
         Quantity("learning_rate", "γ", setting["learning_rate"]),
         Quantity("simulated", "", mean),
         Quantity("standard_error", "", error),
-        Quantity("", "simulated", [f"{each.mean:.4g} ± {each.standard_error:.2g}" for each in runs]),
+        Quantity("", "simulated", [f"{each:.4g} ± {by:.2g}" for each, by in zip(mean, error, strict=True)]),
         Quantity("exact", "exact", exact),
         Quantity("ratio", "simulated/exact", mean / exact),
         Quantity("population", "population", population),

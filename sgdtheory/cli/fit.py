@@ -1,9 +1,8 @@
 """`sgdtheory fit`: from steps to a target, in a CSV file or interpolated in logs, to the critical batch size."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -11,17 +10,19 @@ from sgdtheory import fits
 from sgdtheory._common.arguments import positive_array
 from sgdtheory._common.files import csv_text, write_atomically
 from sgdtheory.cli.flags import Files
-from sgdtheory.cli.function_command import Drawn, Output
+from sgdtheory.cli.function_command import Drawn, Keywords, Progress
 from sgdtheory.cli.log_flags import LogFlags, is_table
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import ConventionFlags
-from sgdtheory.cli.target_logs import csv_of, once_for_all, steps_of_logs
+from sgdtheory.cli.target_logs import once_for_all, steps_of_logs
 
 COLUMNS = {"batch_size": "batch_size", "steps": "steps", "group": None, "size": None, "standard_error": None}
 WITH_EXAMPLE = {"example", "data"}  # flags that go together
 
 
 def fit(
+    given: frozenset[str],
+    progress: Progress,
     logs: LogFlags,
     definition: ConventionFlags,
     files: Files = (),
@@ -32,15 +33,11 @@ def fit(
     data: fits.ExampleName = "c4",
     example: bool = False,
     fit_alpha: bool = False,
-    alpha_range: tuple[float, float] | None = None,
-    optimal_batch_size: bool = False,
     pool_scatter: bool = False,
     forecast: tuple[float, ...] = (),
     steps_csv: Path | None = None,
-    *,
-    given: frozenset[str],
-    progress: Callable[[str], None],
-) -> Drawn | Output | None:
+    **options: Annotated[Any, Keywords(fits.fit_steps_law, "alpha_range optimal_batch_size")],
+) -> Drawn | None:
     """Critical batch size from steps-to-target measurements: B*, intervals, exponent, sensitivity.
 
     Measurements stand in a CSV file; with --target-loss files and folders are logs of runs at several batch sizes, of
@@ -64,10 +61,6 @@ def fit(
         example: Print these data as a file to try the command with, and fit nothing: `sgdtheory fit --example >
             steps.csv`.
         fit_alpha: Fit α in steps = a + b/B^α; otherwise α = 1.
-        alpha_range: Least and largest α that intervals admit beside the fitted law; 1 1 if α = 1 is known; None: 0.8
-            1.25.
-        optimal_batch_size: Fit steps = a + b/B + c/B²: an optimal batch size, the useful range around it, and a test
-            whether c is needed.
         pool_scatter: With the optimal batch size: one scatter of steps about the laws of all groups, for tests and
             intervals.
         forecast: Sizes at which to forecast B*.
@@ -79,22 +72,23 @@ def fit(
         print(example_file(data), end="")
         return None
     positive_array("forecast", forecast)
-    if logs.preview:
-        return Output(logs.preview_of(files, "steps"))
     columns: dict[str, Any] = {"batch_size": logs.batch_size or "batch_size", "steps": steps, "group": logs.group}
     columns |= {"size": size, "standard_error": standard_error}
     of_logs = steps_of_logs(logs, files, target_loss) if target_loss else None
     measurements = of_logs.measurements if of_logs else _measurements(files, columns, data)
     progress("fitting a law to the steps of each group, and its intervals")
+    optimal_batch_size = options["optimal_batch_size"]
     if pool_scatter and not optimal_batch_size:
         raise ValueError("pool_scatter needs the law with an optimal batch size: give --optimal-batch-size too")
     if optimal_batch_size and fit_alpha:
         raise ValueError("--fit-alpha and --optimal-batch-size are two laws: give one of them")
-    if alpha_range is not None and (fit_alpha or optimal_batch_size):
+    if options["alpha_range"] is not None and (fit_alpha or optimal_batch_size):
         raise ValueError("--alpha-range is of the law a + b/B: leave out --fit-alpha and --optimal-batch-size")
-    form: dict[str, Any] = {"alpha": None if fit_alpha else 1.0, "optimal_batch_size": optimal_batch_size}
-    form["alpha_range"] = alpha_range
-    laws = [fits.fit_steps_law(m.batch_sizes, m.steps, standard_errors=m.standard_errors, **form) for m in measurements]
+    options |= {"alpha": None if fit_alpha else 1.0}
+    laws = [
+        fits.fit_steps_law(each.batch_sizes, each.steps, standard_errors=each.standard_errors, **options)
+        for each in measurements
+    ]
     if definition.reference is None and not files and data == "c4":  # the five models of the paper have its reference
         convention = fits.Convention(fits.PAPER.reference, definition.overhead)
     else:
@@ -108,8 +102,10 @@ def fit(
         doubts = once_for_all(sheet.remarks, [each.group for each in measurements if each.group])
         sheet = replace(sheet, tables=[*runs.tables, *sheet.tables], remarks=[*runs.remarks, *doubts])
     if steps_csv:
-        written = of_logs.csv() if of_logs else csv_of(measurements)
-        print_note(f"wrote {write_atomically(steps_csv, written)}")
+        # A single group is called as tables call it, for the cell must not be empty.
+        named = [replace(each, group=each.group or "all") for each in measurements]
+        losses = {"target_loss": [loss for loss, _ in of_logs.named]} if of_logs else {}
+        print_note(f"wrote {write_atomically(steps_csv, fits.steps_text(named, remarks=losses))}")
     return Drawn(sheet, draw=lambda: found.plot(size=size or ""))
 
 
@@ -133,16 +129,13 @@ def _measurements(
 
 def example_file(data: fits.ExampleName) -> str:
     """The example's measurements as a CSV file: what its columns are called is up to a file's author."""
-    if data == "mlperf":
-        rows = [
-            (one.group, int(batch), float(steps), float(f"{steps * error:.3g}"))
-            for one in fits.example_measurements(data)
-            for batch, steps, error in zip(one.batch_sizes, one.steps, np.array(one.standard_errors), strict=True)
-        ]
-        return csv_text(("benchmark", "bs", "steps", "se"), rows)
-    rows = [
-        (model.group, int(model.size), int(batch), int(steps))
-        for model in fits.example_measurements()
-        for batch, steps in zip(model.batch_sizes, model.steps, strict=True)
-    ]
-    return csv_text(("model", "params", "bs", "steps"), rows)
+    rows = []
+    for one in fits.example_measurements(data):
+        for place, (batch, steps) in enumerate(zip(one.batch_sizes, one.steps, strict=True)):
+            if one.standard_errors is None:
+                rows.append((one.group, int(one.size), int(batch), int(steps)))
+            else:
+                error = steps * np.array(one.standard_errors)[place]
+                rows.append((one.group, int(batch), float(steps), float(f"{error:.3g}")))
+    header = ("benchmark", "bs", "steps", "se") if data == "mlperf" else ("model", "params", "bs", "steps")
+    return csv_text(header, rows)

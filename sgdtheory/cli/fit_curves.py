@@ -1,6 +1,6 @@
 """`sgdtheory fit-curves`: from loss curves to the theory's numbers, predictions and the critical batch size."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from sgdtheory import curves as loss_curves
 from sgdtheory._common.files import write_atomically
 from sgdtheory._common.sheets import Sheet, between, number
 from sgdtheory.cli.flags import Files
-from sgdtheory.cli.function_command import Drawn, Output
+from sgdtheory.cli.function_command import Drawn, Progress
 from sgdtheory.cli.log_flags import CurveFlags
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import Overhead
@@ -56,15 +56,15 @@ class FittedCurveFlags(CurveFlags):
         runs: dict[str, list[tuple[TrainingLog, LossCurve]]] = {}
         for log, curve in self.read_runs(paths):
             runs.setdefault(curve.group, []).append((log, curve))
-        return [self._model_of_logs(pairs) for pairs in runs.values()]
-
-    def _model_of_logs(self, pairs: list[tuple[TrainingLog, LossCurve]]) -> Model:
-        logs = [log for log, _ in pairs]
-        decay, notes = self.taken_weight_decay(logs)
-        fitted, held_out = _divided([curve for _, curve in pairs], self.hold_out)
-        taken = self.taken_optimizer(logs)
-        logs = [log for log, curve in pairs if curve.name not in self.hold_out]
-        return Model(fitted, held_out, taken.optimizer, decay, logs, [*taken.notes, *notes])
+        found = []
+        for pairs in runs.values():
+            logs = [log for log, _ in pairs]
+            decay, notes = self.taken_weight_decay(logs)
+            fitted, held_out = _divided([curve for _, curve in pairs], self.hold_out)
+            taken = self.taken_optimizer(logs)
+            logs = [log for log, curve in pairs if curve.name not in self.hold_out]
+            found.append(Model(fitted, held_out, taken.optimizer, decay, logs, [*taken.notes, *notes]))
+        return found
 
     def example_model(self, name: str) -> Model:
         """Return a public language model, of whose curves three are fitted unless the flags hold others out."""
@@ -87,6 +87,7 @@ def _divided(curves: list[LossCurve], held_out: tuple[str, ...]) -> tuple[list[L
 
 
 def fit_curves(
+    progress: Progress,
     columns: FittedCurveFlags,
     logs: Files = (),
     example: str = "100M",
@@ -94,9 +95,7 @@ def fit_curves(
     overhead: Overhead = 0.2,
     level: float = 0.95,
     steps_csv: Path | None = None,
-    *,
-    progress: Callable[[str], None],
-) -> Drawn | Output:
+) -> Drawn:
     """Fit the theory's loss, L0 plus the risk of SGD on a power law, to loss curves, and predict others.
 
     Files are logs as other programs write them, recognized by content: trainer_state.json, W&B's exports, TensorBoard
@@ -109,14 +108,9 @@ def fit_curves(
         example: Which example is fitted where no file is given: 25M, 100M or 400M.
         num_samples: Data sizes D for which to print B*; None: those of the longest curve.
         overhead: Extra data that defines B*: 0.2 or 20%.
-        level: Level of the intervals.
         steps_csv: Write the theory's steps to the least loss of each D at several batch sizes to this CSV file, for
             `plan`.
     """
-    if columns.preview:
-        if not logs:
-            raise ValueError("preview needs files: name logs")
-        return Output(columns.preview_of(logs, "curves"))
     reports, notes = [], []
     for model in columns.models(logs) if logs else [columns.example_model(example)]:
         notes += model.notes
@@ -138,7 +132,7 @@ def fit_curves(
     )
 
 
-def fitted(model: Model, level: float, progress: Callable[[str], None]) -> "loss_curves.CurvesFit":
+def fitted(model: Model, level: float, progress: Progress) -> "loss_curves.CurvesFit":
     """Return the fit of a model's curves; `progress` is called with the phase of the work."""
     rows = sum(curve.step.size for curve in model.fitted)
     work = f"fitting {len(model.fitted)} curve{'s' * (len(model.fitted) > 1)}, {rows} rows"
@@ -152,11 +146,7 @@ def beside_fit(
 ) -> list[str]:
     """Return a sentence on the B* that `sgdtheory fit` has of the same logs, from steps to a loss near their ends.
 
-    Args:
-        model: with the logs.
-        critical: B* of whole curves, at one data size or more.
-        loss: which loss of the logs.
-        sequence_length: tokens of a sequence; None: as the logs say.
+    `critical` is B* of whole curves, at one data size or more.
     """
     whole = next((each for each in critical.compared if each is not None), None)
     if whole is None or not model.logs:

@@ -32,40 +32,24 @@ class UnreadableError(ValueError):
 
 
 class Kind(NamedTuple):
-    """Meaning of the words after a flag.
+    """Meaning of the words after a flag."""
 
-    Attributes:
-        metavar: what stands for the words in help; empty for a switch.
-        called: what the value is, in an error.
-        read: returns the value of one word, or raises a ValueError.
-        count: number of words; None: any number.
-        choices: the words that are understood; empty: no list of words.
-    """
-
-    metavar: str
-    called: str
-    read: Callable[[str], Any] = str
-    count: int | None = 1
-    choices: tuple[str, ...] = ()
+    metavar: str  # what stands for the words in help; empty for a switch
+    called: str  # what the value is, in an error
+    read: Callable[[str], Any] = str  # returns the value of one word, or raises a ValueError
+    count: int | None = 1  # number of words; None: any number
+    choices: tuple[str, ...] = ()  # the words that are understood; empty: no list of words
 
 
 @dataclass(frozen=True)
 class Flag:
-    """One flag, or a positional argument.
+    """One flag, or a positional argument."""
 
-    Attributes:
-        name: of the parameter or field.
-        hint: its type.
-        default: its value without the flag; MISSING if it has to be given.
-        meaning: what it means, and at the end what holds without it if the default does not say so.
-        group: heading in help.
-    """
-
-    name: str
-    hint: Any
-    default: Any
-    meaning: str
-    group: str
+    name: str  # of the parameter or field
+    hint: Any  # its type
+    default: Any  # its value without the flag; MISSING or `Parameter.empty` if it has to be given
+    meaning: str  # what it means, and at the end what holds without it if the default does not say so
+    group: str  # heading in help
 
     @functools.cached_property
     def kind(self) -> Kind:
@@ -84,7 +68,7 @@ class Flag:
     @property
     def required(self) -> bool:
         """Return whether the flag has to be given."""
-        return self.default is dataclasses.MISSING
+        return self.default in (dataclasses.MISSING, inspect.Parameter.empty)
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -110,16 +94,12 @@ class Flag:
     def shown(self) -> str:
         """Return what holds without the flag, as help shows it; empty if there is nothing to say."""
         default, without = self.default, UNLESS_GIVEN.search(self.meaning)
-        if default is None or default is dataclasses.MISSING or isinstance(default, bool) or default == ():
+        if default is None or self.required or isinstance(default, bool) or default == ():
             return without["words"] if without else ""
         return " ".join(map(str, default)) if isinstance(default, tuple) else str(default)
 
     def value(self, spelling: str, words: Sequence[str]) -> Any:
-        """Return the value that words after the flag have.
-
-        Raises:
-            ValueError: they have none.
-        """
+        """Return the value that words after the flag have; a ValueError says that they have none."""
         kind = self.kind
         try:
             values = tuple(map(kind.read, words))
@@ -151,7 +131,7 @@ def kind_of(hint: Any) -> Kind:
         return Kind(f"{{{listed}}}", f"one of {listed}", functools.partial(_choice, arguments), 1, arguments)
     one = kind_of(arguments[0])
     several = f"{one.called.partition(' ')[2]}s"
-    if arguments[-1] is Ellipsis:
+    if arguments[-1] is Ellipsis or origin is Sequence:
         return one._replace(metavar=f"{one.metavar} ...", called=several, count=None)
     return one._replace(metavar=f"{one.metavar} {one.metavar}", called=f"two {several}", count=2)
 

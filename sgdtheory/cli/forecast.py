@@ -3,10 +3,10 @@
 import dataclasses
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from sgdtheory import curves as loss_curves
 from sgdtheory._common.sheets import Sheet
 from sgdtheory.algorithms import Shape, algorithm_settings, make_algorithm
 from sgdtheory.cli.flags import File
-from sgdtheory.cli.function_command import Drawn, Output
+from sgdtheory.cli.function_command import OWN, Drawn, Progress
 from sgdtheory.cli.growing_files import versions, whole_lines
 from sgdtheory.cli.log_flags import CurveFlags
 from sgdtheory.cli.log_optimizer import UnknownOptimizerError
@@ -27,61 +27,33 @@ RECENT = 10  # The distance between rows, which says whether another one will co
 SHAPES = "constant", "cosine", "linear", "wsd"  # Names of schedules, which are parts of the names that logs have.
 
 
-def forecast(
-    columns: CurveFlags,
-    log: File,
-    num_steps: int | None = None,
-    schedule: str | None = None,
-    run_name: str | None = None,
-    also: tuple[Path, ...] = (),
-    follow: bool = False,
-    level: float = 0.95,
-    *,
-    progress: Callable[[str], None],
-) -> Drawn | Output | Iterator[Drawn]:
-    """The final loss of a run under way, with a band, from its log and the learning rates that are planned.
+@dataclass(frozen=True, kw_only=True)
+class RunFlags(CurveFlags):
+    """The flags of a run under way, whose log they name."""
 
-    The theory's numbers start from those of public language models and follow the log as it grows. What the run has not
-    shown yet, such as the gain of a decay, makes the band wide; a line then says that it is too early.
+    FLAG_GROUPS: ClassVar[dict[str, tuple[str, ...]]] = {
+        OWN: ("log", "num_steps", "schedule", "run_name", "also", "level"),
+        **CurveFlags.FLAG_GROUPS,
+    }
 
-    Args:
-        log: Log of the run, of any format that fit-curves reads.
-        num_steps: Number of steps of the whole run; None: as the log says.
-        schedule: Its learning rates by name, "cosine final=0.1" or "wsd decay=0.2 power=0.5" (1 − √); None: as the log
-            says, or as they are now.
-        run_name: Which run of a log that holds several; the others are fitted with it.
-        also: Logs of other runs of the same model, to be fitted with it: several curves determine the numbers better.
-        follow: Stay, and print a line (with --json an object) each time the log has grown, up to the end of the run or
-            Ctrl-C.
-        level: Level of the band.
-    """
-    run = _Run(columns, log, num_steps, schedule, run_name, also, level)
-    if columns.preview:
-        return Output(columns.preview_of([log, *also], "curves"))
-    if follow:
-        return run.followed()
-    progress("forecasting the run")
-    curves, read = run.read(log)
-    found = run.forecast(curves, read)
-    return Drawn(run.sheet(found, curves, read), draw=found.plot)
-
-
-@dataclass(frozen=True)
-class _Run:
-    """A run under way, with its log and what the flags say of it."""
-
-    columns: CurveFlags
-    log: Path
-    num_steps: int | None
-    schedule: str | None
-    run_name: str | None
-    also: tuple[Path, ...]
-    level: float
+    log: File
+    """Log of the run, of any format that fit-curves reads."""
+    num_steps: int | None = None
+    """Number of steps of the whole run; None: as the log says."""
+    schedule: str | None = None
+    """Its learning rates by name, "cosine final=0.1" or "wsd decay=0.2 power=0.5" (1 − √); None: as the log says, or as
+    they are now."""
+    run_name: str | None = None
+    """Which run of a log that holds several; the others are fitted with it."""
+    also: tuple[Path, ...] = ()
+    """Logs of other runs of the same model, to be fitted with it: several curves determine the numbers better."""
+    level: float = 0.95
+    """Level of the band."""
 
     def sheet(self, found: "loss_curves.Forecast", curves: list[LossCurve], log: TrainingLog) -> Sheet:
         """Return the sheet of the forecast, with remarks on the optimizer and on the other curves."""
         sheet = found.sheet()
-        taken = [*self.columns.taken_optimizer([log]).notes, *self.columns.taken_weight_decay([log])[1]]
+        taken = [*self.taken_optimizer([log]).notes, *self.taken_weight_decay([log])[1]]
         others = [*taken, *loss_curves.curve_remarks(curves[:-1])]
         return dataclasses.replace(sheet, remarks=[*sheet.remarks, *others])
 
@@ -94,8 +66,9 @@ class _Run:
         for _ in versions(self.log, lambda: time.sleep(SECONDS)):
             try:
                 curves, log = self._read_whole_lines()
-                if self._ended(curves[-1], log.settings):
-                    run = curves[-1]
+                run = curves[-1]
+                apart = float(np.median(np.diff(run.step[-RECENT:])))
+                if run.step[-1] + apart >= self._steps(log.settings):  # no further row is to be expected
                     print_note(f"the run has ended at step {run.step[-1]:,.0f}, loss {run.loss[-1]:.4g}")
                     return
                 found = self.forecast(curves, log)
@@ -127,13 +100,13 @@ class _Run:
 
     def read(self, log: Path) -> tuple[list[LossCurve], TrainingLog]:
         """Return the curves, the run last, and its log."""
-        runs = self.columns.read_runs([log])
+        runs = self.read_runs([log])
         curves = [curve for _, curve in runs]
         if len(curves) > 1 and self.run_name is None:
             names = ", ".join(curve.name for curve in curves)
             raise ValueError(f"--run-name must say which run of {log} is meant: {names}")
         logs = {each.name: each for each, _ in runs}
-        others = [curve for _, curve in self.columns.read_runs(self.also)] if self.also else []
+        others = [curve for _, curve in self.read_runs(self.also)] if self.also else []
         curves = loss_curves.run_last(curves, self.run_name)
         return [*others, *curves], logs[curves[-1].name]
 
@@ -143,11 +116,6 @@ class _Run:
             raise ValueError("--num-steps must be given: the log does not say how long the run is")
         return int(steps)
 
-    def _ended(self, run: LossCurve, settings: Mapping[str, Any]) -> bool:
-        """Return whether no further row is to be expected."""
-        apart = float(np.median(np.diff(run.step[-RECENT:])))
-        return bool(run.step[-1] + apart >= self._steps(settings))
-
     def forecast(self, curves: list[LossCurve], log: TrainingLog) -> "loss_curves.Forecast":
         """Return the forecast of the run, which is the last curve."""
         settings = log.settings
@@ -156,8 +124,8 @@ class _Run:
             curves,
             num_steps=steps,
             schedule=self._shape(curves[-1], settings, steps),
-            weight_decay=self.columns.taken_weight_decay([log])[0],
-            optimizer=self.columns.taken_optimizer([log]).optimizer,
+            weight_decay=self.taken_weight_decay([log])[0],
+            optimizer=self.taken_optimizer([log]).optimizer,
             level=self.level,
         )
 
@@ -176,3 +144,21 @@ class _Run:
         if getattr(shape, "warmup", None) != 0.0 or not 0 < warmup < 1:
             return shape
         return dataclasses.replace(shape, warmup=warmup)  # pyright: ignore[reportCallIssue]
+
+
+def forecast(progress: Progress, run: RunFlags, follow: bool = False) -> Drawn | Iterator[Drawn]:
+    """The final loss of a run under way, with a band, from its log and the learning rates that are planned.
+
+    The theory's numbers start from those of public language models and follow the log as it grows. What the run has not
+    shown yet, such as the gain of a decay, makes the band wide; a line then says that it is too early.
+
+    Args:
+        follow: Stay, and print a line (with --json an object) each time the log has grown, up to the end of the run or
+            Ctrl-C.
+    """
+    if follow:
+        return run.followed()
+    progress("forecasting the run")
+    curves, read = run.read(run.log)
+    found = run.forecast(curves, read)
+    return Drawn(run.sheet(found, curves, read), draw=found.plot)

@@ -1,13 +1,19 @@
 """A command from a function: flags from its signature and docstring, the call, what it prints, and its figure.
 
-    def cbs(regression: ProblemFlags, num_samples: tuple[float, ...], overhead: float = 0.2) -> Drawn:
+    def cbs(
+        regression: ProblemFlags,
+        num_samples: tuple[float, ...],
+        **options: Annotated[Any, Keywords(critical_batch_size, "overhead risk_factor")],
+    ) -> Drawn:
         (docstring: what the command does; under Args a sentence for each flag)
-        found = critical_batch_size(regression.problem, num_samples=num_samples, overhead=overhead)
+        found = critical_batch_size(regression.problem, num_samples=num_samples, **options)
         return Drawn(found.sheet(), draw=found.plot)
 
-A parameter whose type is a dataclass stands for the flags of its fields, which commands share; the function gets an
-instance of it, and its Args may describe a shared flag in words of their own. GROUP of a dataclass is the heading of
-all its flags in help. FLAG_GROUPS has several headings, with the names of flags, also of those that a command adds.
+Keywords that a command passes on to a function of the library have their types, defaults and sentences from there. The
+function must be quick to import, because help needs it too. A parameter whose type is a dataclass stands for the flags
+of its fields, which commands share; the function gets an instance of it. The command's Args may describe any of these
+flags in words of its own. GROUP of a dataclass is the heading of all its flags in help. FLAG_GROUPS has several
+headings, with the names of flags, also of those that a command adds.
 
 A command that returns something has --json, and one that returns a Drawn has --plot. Three parameters are no flags:
 `drawn`, whether a figure was asked for, `given`, the names of the flags that were written, and `progress`, a function
@@ -23,7 +29,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sgdtheory._common.sheets import Sheet
 from sgdtheory.cli.flags import OPTIONS, Flag, field_texts, with_methods
@@ -32,22 +38,27 @@ from sgdtheory.cli.progress import phases
 
 FIGURE = "Draw a figure to this .png, .pdf or .svg."
 JSON = 'Print JSON; null stands for what is absent, "inf" for what is infinite.'
+LEVEL = "Level of the confidence intervals."
 NO_FLAGS = "drawn", "given", "progress"
 OWN, LAST = "flags", "output"  # headings of a function's own flags that are in no group, and of --plot and --json
+ARGUMENTS = re.compile(r"\n(?:Args|Attributes):\n")
 ARGUMENT = re.compile(r"^    (\w+): ((?:.|\n     )*)", re.MULTILINE)  # an entry of Args, with its indented lines
+Progress = Callable[[str], None]  # shows what is being done
+
+
+class Keywords(NamedTuple):
+    """Keywords of a function of the library that are flags; `names` has blanks between them."""
+
+    function: Callable[..., Any]
+    names: str
 
 
 @dataclass(frozen=True)
 class Output:
-    """A sheet that a command prints, and how the command ends.
-
-    Attributes:
-        sheet: that is printed.
-        end: is called at the end, to leave with another exit status than 0.
-    """
+    """A sheet that a command prints, and how the command ends."""
 
     sheet: Sheet
-    end: Callable[[], Any] = lambda: None
+    end: Callable[[], Any] = lambda: None  # is called at the end, to leave with another exit status than 0
 
 
 @dataclass(frozen=True)
@@ -59,21 +70,14 @@ class Drawn(Output):
 
 @dataclass(frozen=True)
 class Command:
-    """A command.
+    """A command."""
 
-    Attributes:
-        function: that does it.
-        description: what it does.
-        flags: in the order of help.
-        shared: parameters that are dataclasses of flags.
-        needed_without: spelling of a flag → those of the flags that are needed unless it is given.
-    """
-
-    function: Callable[..., Any]
-    description: str
-    flags: Sequence[Flag]
-    shared: Mapping[str, type]
-    needed_without: Mapping[str, Sequence[str]]
+    function: Callable[..., Any]  # that does it
+    description: str  # what it does
+    flags: Sequence[Flag]  # in the order of help
+    own: Sequence[str]  # names of the flags that are its parameters or keywords
+    shared: Mapping[str, type]  # parameters that are dataclasses of flags
+    needed_without: Mapping[str, Sequence[str]]  # a flag's spelling → those of flags that are needed unless it is given
 
     def flags_for(self, words: Sequence[str]) -> Sequence[Flag]:
         """Return the flags, with the defaults of a preset that is named among the words of the command line."""
@@ -84,21 +88,20 @@ class Command:
         return self.flags
 
     def run(self, values: Mapping[str, Any], given: frozenset[str]) -> None:
-        """Call the function, draw its figure and print its sheet.
-
-        Args:
-            values: of all flags.
-            given: names of the flags that were written.
-        """
+        """Call the function with the values of all flags, draw its figure and print its sheet."""
         plot = values.get("plot")
         require_figure_suffix(plot)
-        about = {"drawn": plot is not None, "given": given}
         parameters = inspect.signature(self.function).parameters
-        arguments = {name: value for name, value in {**values, **about}.items() if name in parameters}
+        about = {"drawn": plot is not None, "given": given}
+        arguments = {name: value for name, value in about.items() if name in parameters}
+        arguments |= {name: values[name] for name in self.own}
         for name, kind in self.shared.items():
             arguments[name] = kind(**{each.name: values[each.name] for each in dataclasses.fields(kind)})
             if hasattr(kind, "given"):
                 object.__setattr__(arguments[name], "given", given)
+            if values.get("preview") and hasattr(kind, "preview_of"):
+                print_sheet(arguments[name].preview_of(values), values["json"])
+                return
         if "progress" in parameters:
             with phases(self.function.__name__.replace("_", "-")) as show:
                 found = self.function(**arguments, progress=show)
@@ -123,8 +126,8 @@ def command_of(function: Callable[..., Any]) -> Command:
     """Return the command of a function."""
     hints = typing.get_type_hints(function, include_extras=True)
     returned = hints.pop("return")
-    description, _, arguments = inspect.cleandoc(function.__doc__ or "").partition("\nArgs:\n")
-    texts, groups, needed, shared = {"plot": FIGURE, "json": JSON}, {}, {}, {}
+    description, told = _documentation(function)
+    texts, groups, needed, shared = {"plot": FIGURE, "json": JSON, "level": LEVEL}, {}, {}, {}
     fields: list[tuple[str, Any, Any]] = []
     own: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():
@@ -139,10 +142,14 @@ def command_of(function: Callable[..., Any]) -> Command:
             if heading := getattr(kind, "GROUP", ""):
                 groups[heading] = tuple(each.name for each in dataclasses.fields(kind))
         elif name not in NO_FLAGS:
-            required = parameter.default is inspect.Parameter.empty
-            fields.append((name, kind, dataclasses.MISSING if required else parameter.default))
-            own.append(name)
-    texts |= {name: with_methods(text) for name, text in ARGUMENT.findall(arguments)}
+            home = kind.__metadata__[0] if parameter.kind is parameter.VAR_KEYWORD else Keywords(function, name)
+            taken, sentences = inspect.signature(home.function).parameters, _documentation(home.function)[1]
+            for each in home.names.split():
+                hint = kind if home.function is function else taken[each].annotation
+                fields.append((each, hint, taken[each].default))
+                texts[each] = sentences.get(each, texts.get(each, ""))
+                own.append(each)
+    texts |= told
     if Drawn in (typing.get_args(returned) or (returned,)):
         fields.append(("plot", Path | None, None))
     if returned is not type(None):
@@ -154,7 +161,14 @@ def command_of(function: Callable[..., Any]) -> Command:
         Flag(name, hint, default, texts.get(name, ""), headings.get(name, OPTIONS)) for name, hint, default in fields
     ]
     flags.sort(key=lambda flag: order.index(flag.group))
-    return Command(function, description.strip(), flags, shared, needed)
+    return Command(function, description, flags, own, shared, needed)
+
+
+def _documentation(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """Return what a function does, and the sentence on each argument."""
+    description, *rest = ARGUMENTS.split(inspect.cleandoc(function.__doc__ or ""), maxsplit=1)
+    texts = {name: with_methods(text) for name, text in ARGUMENT.findall("".join(rest))}
+    return description.strip(), {name: text[:1].upper() + text[1:] for name, text in texts.items()}
 
 
 def _write(output: Output, plot: Path | None) -> None:

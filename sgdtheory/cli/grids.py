@@ -1,33 +1,31 @@
 """`sgdtheory fit-grid`, `fit-rates` and `fit-law`: laws of a grid of losses, from a CSV file or from logs."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from sgdtheory import fits
 from sgdtheory._common.files import write_atomically
 from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
 from sgdtheory.cli.flags import Files
-from sgdtheory.cli.function_command import Drawn, Output
+from sgdtheory.cli.function_command import Drawn, Keywords, Progress
 from sgdtheory.cli.log_flags import GridFlags
 from sgdtheory.cli.output import print_note
 from sgdtheory.cli.settings import ConventionFlags, Overhead
 
 
 def fit_grid(
+    progress: Progress,
     logs: GridFlags,
     definition: ConventionFlags,
     files: Files = (),
     target: tuple[float, ...] = (),
-    edges: bool = False,
-    optimal_batch_size: bool = False,
     degradation: Overhead = 0.01,
     steps_csv: Path | None = None,
-    *,
-    progress: Callable[[str], None],
-) -> Drawn | Output:
+    **options: Annotated[Any, Keywords(fits.fit_loss_grid, "edges optimal_batch_size")],
+) -> Drawn:
     """Critical batch size from losses at several batch sizes, data sizes and learning rates; no steps to a target.
 
     Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders. With several groups
@@ -38,16 +36,11 @@ def fit_grid(
             diverged; or logs, or folders of them.
         group: Column that separates grids, for example the model's name.
         target: Losses to reach; None: three that as many batch sizes as possible reach.
-        edges: Use losses whose best learning rate is at an end of the rates too; they make B* wrong.
-        optimal_batch_size: Fit steps = a + b/B + c/B²: an optimal batch size, the useful range around it, and a test
-            whether c is needed.
         reference: Reference batch size of B*, in the regime of linear scaling; None: the smallest that reaches all
             targets.
         degradation: By how much the loss at fixed data may be worse than that of the best batch size: 0.01 or 1%.
         steps_csv: Write the steps to the targets at each batch size to this CSV file, for `plan`.
     """
-    if logs.preview:
-        return Output(logs.preview_of(files, "grid"))
     losses, remarks = logs.losses(files, "fit-grid")
     progress("fitting the grid, and its intervals from resampled ones")
     grid = fits.fit_loss_grid(
@@ -56,22 +49,19 @@ def fit_grid(
         targets=target or None,
         degradation=degradation,
         level=definition.level,
-        edges=edges,
-        optimal_batch_size=optimal_batch_size,
+        **options,
     )
     if steps_csv:
         print_note(f"wrote {write_atomically(steps_csv, _steps(grid))}")
-    return Drawn(_noted(grid.sheet(), remarks), draw=lambda: _figures(grid))
 
+    def draw() -> dict[str, Any]:
+        compared = {each.group for each in grid.degradations}  # groups that have data sizes to compare at
+        if not compared:
+            why = "plot needs a data size that the smallest batch size shares with two others, got none: leave it out"
+            raise ValueError(why)
+        return {each.group: grid.plot(group=each.group) for each in grid.groups if each.group in compared}
 
-def _figures(grid: fits.LossGrid) -> dict[str, Any]:
-    """Return the figure of each group that has data sizes to compare at."""
-    names = [group.group for group in grid.groups if any(each.group == group.group for each in grid.degradations)]
-    if not names:
-        raise ValueError(
-            "plot needs a data size that the smallest batch size shares with two others, got none: leave it out"
-        )
-    return {name: grid.plot(group=name) for name in names}
+    return Drawn(_noted(grid.sheet(), remarks), draw=draw)
 
 
 def _steps(grid: fits.LossGrid) -> str:
@@ -88,13 +78,12 @@ def _steps(grid: fits.LossGrid) -> str:
 
 
 def fit_rates(
+    progress: Progress,
     logs: GridFlags,
     files: Files = (),
     rates_alone: bool = False,
     level: float = 0.95,
-    *,
-    progress: Callable[[str], None],
-) -> Drawn | Output:
+) -> Drawn:
     """Best learning rate as a law of batch size and duration, and the critical batch size at its kink.
 
     Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders. Each batch size and
@@ -104,10 +93,7 @@ def fit_rates(
         files: CSV file with a header, one row a run, an empty loss of a run that diverged; or logs, or folders of them.
         group: Column that separates models, each with a level of learning rates of its own.
         rates_alone: Leave out B* from losses, which is counted from the smallest batch size and from the best one.
-        level: Level of the confidence intervals.
     """
-    if logs.preview:
-        return Output(logs.preview_of(files, "grid"))
     losses, remarks = logs.losses(files, "fit-rates")
     progress("fitting the law of the best learning rate, and its intervals")
     found = fits.fit_rates(losses, level=level, compare=not rates_alone)
@@ -115,17 +101,15 @@ def fit_rates(
 
 
 def fit_law(
+    progress: Progress,
     logs: GridFlags,
     files: Files = (),
     parameters: float | None = None,
     num_samples: float | None = None,
     compute: tuple[float, ...] = (),
-    edges: bool = False,
     steps_csv: Path | None = None,
-    level: float = 0.95,
-    *,
-    progress: Callable[[str], None],
-) -> Drawn | Output:
+    **options: Annotated[Any, Keywords(fits.fit_joint_law, "edges level")],
+) -> Drawn:
     """Loss as one law of model size, data and batch size, and with it critical batch sizes and the best runs.
 
     Losses stand in a CSV file, or are the ends of logs of runs of any program, files and folders. --size names the
@@ -137,24 +121,27 @@ def fit_law(
         parameters: Model size to predict a loss and B* for, with --num-samples.
         num_samples: Data to predict a loss and B* for, in the unit of the column of samples.
         compute: Budgets C = 6 N D of the best model size, data and batch size.
-        edges: Use losses whose best learning rate is at an end of the rates too.
         steps_csv: Write the steps to the loss of --parameters and --num-samples to this CSV file, for `plan`; steps are
             D/B, so that data and batch sizes must have one unit.
-        level: Level of the confidence intervals.
     """
-    if logs.preview:
-        return Output(logs.preview_of(files, "grid"))
     asked = (parameters, num_samples) if parameters is not None and num_samples is not None else None
     if asked is None and (parameters is not None or num_samples is not None or steps_csv):
         raise ValueError("--parameters and --num-samples belong together, and --steps-csv needs both")
     losses, remarks = logs.losses(files, "fit-law")
     progress("fitting the law of the loss, and its intervals")
-    found = fits.fit_joint_law(losses, level=level, edges=edges)
+    found = fits.fit_joint_law(losses, **options)
     sheet = _noted(found.sheet(), remarks)
     if compute:
+        runs = [found.best_run(each) for each in compute]
+        quantities = [Quantity("compute", "compute 6ND", list(compute))]
+        labels = {"size": "model size N", "samples": "data D", "batch_size": "batch size B", "loss": "loss"}
+        for name, label in labels.items():
+            of_runs = [getattr(each, name) for each in runs]
+            ends = [each.interval for each in of_runs]
+            quantities.append(Quantity(name, label, [each.value for each in of_runs], ends))
+        best = Table(quantities, "best_runs", "least loss of each budget", f"{found.level:.0%}")
         # The table of the law's numbers stays first, and what was asked for comes before its details.
-        first, *rest = sheet.tables
-        sheet = replace(sheet, tables=[first, _best_runs(found, compute), *rest])
+        sheet = replace(sheet, tables=[sheet.tables[0], best, *sheet.tables[1:]])
     if asked:
         sheet = _with_prediction(sheet, found, *asked)
         if steps_csv:
@@ -187,28 +174,6 @@ def _with_prediction(sheet: Sheet, law: fits.JointLaw, size: float, samples: flo
         settings |= {"loss": float(law.loss(size, samples, best)), "loss_interval": (float(low), float(high))}
         answer += f", where the loss is {number(settings['loss'])} ({between(low, high)})"
     return replace(sheet, answer=answer, settings={**sheet.settings, **settings})
-
-
-def _best_runs(law: fits.JointLaw, budgets: tuple[float, ...]) -> Table:
-    """Return the best run of each budget."""
-    runs = [law.best_run(each) for each in budgets]
-    columns = {"size": "model size N", "samples": "data D", "batch_size": "batch size B", "loss": "loss"}
-    return Table(
-        [
-            Quantity("compute", "compute 6ND", list(budgets)),
-            *(
-                Quantity(
-                    *(name, label),
-                    [getattr(each, name).value for each in runs],
-                    [getattr(each, name).interval for each in runs],
-                )
-                for name, label in columns.items()
-            ),
-        ],
-        "best_runs",
-        "least loss of each budget",
-        f"{law.level:.0%}",
-    )
 
 
 def _noted(sheet: Sheet, remarks: Sequence[str]) -> Sheet:

@@ -9,25 +9,15 @@ COMPRESSED = b"\x1f\x8b"  # first bytes of gzip, whose last byte tells nothing
 
 
 def versions(path: Path, wait: Callable[[], None]) -> Iterator[None]:
-    """Once for a file or folder as it is, when it is there, and again after each change.
-
-    Args:
-        path: what is waited for if it does not exist yet.
-        wait: sleeps between looks.
-    """
-    seen: object = ()
+    """Yield once for a file or folder as it is, when it is there, and again after each change; wait between looks."""
+    seen: dict[Path, tuple[int, int]] = {}
     while True:
-        now = _sizes(path)
+        files = path.rglob("*") if path.is_dir() else [path]
+        now = {file: (file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file()}
         if now != seen:
             seen = now
             yield
         wait()
-
-
-def _sizes(path: Path) -> tuple[tuple[str, int, int], ...]:
-    """Return the path, the bytes and the time of writing of all files."""
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    return tuple((str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.is_file())
 
 
 def whole_lines(path: Path, folder: Path) -> Path:

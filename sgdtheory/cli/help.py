@@ -31,7 +31,8 @@ def overview(width: int) -> str:
         f"Example: sgdtheory {COMMANDS['cbs'].example}",
         "Also sgdtheory COMMAND --help, --help-all; --version; --print-completion SHELL.",
     ]
-    return "\n".join(part for line in [*head, *listed, *tail] for part in _lines(line, width))
+    lines = [*head, *listed, *tail]  # An entry begins with blanks, and its lines are broken already.
+    return "\n".join(part for each in lines for part in ([each] if each[:1] == " " else wrapped(each, width)))
 
 
 def command_help(name: str, command: Command, flags: Sequence[Flag], width: int, *, every_flag: bool) -> str:
@@ -73,8 +74,3 @@ def _entry(head: str, text: str, width: int, indent: int, column: int) -> str:
     if len(heads) == 1 and len(heads[0]) + 2 <= column:
         texts[0] = heads.pop().ljust(column) + texts[0][column:]
     return "\n".join([*heads, *texts])
-
-
-def _lines(part: str, width: int) -> list[str]:
-    """An entry as it is, whose lines are broken already; a sentence in lines."""
-    return [part] if part.startswith(" ") or not part else wrapped(part, width)

@@ -1,10 +1,12 @@
 """Flags of every command that reads training logs: what columns are called, and what the logs do not say."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+
+import numpy as np
 
 from sgdtheory import fits
 from sgdtheory._common.csv_rows import csv_header
@@ -13,6 +15,7 @@ from sgdtheory.cli.log_optimizer import TakenOptimizer, optimizer_of_curves, tak
 from sgdtheory.curves import LossCurve
 from sgdtheory.logs import ColumnNames, TrainingLog, loss_curve, loss_grid, preview, read_logs
 
+Use = Literal["curves", "steps", "grid"]  # what is made of logs: loss curves, steps to a target, a grid of losses
 NUMBERS = "learning_rate", "batch_size"  # flags that take the name of a column or the number itself
 
 
@@ -26,6 +29,8 @@ class LogFlags:
             *("sequence_length", "warmup", "weight_decay", "optimizer", "hold_out", "max_learning_rate", "preview"),
         ),
     }
+
+    USE: ClassVar[Use] = "steps"
 
     step: str | None = None
     """Column, key or tag that counts optimizer steps; None: guessed, as all columns of logs are."""
@@ -47,35 +52,34 @@ class LogFlags:
     preview: bool = False
     """Print what was understood of the logs (rows, columns, gaps, what is missing), and fit nothing."""
 
-    @property
-    def log_options(self) -> dict[str, Any]:
-        """Return the keywords of `read_logs` and of the functions on several runs."""
+    def log_options(self, use: Use) -> dict[str, Any]:
+        """Return the keywords of `read_logs` and of what is made of logs; only curves may count batches in tokens."""
         same = "step", "loss", "tokens", "group", "sequence_length"
         numbers = {name: _number_of_each(number_or_text(getattr(self, name))) for name in NUMBERS}
-        return {name: getattr(self, name) for name in same} | {"run": self.curve} | numbers
-
-    def _options_for(self, use: Literal["curves", "steps", "grid"]) -> dict[str, Any]:
-        """Return the keywords of `preview`; a loss curve has a warm-up, and may count its batches in tokens."""
-        if use == "curves":
-            return self.log_options
-        options = {name: value for name, value in self.log_options.items() if name != "warmup"}
-        if "batch_tokens" in ColumnNames.among(options)[1]:
+        options = {name: getattr(self, name) for name in same} | {"run": self.curve} | numbers
+        if use != "curves" and "batch_tokens" in ColumnNames.among(options)[1]:
             raise ValueError(f"batch_size {self.batch_size} needs the tokens of a sequence, --sequence-length")
         return options
 
-    def preview_of(self, paths: Sequence[Path], use: Literal["curves", "steps", "grid"]) -> Sheet:
-        """Return the sheet of the preview of logs, for loss curves, steps to a target or a grid of losses."""
-        return preview(paths, use=use, **self._options_for(use)).sheet()
+    def preview_of(self, values: Mapping[str, Any]) -> Sheet:
+        """Return the sheet of the preview of a command's logs, from the values of all its flags."""
+        paths = [path for name in ("log", "logs", "files", "also") for path in np.ravel(values.get(name, ()))]
+        if not paths:
+            raise ValueError("preview needs files: name logs")
+        use = "steps" if values.get("target_loss") else self.USE
+        return preview(paths, use=use, **self.log_options(use)).sheet()
 
     def read_several(self, paths: Sequence[Path]) -> tuple[list[TrainingLog], dict[str, Any]]:
         """Return the logs among files and in folders, and the keywords of `steps_to_target` and `loss_grid`."""
-        names, given = ColumnNames.among(self._options_for("steps"))
+        names, given = ColumnNames.among(self.log_options("steps"))
         return read_logs(paths, **vars(names)), given
 
 
 @dataclass(frozen=True, kw_only=True)
 class CurveFlags(LogFlags):
     """The flags of a command that reads loss curves from logs."""
+
+    USE: ClassVar[Use] = "curves"
 
     loss: str | None = "train"
     """Which loss: train, eval, or the name of its column."""
@@ -87,14 +91,13 @@ class CurveFlags(LogFlags):
     """Whether steps follow the size of gradients, as Adam's do: then what a learning rate does depends on the batch
     size; None: as the log says, or adam where it is a language model's or has a weight decay or Adam's settings."""
 
-    @property
-    def log_options(self) -> dict[str, Any]:
-        """Return the keywords of `read_training_log`."""
-        return super().log_options | {"warmup": self.warmup}
+    def log_options(self, use: Use) -> dict[str, Any]:
+        """Return the keywords of `read_training_log`: a loss curve has a warm-up."""
+        return super().log_options(use) | ({"warmup": self.warmup} if use == "curves" else {})
 
     def read_runs(self, paths: Sequence[Path]) -> list[tuple[TrainingLog, LossCurve]]:
         """Return each loss curve with its log, which has the settings of the run."""
-        names, given = ColumnNames.among(self.log_options)
+        names, given = ColumnNames.among(self.log_options("curves"))
         return [(log, loss_curve(log, **given)) for log in read_logs(paths, **vars(names))]
 
     def taken_optimizer(self, logs: Sequence[TrainingLog]) -> TakenOptimizer:
@@ -128,6 +131,8 @@ class GridFlags(LogFlags):
         **LogFlags.FLAG_GROUPS,
         "columns": (*LogFlags.FLAG_GROUPS["columns"], "samples", "size", "seed"),
     }
+
+    USE: ClassVar[Use] = "grid"
 
     learning_rate: str | None = None
     """Column with the learning rate; of logs also the number, or that of each run: run7=1e-3,run8=2e-3; None:
@@ -184,15 +189,20 @@ def _number_of_each(value: str | float | None) -> str | float | dict[str, float]
     return found
 
 
+def has_columns(path: Path, *columns: str) -> bool:
+    """Return whether the first line of a file names columns."""
+    with suppress(ValueError):  # The file is no CSV in UTF-8: a folder, a compressed log, or Parquet.
+        return set(columns) <= set(csv_header(path))
+    return False
+
+
 def is_table(paths: Sequence[Path], *columns: str) -> bool:
     """Return whether measurements are a CSV table: one file with these columns, or without a loss in any format."""
     if len(paths) != 1 or paths[0].is_dir():
         return False
-    path = paths[0]
-    with suppress(ValueError):  # The file is no CSV in UTF-8: a compressed log, or Parquet.
-        if set(columns) <= set(csv_header(path)):
-            return True
+    if has_columns(paths[0], *columns):
+        return True
     try:
-        return not any(log.has("loss") or log.has("evaluation_loss") for log in read_logs(path))
+        return not any(log.has("loss") or log.has("evaluation_loss") for log in read_logs(paths[0]))
     except ValueError:
         return True  # Reading the table says what is wrong with the file.

@@ -39,18 +39,17 @@ def _text(field: FlatField) -> str:
     """Return the help text of a flag, one for each kind that it belongs to where these differ."""
     if field.name in TEXTS:
         return TEXTS[field.name]
-    texts = {each: _texts_of(kind)[name] for each, (kind, name) in field.homes.items()}
+    # A kind has the text of a field in its docstring, and a shape in the annotation of its parameter.
+    texts = {
+        each: parameters(kind)[name].text if name in parameters(kind) else field_texts(kind)[name]
+        for each, (kind, name) in field.homes.items()
+    }
     if "" in texts or len(texts) > 1 and len(set(texts.values())) == 1:
         return next(iter(texts.values()))
     defaults = {each: defaults_of(kind)[field.name] for each, (kind, _) in field.homes.items()}
     if len(set(defaults.values())) > 1:
         texts = {each: f"{text[:-1]} ({defaults[each]:g})." for each, text in texts.items()}
     return " ".join(f"{each}: {text[0].lower()}{text[1:]}" for each, text in texts.items())
-
-
-def _texts_of(kind: type) -> dict[str, str]:
-    """Return the text of each field of a kind: its docstring, or the annotation of a shape's parameter."""
-    return field_texts(kind) | {name: said.text for name, said in parameters(kind).items()}
 
 
 def _of_kinds(part: str) -> list[str]:

@@ -34,7 +34,6 @@ def noise_scale(
         large_norms: Column with the squared norm of the whole batch's gradient, before clipping.
         unsquared: The columns have norms, not their squares (then of one micro batch: a mean of norms will not do).
         step: Column with the step; None: guessed.
-        level: Level of the intervals.
     """
     small, remarks = _column(log, small_norms, step)
     large, more = _column(log, large_norms, step)

@@ -80,17 +80,14 @@ def require_figure_suffix(path: Path | None) -> None:
     if path and path.is_dir():
         raise ValueError(f"plot must name a file, got the folder {path}; name a file in it")
     if path and not path.absolute().parent.parent.is_dir():
-        raise ValueError(
-            f"plot must lie in a folder that exists, or in a new one in it, got {path}; make {path.parent}"
-        )
+        must = "plot must lie in a folder that exists, or in a new one in it"
+        raise ValueError(f"{must}, got {path}; make {path.parent}")
 
 
 def write_figures(figures: Any, path: Path) -> None:
     """Write a figure where `--plot` says, in the format that its suffix says, and say so on standard error.
 
-    Args:
-        figures: a figure; or several by name, which the names of their files then end in.
-        path: of the figure, or of the only one.
+    Several figures come by name; the names of their files end in it, where there is more than one.
     """
     named = figures if isinstance(figures, dict) else {"": figures}
     for name, figure in named.items():
@@ -122,24 +119,15 @@ def print_text(text: str) -> None:
 
 
 def print_tables(*tables: Table) -> None:
-    """Print tables with their titles and legends, no wider than the screen."""
-    unflushed: Any = _Unflushed()
-    console = Console(file=unflushed, width=screen_width(), highlight=False)
-    for number, table in enumerate(tables):
-        if number:
-            print()
-        print_table(console, table)
+    """Print tables with their titles and legends, no wider than the screen.
 
-
-class _Unflushed:
-    """Standard output for a console, which would write every line at once.
-
-    Lines wait in the buffer as printed text does, so that a Ctrl-C before the command has ended leaves no answer behind
-    that its exit status denies.
+    A console would write every line at once. Lines wait in the buffer as printed text does, so that a Ctrl-C before the
+    command has ended leaves no answer behind that its exit status denies.
     """
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(sys.stdout, name)
-
-    def flush(self) -> None:
-        """Nothing: the command line flushes once, at the end."""
+    console = Console(file=sys.stdout, width=screen_width(), highlight=False)
+    with console.capture() as captured:
+        for number, table in enumerate(tables):
+            if number:
+                console.print()
+            print_table(console, table)
+    print(captured.get(), end="")

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from sgdtheory._common.version import version
@@ -26,16 +27,6 @@ ALIASES = {  # abbreviations that other programs have → flag
 }
 
 
-class Words(NamedTuple):
-    """Help, or the version."""
-
-    text: str
-
-    def run(self) -> None:
-        """Print it."""
-        print(self.text)
-
-
 class Call(NamedTuple):
     """A command with the values of its flags, and the names of those that were written."""
 
@@ -43,7 +34,7 @@ class Call(NamedTuple):
     values: Mapping[str, Any]
     given: frozenset[str]
 
-    def run(self) -> None:
+    def __call__(self) -> None:
         """Do it and print; errors name flags."""
         try:
             self.command.run(self.values, self.given)
@@ -51,25 +42,25 @@ class Call(NamedTuple):
             raise ValueError(in_flags(str(error), self.values)) from None
 
 
-def parse(arguments: Sequence[str]) -> Words | Call:
-    """Return what the arguments ask for; its `run` does it and prints.
+def parse(arguments: Sequence[str]) -> Call | partial[None]:
+    """Return what the arguments ask for, a command, or help or the version; calling it does it and prints.
 
     Raises:
         ValueError: they are not understood.
     """
     if not arguments or arguments[0] in HELP:
-        return Words(overview(screen_width()))
+        return partial(print, overview(screen_width()))
     if arguments[0] == "--version":
-        return Words(version())
+        return partial(print, version())
     if arguments[0] == "--print-completion":
-        return Words(completion(*arguments[1:2]))
+        return partial(print, completion(*arguments[1:2]))
     name, *words = arguments
     if name not in COMMANDS:
         raise ValueError(f"{name} is not a command{meant(name, COMMANDS)} (see sgdtheory --help)")
     command = command_named(name)
     flags = command.flags_for(words)
     if {*HELP, HELP_ALL} & set(words):
-        return Words(command_help(name, command, flags, screen_width(), every_flag=HELP_ALL in words))
+        return partial(print, command_help(name, command, flags, screen_width(), every_flag=HELP_ALL in words))
     written = _written(name, flags, words)
     spelled = {spelling for spelling, _ in written.values()}
     needed = {each for flag, others in command.needed_without.items() if flag not in spelled for each in others}
@@ -117,11 +108,7 @@ def _written(name: str, flags: Sequence[Flag], words: Sequence[str]) -> dict[str
 
 
 def _known(name: str, named: Mapping[str, Flag], word: str) -> Flag:
-    """Return the flag that a word names.
-
-    Raises:
-        ValueError: the command has no such flag.
-    """
+    """Return the flag that a word names; a ValueError says that the command has no such flag."""
     spelling = _spelling(word)
     if spelling in named:
         return named[spelling]

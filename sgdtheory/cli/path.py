@@ -41,17 +41,18 @@ def path(
     """
     settings = {"batch_size": batch_size, "learning_rate": learning_rate, "num_samples": num_samples}
     runs = _runs(algorithm or ("sgd",))
-    paths = {
-        name: risk_path(regression.problem, **settings | own, algorithm=each, points=points)
-        for name, (each, own) in runs.items()
-    }
+    paths: dict[str, RiskPath] = {}
     together: dict[Any, dict[str, RiskPath]] = {}  # that have the same steps, and samples after each
+    entries = []
     for name, (each, own) in runs.items():
-        together.setdefault((each.batch_schedule, own.get("batch_size", batch_size)), {})[name] = paths[name]
-    entries = [
-        {"name": name, "algorithm": algorithm_text(runs[name][0])} | settings | runs[name][1] | _columns(each)
-        for name, each in paths.items()
-    ]
+        path = risk_path(regression.problem, **settings | own, algorithm=each, points=points)
+        paths[name] = path
+        together.setdefault((each.batch_schedule, own.get("batch_size", batch_size)), {})[name] = path
+        entry: dict[str, Any] = {"name": name, "algorithm": algorithm_text(each)} | settings | own
+        entry |= {"num_steps": path.num_steps, "num_samples": path.num_samples}
+        for key, risk in {"risk": path.average, "iterate_risk": path.iterate}.items():
+            entry |= {key: risk.total, f"{key}_bias": risk.bias, f"{key}_variance": risk.variance}
+        entries.append(entry | {"learning_rates": path.learning_rate, "batch_sizes": path.batch_size})
     title = f"{regression.title}; B = {batch_size:g}, γ = {learning_rate:g}, D = {num_samples:g}"
     remark = "" if all(each.linear for each, _ in runs.values()) else EQUIVALENT
     tables = [_table(each) for each in together.values()]
@@ -93,11 +94,3 @@ def _table(paths: dict[str, RiskPath]) -> Table:
     for name, path in paths.items():
         quantities.append(Quantity("", name, np.asarray(path.average.total)[places[name]], digits=5))
     return Table(quantities, legend="excess risk of what the run returns")
-
-
-def _columns(path: RiskPath) -> dict[str, Any]:
-    """Return the columns of a path for a program."""
-    columns: dict[str, Any] = {"num_steps": path.num_steps, "num_samples": path.num_samples}
-    for name, risk in {"risk": path.average, "iterate_risk": path.iterate}.items():
-        columns |= {name: risk.total, f"{name}_bias": risk.bias, f"{name}_variance": risk.variance}
-    return columns | {"learning_rates": path.learning_rate, "batch_sizes": path.batch_size}

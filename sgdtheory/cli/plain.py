@@ -7,25 +7,17 @@ from typing import Any
 from sgdtheory._common.printable import printable
 
 SPELLING = {
-    "−": "-",
-    "–": "-",
-    "—": "-",
     "…": "...",
     "±": "+-",
-    "·": "*",
-    "×": "x",
     "≤": "<=",
     "≥": ">=",
     "≠": "!=",
-    "≈": "~",
-    "∝": "~",
     "→": "->",
     "∞": "infinity",
     "√": "sqrt ",
     "‖": "||",
     "½": "1/2",
     "⌊": "floor(",
-    "⌋": ")",
     "⟨": "<",
     "⟩": ">",
     "²": "^2",
@@ -36,12 +28,11 @@ SPELLING = {
     "µ": "mu",
     "λ": "lambda",
     "Λ": "Lambda",
-    "“": '"',
-    "”": '"',
-    "’": "'",
-    "•": "*",
-} | dict.fromkeys("│┃║", "|")
-SPELLING |= dict.fromkeys("─━═", "-") | dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┡┩╇", "+")
+    **dict(zip("−–—·•×≈∝⌋“”’", '---**x~~)""\'', strict=True)),
+    **dict.fromkeys("│┃║", "|"),
+    **dict.fromkeys("─━═", "-"),
+    **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┡┩╇", "+"),
+}
 HANDLER = "sgdtheory.spell_out"
 FAILING = "strict", "surrogateescape"  # ways with characters that an encoding lacks; the second is that of the C locale
 

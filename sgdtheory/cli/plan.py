@@ -1,10 +1,10 @@
 """`sgdtheory plan`: from steps to a target and a throughput to a batch size, its time and cost, and a batch ramp."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from sgdtheory import curves as loss_curves
 from sgdtheory import fits
@@ -12,9 +12,9 @@ from sgdtheory._common.csv_rows import csv_header
 from sgdtheory._common.sheets import Sheet
 from sgdtheory.cli.fit_curves import FittedCurveFlags, fitted, longest
 from sgdtheory.cli.flags import Files
-from sgdtheory.cli.function_command import Drawn, Output
+from sgdtheory.cli.function_command import Drawn, Keywords, Output, Progress
 from sgdtheory.cli.log_flags import is_table, number_or_text
-from sgdtheory.cli.plan_schedule import AskedRamp, ScheduleFlags, Source, machine_of
+from sgdtheory.cli.plan_schedule import AskedRamp, ScheduleFlags, Source
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.cli.target_logs import law_of, once_for_all, steps_of_logs
 from sgdtheory.fits import ConstantThroughput, Convention, HasThroughput, Machine
@@ -58,24 +58,10 @@ class MachineFlags:
         assert self.throughput is not None
         return self.throughput
 
-    @property
-    def has_throughput(self) -> bool:
-        """Return whether a throughput is given, in either way."""
-        return self.throughput is not None or self.throughput_table is not None
-
-    @property
-    def machine(self) -> Machine:
-        """Return the devices alone, as if each computed one sample a second."""
-        return Machine(ConstantThroughput(1.0), self.devices[:1] or None, self.micro_batch, self.max_micro_batch)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """Return the keywords of `sgdtheory.plan` about devices."""
-        names = "micro_batch", "max_micro_batch", "memory", "price"
-        return {name: getattr(self, name) for name in names} | {"devices": self.devices or None}
-
 
 def plan(
+    given: frozenset[str],
+    progress: Progress,
     columns: FittedCurveFlags,
     machine: MachineFlags,
     ramp: ScheduleFlags,
@@ -84,16 +70,11 @@ def plan(
     standard_error: str | None = None,
     target: str | None = None,
     target_loss: tuple[float, ...] = (),
-    optimal_batch_size: bool = False,
     num_samples: float | None = None,
     deadline: str | None = None,
-    batch_sizes: tuple[float, float] | None = None,
     reference: float | None = None,
     overhead: Overhead | None = None,
-    level: float | None = None,
-    *,
-    given: frozenset[str],
-    progress: Callable[[str], None],
+    **options: Annotated[Any, Keywords(fits.plan, "batch_sizes optimal_batch_size level")],
 ) -> Drawn | Output:
     """Choose a batch size from steps to a target, or training logs, and the throughput of devices.
 
@@ -113,7 +94,6 @@ def plan(
         standard_error: Column with the standard error of the steps; None: `standard_error`, if there is one.
         target: The group to plan for; needed where there are several. With --target-loss it is the lowest loss.
         target_loss: Loss to reach, of logs at three batch sizes or more; or several, on the way of a batch ramp.
-        optimal_batch_size: Fit a + b/B + c/B²: small batch sizes may take more data, too.
         sequence_length: Tokens of a sequence: batch sizes from the tokens of a log, and the schedule in tokens, as
             Megatron-LM reads it with --seq-length.
         num_samples: D of training logs, whose least loss is the target, in the unit of the batch sizes; None: of the
@@ -121,15 +101,11 @@ def plan(
         max_learning_rate: Largest learning rate of a run; None: the largest of the logs.
         hold_out: Names of logs that are not fitted.
         deadline: Time in which the run has to end: 72h, 3d or 90min.
-        batch_sizes: Smallest and largest batch size that may be taken; None: those measured.
         reference: Reference batch size of B* and of extra data; None: that of the fit, or the smallest measured.
         overhead: Extra data, relative to the reference batch size, that defines B*: 0.2 or 20%; None: that of the fit,
             or 20%.
-        level: Level of the intervals; None: that of the fit, or 0.95.
     """
-    if columns.preview:
-        return Output(columns.preview_of(files, "steps" if target_loss else "curves"))
-    share = 0.95 if level is None else level
+    share = 0.95 if options["level"] is None else options["level"]
     if target_loss:
         source = _of_targets(columns, files, target_loss, target, given)
     elif num_samples is not None or not is_table(files, columns.batch_size or "batch_size", steps):
@@ -143,26 +119,33 @@ def plan(
     convention = Convention(
         defined.reference if reference is None else reference, defined.overhead if overhead is None else overhead
     )
-    if len(target_loss) > 1 and not machine.has_throughput:
+    if len(target_loss) > 1 and machine.throughput is None and machine.throughput_table is None:
         for name in sorted(given & OF_TIME):
             raise ValueError(f"{name} needs a throughput: give --throughput, samples a second of one device, too")
-        asked = AskedRamp(ramp, columns, source, machine.machine, share)
-        return Output(asked.added_to(_without_throughput(source, convention, share)))
+        # Devices that compute one sample a second each stand for those whose throughput is not known.
+        sizes = machine.micro_batch, machine.max_micro_batch
+        devices = Machine(ConstantThroughput(1.0), machine.devices[:1] or None, *sizes)
+        sheet = _without_throughput(source, convention, share)
+        return Output(AskedRamp(ramp, columns, source, devices, share).added_to(sheet))
     made = fits.plan(
         source.law,
         machine.samples_per_second,
-        **machine.options,
+        micro_batch=machine.micro_batch,
+        max_micro_batch=machine.max_micro_batch,
+        devices=machine.devices or None,
+        memory=machine.memory,
+        price=machine.price,
         deadline=None if deadline is None else hours_of(deadline),
-        batch_sizes=batch_sizes,
         convention=convention,
-        level=level,
-        optimal_batch_size=optimal_batch_size,
+        **options,
     )
     sheet = made.sheet(machine.currency)
     sheet = replace(sheet, remarks=[*source.remarks, *sheet.remarks])
     if ramp.asked or len(target_loss) > 1:
-        choice = made.choice
-        asked = AskedRamp(ramp, columns, source, machine_of(made), made.level, choice.devices, choice.samples)
+        choice, devices = made.choice, made.machine
+        if devices.counts is not None:  # of several numbers of devices the schedule has that of the choice
+            devices = replace(devices, counts=(choice.devices,))
+        asked = AskedRamp(ramp, columns, source, devices, made.level, choice.devices, choice.samples)
         sheet = asked.added_to(sheet)
     return Drawn(sheet, draw=lambda: made.plot(currency=machine.currency))
 
@@ -176,10 +159,7 @@ def _of_targets(
 ) -> Source:
     """Return the steps of logs to each loss, as `fit` reads them: of evaluations where every run has them.
 
-    A learning rate that is a number belongs to the settings of a trainer, not to the logs.
-
-    Raises:
-        ValueError: the logs hold several groups.
+    A learning rate that is a number belongs to the settings of a trainer, not to the logs, which hold one group.
     """
     rate = columns.learning_rate
     flags = replace(
@@ -201,7 +181,7 @@ def _of_curves(
     num_samples: float | None,
     overhead: float | None,
     level: float,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> Source:
     """Return the steps of the theory that is fitted to logs, as fit-curves does it, and notes on the fit."""
     models = {model.curves[0].group: model for model in columns.models(files)}
@@ -239,11 +219,7 @@ def _without_throughput(source: Source, convention: Convention, level: float) ->
 
 
 def hours_of(text: str) -> float:
-    """Return the hours of 72h, 3d, 90min or 600s; of a bare number.
-
-    Raises:
-        ValueError: another text.
-    """
+    """Return the hours of 72h, 3d, 90min or 600s, or of a bare number; another text is a ValueError."""
     found = re.fullmatch(r"(\d+\.?\d*(?:e\d+)?)(s|min|h|d)?", text)
     if not found:
         raise ValueError(f"deadline must be a time such as 72h, 3d or 90min, got {text}")

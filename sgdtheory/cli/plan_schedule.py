@@ -43,44 +43,29 @@ class ScheduleFlags:
 
 @dataclass(frozen=True)
 class Source:
-    """The steps that a plan is made of.
+    """The steps that a plan is made of; steps of the theory have none to other targets beside them."""
 
-    Attributes:
-        target: the one that is planned for.
-        law: measured steps to it, or the theory's.
-        remarks: on the files.
-        measured: steps to all targets on the way; empty where they are the theory's.
-        of_logs: the logs in which they are interpolated, if they are.
-    """
-
-    target: str
-    law: fits.StepsMeasurement | fits.StepsTable
-    remarks: Sequence[str]
-    measured: Mapping[str, fits.StepsMeasurement] = field(default_factory=dict)
-    of_logs: TargetSteps | None = None
+    target: str  # the one that is planned for
+    law: fits.StepsMeasurement | fits.StepsTable  # measured steps to it, or the theory's
+    remarks: Sequence[str]  # on the files
+    measured: Mapping[str, fits.StepsMeasurement] = field(default_factory=dict)  # steps to all targets on the way
+    of_logs: TargetSteps | None = None  # the logs in which they are interpolated, if they are
 
 
 @dataclass(frozen=True)
 class AskedRamp:
     """The ramp that laws of several targets justify, in the settings of the trainer that is asked for.
 
-    Attributes:
-        flags: that ask for it.
-        columns: flags of logs, of which a trainer needs the tokens of a sequence, the optimizer and the learning rate.
-        source: of the steps to the targets on the way.
-        machine: of the devices; those that were not given follow the batch.
-        level: of the intervals.
-        devices: of the choice of a plan; None: not known.
-        num_samples: to spend; None: as many as a constant batch size at the knee takes.
+    A trainer needs the tokens of a sequence, the optimizer and the learning rate, which the flags of logs have.
     """
 
-    flags: ScheduleFlags
-    columns: FittedCurveFlags
-    source: Source
-    machine: fits.Machine
-    level: float
-    devices: int | None = None
-    num_samples: float | None = None
+    flags: ScheduleFlags  # that ask for it
+    columns: FittedCurveFlags  # flags of logs
+    source: Source  # of the steps to the targets on the way
+    machine: fits.Machine  # of the devices; those that were not given follow the batch
+    level: float  # of the intervals
+    devices: int | None = None  # of the choice of a plan; None: not known
+    num_samples: float | None = None  # to spend; None: as many as a constant batch size at the knee takes
 
     @cached_property
     def laws(self) -> dict[str, fits.StepsLaw]:
@@ -167,7 +152,8 @@ class AskedRamp:
         given = number_or_text(self.columns.learning_rate)
         if isinstance(given, float):
             return given, []
-        rates = self.source.of_logs.learning_rates if self.source.of_logs else {}
+        best = self.source.of_logs.best_runs if self.source.of_logs else {}
+        rates = {batch: run.learning_rate for batch, run in best.items() if np.isfinite(run.learning_rate)}
         if not rates:
             raise ValueError(
                 f"learning_rate must be a number for trainer {self.flags.trainer}, the peak with the last batch size, "
@@ -182,11 +168,7 @@ class AskedRamp:
         ]
 
     def _notation(self, learning_rate: float) -> advice.Notation:
-        """Return the ramp in the trainer's settings.
-
-        Raises:
-            ValueError: the trainer counts tokens, or shares of devices, and what they need is not known.
-        """
+        """Return the ramp in the trainer's settings; a ValueError says what it counts that is not known."""
         trainer, sequence_length, machine = self.flags.trainer, self.sequence_length, self.machine
         run = advice.RampedRun.of_ramp(
             self.ramp,
@@ -195,33 +177,25 @@ class AskedRamp:
             warmup_samples=self.flags.warmup_samples,
             decay_samples=self.flags.decay_samples,
         )
-        match trainer:
-            case "megatron":
-                written = advice.megatron(run, sequence_length=sequence_length)
-            case "megatron-rampup":
-                written = advice.megatron_rampup(run)
-            case "megatron-bridge":
-                written = advice.megatron_bridge(run)
-            case "maxtext":
-                if self.devices is None:
-                    raise ValueError("devices must be given for trainer maxtext, or a throughput that says how many")
-                written = advice.maxtext(run, num_devices=self.devices)
-            case "hf":
-                found = machine.layouts(np.array([size for _, size in run.stages], float))[0]
-                counts, micro = found.devices.astype(int), found.micro_batch.astype(int)
-                written = advice.hugging_face(run, micro_batch=(counts * micro).tolist(), num_devices=counts.tolist())
-            case _:
-                if sequence_length is None:
-                    raise ValueError(f"sequence_length must be given for {trainer}, which counts tokens")
-                write = advice.olmo_core if trainer == "olmo" else advice.torchtitan
-                written = write(run, sequence_length=sequence_length)
+        if trainer == "megatron":
+            written = advice.megatron(run, sequence_length=sequence_length)
+        elif trainer in ("megatron-rampup", "megatron-bridge"):
+            written = (advice.megatron_rampup if trainer == "megatron-rampup" else advice.megatron_bridge)(run)
+        elif trainer == "maxtext":
+            if self.devices is None:
+                raise ValueError("devices must be given for trainer maxtext, or a throughput that says how many")
+            written = advice.maxtext(run, num_devices=self.devices)
+        elif trainer == "hf":
+            found = machine.layouts(np.array([size for _, size in run.stages], float))[0]
+            counts, micro = found.devices.astype(int), found.micro_batch.astype(int)
+            written = advice.hugging_face(run, micro_batch=(counts * micro).tolist(), num_devices=counts.tolist())
+        else:
+            if sequence_length is None:
+                raise ValueError(f"sequence_length must be given for {trainer}, which counts tokens")
+            write = advice.olmo_core if trainer == "olmo" else advice.torchtitan
+            written = write(run, sequence_length=sequence_length)
         remarks = _on_devices(written.run, trainer, machine, self.devices or 1)
         return replace(written, remarks=(*written.remarks, *remarks))
-
-
-def machine_of(made: fits.RunPlan) -> fits.Machine:
-    """Return the machine of a schedule: of several numbers of devices it has that of the choice."""
-    return made.machine if made.machine.counts is None else replace(made.machine, counts=(made.choice.devices,))
 
 
 def _on_devices(

@@ -1,23 +1,20 @@
 """`sgdtheory schedule`: the best learning rates and batch sizes, and what schedules with a name lose."""
 
-from collections.abc import Callable
-
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.algorithms import SGD, Algorithm, LastIterate, algorithm_text
 from sgdtheory.cli.algorithm import MethodFlags
-from sgdtheory.cli.function_command import Drawn
+from sgdtheory.cli.function_command import Drawn, Progress
 from sgdtheory.cli.settings import ProblemFlags
-from sgdtheory.optimal import NamedSchedule, OptimalSchedule, named_schedules, optimal_schedule
+from sgdtheory.optimal import named_schedules, optimal_schedule
 
 
 def schedule(
+    progress: Progress,
     regression: ProblemFlags,
     method: MethodFlags,
     num_samples: float,
     batch_size: float | None = None,
     num_steps: int | None = None,
-    *,
-    progress: Callable[[str], None],
 ) -> Drawn:
     """Find the schedule that leaves the last iterate of SGD, signs or Adam the least risk on power-law regression.
 
@@ -43,31 +40,24 @@ def schedule(
     used = "" if method.made == SGD() else algorithm_text(Algorithm(method.made))
     title = f"{regression.title}{used and f'; {used}'}"
     sheet = best.sheet()
-    tables = [*sheet.tables, _losses(best, named)]
+    nearest = next(name for name, each in named.items() if each.algorithm.average == LastIterate())
+    losses = Table(
+        [
+            Quantity("", "schedule", list(named)),
+            Quantity("", "peak γ", [each.learning_rate for each in named.values()]),
+            Quantity("", "excess risk", [each.risk for each in named.values()], digits=5),
+            Quantity("", "over the least", [1 + each.loss for each in named.values()], digits=5),
+        ],
+        title=f"schedules with a name, peak γ tuned, B = {best.num_samples / best.num_steps:g}",
+        legend=f"nearest: {nearest}, {named[nearest].loss:.1%} above the least risk of a last iterate",
+    )
     settings = regression.in_json | ({"method": used} if used else {}) | dict(sheet.settings)
     settings["named"] = {
         name: {"learning_rate": each.learning_rate, "risk": each.risk, "loss": each.loss}
         for name, each in named.items()
     }
-
     run = f"{used and f'; {used}'}, $D = {num_samples:g}$, $n = {best.num_steps:g}$"
     return Drawn(
-        Sheet(f"{title}: {sheet.title}", tables, sheet.remarks, settings),
+        Sheet(f"{title}: {sheet.title}", [*sheet.tables, losses], sheet.remarks, settings),
         draw=lambda: best.plot(named=named, title=f"{regression.title_in_mathematics}{run}"),
-    )
-
-
-def _losses(best: OptimalSchedule, named: dict[str, NamedSchedule]) -> Table:
-    """Return the table of schedules with a name, the least loss first."""
-    nearest = next(name for name, each in named.items() if each.algorithm.average == LastIterate())
-    quantities = [
-        Quantity("", "schedule", list(named)),
-        Quantity("", "peak γ", [each.learning_rate for each in named.values()]),
-        Quantity("", "excess risk", [each.risk for each in named.values()], digits=5),
-        Quantity("", "over the least", [1 + each.loss for each in named.values()], digits=5),
-    ]
-    return Table(
-        quantities,
-        title=f"schedules with a name, peak γ tuned, B = {best.num_samples / best.num_steps:g}",
-        legend=f"nearest: {nearest}, {named[nearest].loss:.1%} above the least risk of a last iterate",
     )

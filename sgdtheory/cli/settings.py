@@ -1,7 +1,6 @@
 """The flags of a problem, and of B, γ and D, which commands on power-law regression share."""
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,10 +8,12 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
+from sgdtheory import risk as exact
 from sgdtheory._common.sheets import Quantity
+from sgdtheory.algorithms import Algorithm
 from sgdtheory.cli.algorithm import ALGORITHM_GROUPS
 from sgdtheory.cli.flags import Kind, UnreadableError
-from sgdtheory.problems import FiniteSampleProblem, LeastSquares, PowerLaw, read_spectrum
+from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, LeastSquares, PowerLaw, read_spectrum
 
 
 def _share(word: str) -> float:
@@ -99,23 +100,17 @@ class ProblemFlags:
     @property
     def endless_problem(self) -> PowerLaw | LeastSquares:
         """Return the problem all of whose samples are new."""
-        plain = self._plain_problem
-        if not self.precondition:
-            return plain
+        law = {name: getattr(self, name) for name in ("capacity", "source", "dim")}
+        if self.spectrum is None:
+            plain = PowerLaw(**law, noise_variance=1.0 if self.noise_variance is None else self.noise_variance)
+        elif given := [name for name, value in law.items() if value is not None]:
+            raise ValueError(f"{given[0]} belongs to a power law, not to a spectrum file; leave one of them out")
+        else:
+            plain = read_spectrum(self.spectrum, noise_variance=self.noise_variance)
         try:
-            return plain.preconditioned(self.precondition)
+            return plain.preconditioned(self.precondition) if self.precondition else plain
         except ValueError as error:
             raise ValueError(str(error).replace("power", "precondition", 1)) from None
-
-    @property
-    def _plain_problem(self) -> PowerLaw | LeastSquares:
-        law = {name: getattr(self, name) for name in ("capacity", "source", "dim")}
-        if self.spectrum is not None:
-            given = [name for name, value in law.items() if value is not None]
-            if given:
-                raise ValueError(f"{given[0]} belongs to a power law, not to a spectrum file; leave one of them out")
-            return read_spectrum(self.spectrum, noise_variance=self.noise_variance)
-        return PowerLaw(**law, noise_variance=1.0 if self.noise_variance is None else self.noise_variance)
 
     @property
     def in_json(self) -> dict[str, Any]:
@@ -131,30 +126,27 @@ class ProblemFlags:
     @property
     def title(self) -> str:
         """Return the problem in symbols."""
-        return self._title("λ_i = i^−{:g}, s_i = i^−{:g}", "σ² = {}", "d = {:g}", "θ", str)
+        variance = self.problem.noise_variance
+        if self.spectrum is not None:
+            parts = [f"{self.spectrum.name}: {self.problem.dim} directions", f"σ² = {variance:.4g}"]
+        else:
+            parts = [f"λ_i = i^−{self.capacity:g}, s_i = i^−{self.source:g}", f"σ² = {variance:g}"]
+            parts += [] if self.dim is None else [f"d = {self.dim:g}"]
+        if self.precondition:
+            parts.append(f"preconditioned with θ = {self.precondition:g}")
+        if self.samples is not None:
+            seed = "" if self.sample_seed is None else f" (seed {self.sample_seed})"
+            parts.append(f"N = {self.samples:g}{seed}")
+        return ", ".join(parts)
 
     @property
     def title_in_mathematics(self) -> str:
         """Return the problem in the mathematics of a figure's title."""
         from sgdtheory.plotting.style import plain_label  # matplotlib is slow to import
 
-        law = r"$\lambda_i = i^{{-{:g}}}$, $s_i = i^{{-{:g}}}$"
-        return self._title(law, r"$\sigma^2 = {}$", "$d = {:g}$", r"$\theta$", plain_label)
-
-    def _title(self, law: str, noise: str, dim: str, power: str, label: Callable[[str], str]) -> str:
-        """Return the problem in the notation of these formulas, with the name of a file as `label` writes it."""
-        variance = self.problem.noise_variance
-        if self.spectrum is not None:
-            parts = [f"{label(self.spectrum.name)}: {self.problem.dim} directions", noise.format(f"{variance:.4g}")]
-        else:
-            parts = [law.format(self.capacity, self.source), noise.format(f"{variance:g}")]
-            parts += [] if self.dim is None else [dim.format(self.dim)]
-        if self.precondition:
-            parts.append(f"preconditioned with {power} = {self.precondition:g}")
-        if self.samples is not None:
-            seed = "" if self.sample_seed is None else f" (seed {self.sample_seed})"
-            parts.append(f"N = {self.samples:g}{seed}")
-        return ", ".join(parts)
+        name = "" if self.spectrum is None else self.spectrum.name
+        title = re.sub(r"i\^−([^,]+)", r"i^{-\1}", self.title.replace(name, plain_label(name), 1))
+        return re.sub(r"([λs]_i|σ²|\bd) = ([^,]+)", r"$\1 = \2$", title).replace("σ²", r"\sigma^2")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,17 +163,18 @@ class SettingsFlags:
     @property
     def values(self) -> dict[str, Any]:
         """Return batch_size, learning_rate and num_samples, scalars or arrays."""
-        names = "batch_size", "learning_rate", "num_samples"
-        return {name: _scalar_or_array(getattr(self, name)) for name in names}
+        if not (self.batch_size and self.learning_rate and self.num_samples):
+            raise ValueError("batch_size, learning_rate and num_samples need at least one value each")
+        return {name: values[0] if len(values) == 1 else np.array(values) for name, values in vars(self).items()}
+
+    def stability_limit(self, problem: AbstractProblem, algorithm: Algorithm) -> Any:
+        """Return the largest stable γ; None of a schedule, which has none, and of methods of which it is not known."""
+        if not (algorithm.linear and algorithm.steady):
+            return None
+        return exact.max_stable_learning_rate(problem, batch_size=self.values["batch_size"], algorithm=algorithm)
 
     @property
     def quantities(self) -> list[Quantity]:
         """Return the settings as quantities of a table."""
         labels = {"batch_size": "batch size B", "learning_rate": "learning rate γ", "num_samples": "samples D"}
         return [Quantity(name, label, self.values[name], digits=6) for name, label in labels.items()]
-
-
-def _scalar_or_array(values: tuple[float, ...]):
-    if not values:
-        raise ValueError("batch_size, learning_rate and num_samples need at least one value each")
-    return values[0] if len(values) == 1 else np.array(values)

@@ -1,7 +1,7 @@
 """`sgdtheory simulate`: simulated risk beside the exact one and the bound."""
 
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -11,17 +11,13 @@ from sgdtheory.algorithms import Algorithm, LastIterate
 from sgdtheory.bounds import covered, theorem7
 from sgdtheory.cli.algorithm import SimulatedAlgorithmFlags, has_risk
 from sgdtheory.cli.distributed import DistributedFlags
-from sgdtheory.cli.function_command import Output
+from sgdtheory.cli.function_command import Keywords, Output
 from sgdtheory.cli.settings import ProblemFlags, SettingsFlags
-from sgdtheory.risk import excess_risk, max_stable_learning_rate
+from sgdtheory.risk import excess_risk
 from sgdtheory.simulation import Simulation
 
 HEAVY_TAILED = 0.9  # of the stability edge
 SEEDS = 2**32
-CLOSE = (
-    f"a learning rate exceeds {HEAVY_TAILED:g} of the stability edge: rare replicas carry its expected risk, and z "
-    "says little"
-)
 
 
 def simulate(
@@ -32,12 +28,10 @@ def simulate(
     num_replicas: int = 1024,
     seed: int = 0,
     simulated_dim: int | None = None,
-    outputs: int = 1,
     sampler: Literal["sufficient", "explicit"] = "sufficient",
     law: Literal["gaussian", "rademacher", "student_t"] = "gaussian",
-    quantity: Literal["total", "bias", "variance"] = "total",
     dtype: Literal["float32", "float64"] = "float32",
-    memory_limit: float = 1e9,
+    **options: Annotated[Any, Keywords(simulation.simulate, "outputs quantity memory_limit")],
 ) -> Output | None:
     """Simulate averaged mini-batch SGD on power-law regression; print mean ± s.e., exact risk, Theorem 7's bound and z.
 
@@ -49,19 +43,16 @@ def simulate(
         num_replicas: Number of independent replicas, at least 2.
         seed: Seed of the random key; the same seed gives the same numbers.
         simulated_dim: Number of directions to simulate; None: as many as the standard error asks for.
-        outputs: Number of outputs, the rows of the weight matrix that muon is for; risks are summed over them.
         sampler: Draw what the batch does (O(d) a step), or the batch itself.
         law: Law of the data's coordinates, with --sampler explicit.
-        quantity: Everything, runs without label noise (bias), or runs from the optimum (variance).
         dtype: Precision of the simulation.
-        memory_limit: Bytes for the replicas that run at once.
     """
     if not 0 <= seed < SEEDS:
         raise ValueError(f"seed must be a whole number from 0 to {SEEDS - 1}, got {seed}")
     if num_replicas < 2:
         raise ValueError(f"num_replicas must be at least 2 for a standard error, got {num_replicas:g}")
-    options: dict[str, Any] = {"sampler": sampler, "law": law, "quantity": quantity, "dtype": dtype}
-    options |= {"num_replicas": num_replicas, "outputs": outputs, "dim": simulated_dim, "memory_limit": memory_limit}
+    quantity, outputs = options["quantity"], options["outputs"]
+    options |= {"sampler": sampler, "law": law, "dtype": dtype, "num_replicas": num_replicas, "dim": simulated_dim}
     with processes.joined() as prints:
         import jax
 
@@ -93,8 +84,10 @@ def simulate(
     if law != "gaussian" and algorithm.made.linear:
         which = " and bound are those" if covered(algorithm.made) else " is that"
         remarks.append(f"exact risk{which} of Gaussian data")
-    if _near_the_edge(found, regression, settings, algorithm.made):
-        remarks.insert(0, CLOSE)
+    edge = settings.stability_limit(regression.problem, algorithm.made)
+    if edge is not None and np.any((settings.values["learning_rate"] > HEAVY_TAILED * edge) & ~found.diverged.any(-1)):
+        close = f"a learning rate exceeds {HEAVY_TAILED:g} of the stability edge"
+        remarks.insert(0, f"{close}: rare replicas carry its expected risk, and z says little")
     quantities = [
         *settings.quantities,
         Quantity("mean", "simulated", found.mean, digits=5),
@@ -130,13 +123,3 @@ def _theory(
             ratio = risk / bound
         quantities += [Quantity("bound", "bound", bound), Quantity("ratio", "exact/bound", ratio, digits=3)]
     return quantities
-
-
-def _near_the_edge(found: Simulation, regression: ProblemFlags, settings: SettingsFlags, algorithm: Algorithm) -> bool:
-    """Return whether replicas of a learning rate next to the stability edge have all stayed finite."""
-    if not (algorithm.linear and algorithm.steady):  # a schedule has no edge, nor is that of other methods known
-        return False
-    batch_size = settings.values["batch_size"]
-    edge = max_stable_learning_rate(regression.problem, batch_size=batch_size, algorithm=algorithm)
-    close = settings.values["learning_rate"] > HEAVY_TAILED * edge
-    return bool(np.any(close & ~found.diverged.any(-1)))

@@ -4,10 +4,10 @@ import contextlib
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from sgdtheory import sweep as sweeps
 from sgdtheory._common.arguments import positive_number
@@ -15,7 +15,7 @@ from sgdtheory._common.files import csv_columns, csv_text, write_atomically
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli import ctrl_c
 from sgdtheory.cli.flags import File
-from sgdtheory.cli.function_command import OWN, Drawn, Output
+from sgdtheory.cli.function_command import OWN, Drawn, Keywords, Output, Progress
 from sgdtheory.cli.output import announce_models, print_note
 from sgdtheory.cli.progress import phases
 from sgdtheory.cli.settings import ConventionFlags
@@ -23,7 +23,6 @@ from sgdtheory.fits import Convention
 from sgdtheory.training import CHECKPOINT_SECONDS, TrainConfig
 
 STORE = Path("runs")
-FEW = "a verdict needs three widths and three batch sizes, or more"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,28 +150,25 @@ def _output(table: sweeps.SweepTable, store: Path, csv: Path | None) -> Output:
     legend = f"{seconds:.0f} s of training, runs side by side counted each"
     settings = {"runs": table.columns(), "outcomes": outcomes}
     shown = Table(quantities, legend=legend)
-    return Output(
-        Sheet(f"{len(table.configs)} run{'s' * (len(table.configs) != 1)} in {store}", [shown], table.notes, settings),
-        _interrupted if table.interrupted else lambda: None,
-    )
 
+    def end() -> None:
+        if table.interrupted:
+            print_note("interrupted; the same command goes on")
+            sys.exit(130)
 
-def _interrupted() -> None:
-    print_note("interrupted; the same command goes on")
-    sys.exit(130)
+    title = f"{len(table.configs)} run{'s' * (len(table.configs) != 1)} in {store}"
+    return Output(Sheet(title, [shown], table.notes, settings), end)
 
 
 def _progress(progress: Any) -> str:
     """Return how far a sweep is."""
-    left = progress.seconds_left
-    estimate = f", about {_duration(left)} left" if left > 0 else ""
-    return f"{progress.finished} of {progress.total} runs finished{estimate}"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
+    said = f"{progress.finished} of {progress.total} runs finished"
+    if not progress.seconds_left > 0:  # or nan, where it is not known
+        return said
+    minutes, seconds = divmod(round(progress.seconds_left), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    left = f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+    return f"{said}, about {left} left"
 
 
 def plan_sweep(
@@ -203,13 +199,22 @@ def plan_sweep(
     ]
     tables = [Table(quantities)]
     if assumed is not None and found.verdicts is not None:
-        tables.append(_verdicts(found, assumed, margin))
+        quantities = [
+            Quantity("", "scatter of one seed's log steps", assumed.seeds, digits=3),
+            Quantity("", "scatter that more seeds do not average away", assumed.rest, digits=3),
+            Quantity("", "scatter of log B* between widths", assumed.between, digits=3),
+            Quantity("", "b/a of the law a + b/B", assumed.balance, digits=3),
+            *(Quantity("", f"verdict {name}", f"{value:.0%}") for name, value in found.verdicts._asdict().items()),
+        ]
+        title = f"if B* does not move: probability of each verdict (|slope| < {margin:g}, by the law)"
+        tables.append(Table(quantities, title=title, legend=f"scatter {assumed.source}"))
     settings = {
         "scatter": vars(assumed) if assumed else None,
         "verdicts": found.verdicts._asdict() if found.verdicts else None,
         "enough": found.enough._asdict() if found.enough else None,
     }
-    remark = unknown or (_design(found.enough) if found.verdicts else FEW)
+    few = "a verdict needs three widths and three batch sizes, or more"
+    remark = unknown or (_design(found.enough) if found.verdicts else few)
     return Sheet("what the sweep takes", tables, [remark], settings)
 
 
@@ -229,20 +234,6 @@ def _scatter(
         return None, f"no verdict is predicted: {error}; --scatter 0.05 assumes a scatter"
 
 
-def _verdicts(found: sweeps.Plan, scatter: sweeps.Scatter, margin: float) -> Table:
-    """Return the table of the scatter and of the probabilities of the sweep's verdicts."""
-    assert found.verdicts is not None
-    quantities = [
-        Quantity("", "scatter of one seed's log steps", scatter.seeds, digits=3),
-        Quantity("", "scatter that more seeds do not average away", scatter.rest, digits=3),
-        Quantity("", "scatter of log B* between widths", scatter.between, digits=3),
-        Quantity("", "b/a of the law a + b/B", scatter.balance, digits=3),
-        *(Quantity("", f"verdict {name}", f"{value:.0%}") for name, value in found.verdicts._asdict().items()),
-    ]
-    title = f"if B* does not move: probability of each verdict (|slope| < {margin:g}, by the law)"
-    return Table(quantities, title=title, legend=f"scatter {scatter.source}")
-
-
 def _design(design: sweeps.Design | None) -> str:
     """Return the cheapest design that decides."""
     if design is None:
@@ -256,22 +247,18 @@ def _design(design: sweeps.Design | None) -> str:
 
 
 def fit_sweep(
+    progress: Progress,
     definition: ConventionFlags,
     stored: StoredFlags,
     target_loss: tuple[float, ...] = (),
-    edges: bool = False,
-    margin: float = 0.2,
     steps_csv: Path | None = None,
-    *,
-    progress: Callable[[str], None],
+    **options: Annotated[Any, Keywords(sweeps.fit_sweep, "edges margin")],
 ) -> Drawn:
     """Critical batch sizes from a store of runs: tune, fit a + b/B, and test whether B* depends on the size.
 
     Args:
         target_loss: Losses to reach; None: the runs' own.
-        edges: Use batch sizes whose best choice is at an end of the grid too.
         reference: Reference batch size of B*, in the regime of linear scaling; None: the smallest of the runs.
-        margin: |slope| of log B* on log size above which B* depends on the size; "holds" excludes it.
         steps_csv: Write the tuned steps here, in columns that `sgdtheory fit` reads.
     """
     table = stored.table()
@@ -281,18 +268,19 @@ def fit_sweep(
     targets = _targets(table, target_loss)
     progress("tuning and fitting every group and target")
     convention = Convention(definition.reference, definition.overhead)
-    options: dict[str, Any] = {"edges": edges, "margin": margin, "level": definition.level, "convention": convention}
+    options |= {"level": definition.level, "convention": convention}
     fits = [sweeps.fit_sweep(table, target_loss=target, by=stored.by, **options) for target in targets]
-    found = sweeps.SweepFits(tuple(fits), margin, definition.level)
+    found = sweeps.SweepFits(tuple(fits), options["margin"], definition.level)
     if steps_csv:
         write_atomically(steps_csv, _csv(fits))
     advice = _advice(stored, targets)
     if not any(fit.laws for fit in fits):
         raise ValueError(f"{nothing}: {_nothing(fits, advice)}")
     sheet = found.sheet()
-    remarks = [*table.notes, *_unfinished(table), *sheet.remarks]
-    if any(fit.tuned.notes() for fit in fits):
-        remarks.append(advice)
+    left = len(table.configs) - len(table.finished)
+    unfinished = f"{left} of {len(table.configs)} runs have not ended: sweep again to finish them" if left else ""
+    untuned = any(fit.tuned.notes() for fit in fits)
+    remarks = [*table.notes, unfinished, *sheet.remarks, advice if untuned else ""]
     return Drawn(replace(sheet, remarks=remarks), draw=found.plot)
 
 
@@ -315,11 +303,6 @@ def _advice(stored: StoredFlags, targets: Sequence[float]) -> str:
     words += ["--by", *stored.by] if stored.by != ("width",) else []
     words += ["--where", *stored.where] if stored.where else []
     return f"to add what is missing and then fit again: {shlex.join(words)}"
-
-
-def _unfinished(table: sweeps.SweepTable) -> list[str]:
-    number = len(table.configs) - len(table.finished)
-    return [f"{number} of {len(table.configs)} runs have not ended: sweep again to finish them"] if number else []
 
 
 def _csv(fits: list[Any]) -> str:

@@ -39,35 +39,30 @@ def _print_words(console: Console, lines: Sequence[str], style: str = "") -> Non
 
 
 def _print_cells(console: Console, grid: Grid, *, header: bool) -> None:
-    """Records are the table's rows, or its columns where it has no header: then its first column names the fields."""
+    """Records are the table's rows, or its columns where it has no header: then its first column names the fields.
+
+    The table is printed whole if it fits, with its records beside each other if that fits, folded at blanks if it can
+    be, and otherwise as many records beside each other as fit.
+    """
     names, *records = grid if header else _transposed(grid)
-    whole = _drawn(grid, sheets.sides(grid[header:], len(grid[0])), header)
-    turned = _block(names, records, header)
-    for way in (whole, turned) if header else (turned,):
-        if _fits(console, way):
-            console.print(way)
+    if header:
+        whole = _drawn(grid, sheets.sides(grid[1:], len(names)), header)
+        if _fits(console, whole) or not _fits(console, _block(names, records, header)) and _fold(console, whole):
+            console.print(whole)
             return
-    if header and _fold(console, whole):
-        console.print(whole)
-        return
     while records:
-        records = _print_some(console, names, records, header)
-
-
-def _print_some(console: Console, names: Sequence[str], records: Grid, header: bool) -> Grid:
-    """Print as many records beside each other as fit; the others."""
-    count = len(records)
-    while count > 1 and not _fits(console, _block(names, records[:count], header)):
-        count -= 1
-    block = _block(names, records[:count], header)
-    if _fits(console, block) or _fold(console, block):
-        console.print(block)
-    else:
-        for name, value in zip(names, records[0], strict=True):  # One field a line, folded at blanks.
-            text = f"{name}: {' '.join(value.split())}".removeprefix(": ")
-            _print_words(console, wrapped(text, console.width, "  "))
-        console.print()
-    return records[count:]
+        count = len(records)
+        while count > 1 and not _fits(console, _block(names, records[:count], header)):
+            count -= 1
+        block = _block(names, records[:count], header)
+        if _fits(console, block) or _fold(console, block):
+            console.print(block)
+        else:
+            for name, value in zip(names, records[0], strict=True):  # One field a line, folded at blanks.
+                text = f"{name}: {' '.join(value.split())}".removeprefix(": ")
+                _print_words(console, wrapped(text, console.width, "  "))
+            console.print()
+        records = records[count:]
 
 
 def _transposed(grid: Grid) -> Grid:

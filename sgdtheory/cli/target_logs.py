@@ -3,27 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sgdtheory._common.sheets import Quantity, Sheet, Table, shared
 from sgdtheory.cli.log_flags import LogFlags, remarks_of_logs
-from sgdtheory.fits import StepsLaw, StepsMeasurement, fit_steps_law, steps_text
+from sgdtheory.fits import StepsLaw, StepsMeasurement, fit_steps_law
 from sgdtheory.logs import RunEnd, StepsToTarget, TrainingLog, steps_to_target
 
 
 @dataclass(frozen=True)
 class TargetSteps:
-    """Steps at several batch sizes to each of several losses.
+    """Steps at several batch sizes to each of several losses."""
 
-    Attributes:
-        logs: that were read.
-        found: of each loss, the steps of the runs.
-    """
-
-    logs: list[TrainingLog]
-    found: tuple[StepsToTarget, ...]
+    logs: list[TrainingLog]  # that were read
+    found: tuple[StepsToTarget, ...]  # of each loss, the steps of the runs
 
     @property
     def named(self) -> list[tuple[float, StepsMeasurement]]:
@@ -48,26 +42,12 @@ class TargetSteps:
                 best[run.batch_size] = run if first is None or run.crossing.step < first.crossing.step else first
         return best
 
-    @property
-    def learning_rates(self) -> dict[float, float]:
-        """Return the largest learning rate of the best run at each batch size, where it is logged."""
-        rates = {batch: run.learning_rate for batch, run in self.best_runs.items()}
-        return {batch: rate for batch, rate in rates.items() if np.isfinite(rate)}
-
     def of_one_group(self) -> list[StepsMeasurement]:
-        """Return the measurement of each loss, all of one group of runs.
-
-        Raises:
-            ValueError: the logs hold several groups.
-        """
+        """Return the measurement of each loss, all of one group of runs; several groups are a ValueError."""
         groups = sorted({one.group for each in self.found for one in each.measurements})
         if len(groups) > 1:
             raise ValueError(f"the logs hold runs of {len(groups)} groups, {', '.join(groups)}: name the logs of one")
         return self.measurements
-
-    def csv(self) -> str:
-        """Return the measurements as CSV, for `plan`."""
-        return csv_of(self.measurements, remarks={"target_loss": [loss for loss, _ in self.named]})
 
     def sheet(self) -> Sheet:
         """Return the steps of each run, and the remarks on logs and runs."""
@@ -85,11 +65,6 @@ class TargetSteps:
         title = f"steps to each loss{tables[0].title.removeprefix(f'steps to loss {self.found[0].target_loss:g}')}"
         quantities = [Quantity("target_loss", "loss", losses), *joined]
         return Sheet("", [Table(quantities, "runs", title, hidden=tables[0].hidden)], remarks)
-
-
-def csv_of(measurements: Sequence[StepsMeasurement], **options: Any) -> str:
-    """Return measurements as CSV; a single group is called as tables call it, for the cell must not be empty."""
-    return steps_text([replace(each, group=each.group or "all") for each in measurements], **options)
 
 
 def law_of(measured: StepsMeasurement) -> StepsLaw:

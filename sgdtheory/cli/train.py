@@ -73,11 +73,7 @@ def _trained(
 ) -> Drawn | None:
     """Train a network, in one process or several, and return what process 0 prints.
 
-    Args:
-        train: returns a TrainResult; its `progress` is the function that shows how far the run is.
-        processes: that train it together.
-        directory: where the run is kept, None: nowhere.
-        entry_point: of a model of the user's own.
+    `train` returns a TrainResult, and its `progress` is the function that shows how far the run is.
     """
     announce_models([entry_point])
     with processes.joined() as prints, phases("compiling") if prints else contextlib.nullcontext() as show:

@@ -37,7 +37,10 @@ def tutorials(write: Path) -> Sheet:
 def _files() -> dict[str, tuple[str | bytes, str]]:
     """Return file name → (content, what it is): notebooks, files that pages show, and made examples."""
     files: dict[str, tuple[str | bytes, str]] = {}
-    docs = _docs()
+    # The pages lie beside the package in a clone, within it where a wheel was installed.
+    docs = next((each for each in (PACKAGE.parent / "docs", PACKAGE / "docs") if (each / "tutorials").is_dir()), None)
+    if docs is None:
+        raise FileNotFoundError("this installation has no tutorials: install sgdtheory from a wheel or from a clone")
     for page in sorted((docs / "tutorials").glob("*.md")):
         text = page.read_text(encoding="utf-8")
         title = text.partition("\n")[0].removeprefix("# ")
@@ -48,11 +51,3 @@ def _files() -> dict[str, tuple[str | bytes, str]]:
             for name, content in FILE.findall(page.read_text(encoding="utf-8")):
                 files[name] = content, f"of the page {page.stem}"
     return files | example_files()
-
-
-def _docs() -> Path:
-    """Return the folder of the pages: beside the package in a clone, within it where a wheel was installed."""
-    for folder in (PACKAGE.parent / "docs", PACKAGE / "docs"):
-        if (folder / "tutorials").is_dir():
-            return folder
-    raise FileNotFoundError("this installation has no tutorials: install sgdtheory from a wheel or from a clone")

@@ -163,8 +163,8 @@ def critical_batch_size(
         problem: PowerLaw, LeastSquares or your own AbstractProblem with a signal that can be learnt.
         num_samples: D from 2 to 1e20; scalar or array. It need not be whole: ⌊D/B⌋ steps, (1 + overhead) D samples.
         overhead: ω > 0, extra data relative to linear scaling.
-        risk_factor: > 1, of the rate convention: `rate_batch_size` is the largest B with
-            `R(D, B) ≤ risk_factor · R_opt(D)`.
+        risk_factor: the rate batch size is the largest whose best risk with D samples is within this factor > 1 of
+            the optimal risk.
         curve: whether to compute the curves, which take more than half of the time.
         algorithm: what is run; by default averaged SGD with constant learning rate and batch size. Where the batch size
             varies, B is its mean over the run, not rounded in between. Of LocalSGD B and B* are one worker's: K B*

@@ -46,8 +46,8 @@ def fit_joint_law(
     Args:
         table: columns by name (a dict, a pandas DataFrame, what `read_loss_grid` returns) or rows: size (N),
             batch_size, samples (D), learning_rate, loss (positive; nan or inf of a run that diverged), perhaps seed.
-        level: of all intervals.
-        edges: use settings whose best learning rate lies at an end of those that were run, too.
+        level: level of the confidence intervals.
+        edges: use losses whose best learning rate lies at an end of those that were run, too.
         seed: of the resampling.
 
     Returns:

@@ -116,10 +116,10 @@ def fit_loss_grid(
         targets: losses, for every group; None: three that as many batch sizes as possible reach.
         degradation: x, the share by which the loss may be worse than that of the best batch size.
         level: of all intervals.
-        edges: use L* whose best rate lies at an end of the rates too: upper bounds, which make B* wrong.
+        edges: use losses whose best learning rate lies at an end of the rates too: upper bounds, which make B* wrong.
         seed: of the resampling.
-        optimal_batch_size: fit `a + b/B + c/B²`, with an optimal batch size and a useful range around it; then four
-            batch sizes have to reach a target.
+        optimal_batch_size: fit steps = a + b/B + c/B², with an optimal batch size, the useful range around it and a
+            test whether c is needed; then four batch sizes have to reach a target.
 
     Returns:
         LossGrid.

@@ -70,11 +70,11 @@ def plan(
         memory: of a device, in GB, which limits the micro batch too, where it was measured.
         price: of a device-hour.
         deadline: hours.
-        batch_sizes: smallest and largest that may be taken; None: those that the law was measured at.
+        batch_sizes: smallest and largest batch size that may be taken; None: those that the law was measured at.
         convention: of B*; its reference is also what extra data are relative to. None: that of the fit which the steps
             are from, else 20% over the smallest batch size measured.
-        level: of the intervals; None: that of the fit, else 0.95.
-        optimal_batch_size: of a `StepsMeasurement`: the law is a + b/B + c/B², with a smallest useful batch size.
+        level: level of the intervals; None: that of the fit, or 0.95.
+        optimal_batch_size: fit a + b/B + c/B² to measured steps: small batch sizes may take more data, too.
 
     Returns:
         RunPlan, with the `choice` and `rows` of a table; `reachable` and `notes` say whether a deadline is unreachable.

@@ -81,11 +81,12 @@ def fit_steps_law(
         batch_sizes: (m,) B > 0, at least three different ones.
         steps: (m,) Y > 0, optimisation steps to the target at each.
         alpha: the exponent, or None to fit it as well (then at least four batch sizes).
-        alpha_range: least and largest exponent that intervals of B* and a admit; (1, 1) if α = 1 is known; None: from
-            α/1.25 to 1.25 α (`StepsLaw.exponents`).
+        alpha_range: least and largest α that intervals of B* and a admit beside the fitted law; 1 and 1 if α = 1 is
+            known; None: α/1.25 and 1.25 α.
         standard_errors: (m,) of the steps, relative to them, or one for all; None: residuals alone say how large the
             noise is, and all batch sizes count alike.
-        optimal_batch_size: fit c as well, with α = 1, also in its intervals (then at least four batch sizes).
+        optimal_batch_size: fit steps = a + b/B + c/B²: an optimal batch size, the useful range around it, and a test
+            whether c is needed; α is then 1, also in intervals, and at least four batch sizes are needed.
 
     Returns:
         StepsLaw, or UShapedLaw with an optimal batch size. Measurements without a plateau give a = 0 and an infinite

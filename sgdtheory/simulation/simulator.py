@@ -91,13 +91,14 @@ def simulate(
         num_replicas: R ≥ 1.
         algorithm: what is run; by default averaged SGD with constant learning rate and batch size. A method of k
             vectors takes (k + 1)/2 times the memory.
-        outputs: m ≥ 1, for all methods. With several a step costs d(d + m) normals, whatever B.
+        outputs: number m of outputs, the rows of the weight matrix that muon is for; risks are summed over them. With
+            several a step costs d(d + m) normals, whatever B.
         sampler: "sufficient" or "explicit".
         law: of the data, for the explicit sampler: "gaussian", "rademacher", "student_t", `StudentT(ν)`,
             `EllipticalT(ν)` (from `sgdtheory.simulation.laws`) or a function `(key, batch_size) -> x` in JAX, of shape
             (batch_size, dim) in the eigenbasis, with `E x xᵀ = diag(λ)` and independent rows. Batches above 256 are
             drawn in slices.
-        quantity: "total"; "bias" for runs without label noise (σ = 0); "variance" for runs from w_0 = w*.
+        quantity: everything ("total"), runs without label noise ("bias"), or runs from the optimum ("variance").
         dim: number of directions to simulate; the others are frozen at their start, as risk and as label noise. None:
             all of them or, of a problem with more than 131072 directions, as few as the standard error of the mean
             allows.

@@ -203,8 +203,9 @@ def fit_sweep(
             same at every target.
         overhead: data overhead ω.
         convention: reference and overhead together, instead of the two numbers.
-        margin, level: as for `size_dependence`.
-        edges: also use batch sizes whose best choice lies at an end of the grid.
+        margin: |slope| of log B* on log size above which B* depends on the size; "holds" excludes it.
+        level: as for `size_dependence`.
+        edges: use batch sizes whose best choice is at an end of the grid too.
 
     Raises:
         ValueError: as for `best_steps`, and if no batch size was swept in all groups.

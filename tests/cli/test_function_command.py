@@ -1,8 +1,9 @@
 """A command is one function: flags from its signature and docstring, its sheet and its figure."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
 
 import pytest
 from matplotlib.figure import Figure
@@ -11,7 +12,7 @@ from sgdtheory import cli
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory.cli import commands
 from sgdtheory.cli.flags import File
-from sgdtheory.cli.function_command import Drawn, command_of
+from sgdtheory.cli.function_command import Drawn, Keywords, command_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,44 @@ def test_flags_are_the_parameters_and_those_of_shared_dataclasses():
     assert (flags["num_steps"].kind.metavar, flags["num_steps"].shown) == ("INT", "3")
     assert flags["unit"].group == "scale"
     assert command_of(scaled).description == "Multiply steps by a unit.\n\nA second paragraph."
+
+
+def multiplied(steps: int, *, times: int = 2, rounds: Sequence[int] = (1, 2)) -> int:
+    """Multiply steps, as a function of a library.
+
+    Args:
+        steps: number of steps.
+        times: how many times
+            they are taken.
+        rounds: numbers of rounds; None: two.
+
+    Raises:
+        ValueError: never.
+    """
+    return steps * times * sum(rounds)
+
+
+def repeated(steps: int, **options: Annotated[Any, Keywords(multiplied, "times rounds")]) -> Sheet:
+    """Repeat steps.
+
+    Args:
+        steps: Number of steps.
+        rounds: Rounds in words of its own.
+    """
+    return Sheet("", [Table([Quantity("total", "total", multiplied(steps, **options))])])
+
+
+def test_keywords_of_a_function_of_the_library_are_flags_with_its_sentences(run, monkeypatch):
+    flags = {flag.name: flag for flag in command_of(repeated).flags}
+    assert list(flags) == ["steps", "times", "rounds", "json"]
+    assert (flags["steps"].required, flags["times"].required) == (True, False)
+    assert (flags["times"].text, flags["times"].shown) == ("How many times they are taken.", "2")
+    assert (flags["rounds"].text, flags["rounds"].shown) == ("Rounds in words of its own.", "1 2")
+    assert flags["rounds"].kind.metavar == "INT ..."
+    monkeypatch.setitem(commands.COMMANDS, "repeated", commands.Entry("repeat", "repeated x"))
+    monkeypatch.setitem(sys.modules, "sgdtheory.cli.repeated", sys.modules[__name__])
+    assert run.json("repeated", "--steps", 3)["total"] == 18
+    assert run.json("repeated", "--steps", 3, "--times", 1, "--rounds", 1, 1, 3)["total"] == 15
 
 
 def test_it_is_called_and_what_it_returns_is_printed(run, fails, tmp_path, capsys):

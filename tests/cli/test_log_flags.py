@@ -19,12 +19,12 @@ def log(tmp_path):
 def test_every_flag_is_a_keyword():
     """Numbers as numbers, names of columns as texts."""
     flags = CurveFlags(batch_size="512", learning_rate="lr", curve="run", group="model", warmup=3.0, loss="eval")
-    assert flags.log_options == {
+    assert flags.log_options("curves") == {
         **dict.fromkeys(("step", "tokens", "sequence_length")),
         **{"loss": "eval", "batch_size": 512.0, "learning_rate": "lr", "run": "run", "group": "model", "warmup": 3.0},
     }
     keywords = st.read_training_log.__kwdefaults__
-    assert set(flags.log_options) == set(keywords) - {"name", "formats"}
+    assert set(flags.log_options("curves")) == set(keywords) - {"name", "formats"}
 
 
 def test_preview(run, log):

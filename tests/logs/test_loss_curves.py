@@ -380,4 +380,4 @@ def test_numbers_of_each_run(tmp_path):
     for (_, curve), expected in zip(flags.read_runs([tmp_path]), (first, second, third), strict=True):
         np.testing.assert_array_equal(curve.batch_size, expected.batch_size)
         np.testing.assert_array_equal(curve.learning_rate, expected.learning_rate)
-    assert str(flags.preview_of([tmp_path], "curves")) == str(st.logs.preview(tmp_path, **given).sheet())
+    assert str(flags.preview_of({"logs": [tmp_path]})) == str(st.logs.preview(tmp_path, **given).sheet())
