@@ -85,7 +85,7 @@ def _tuned(capacity, source):
     return np.asarray(st.optimal_learning_rate(problem, batch_size=BATCHES[:, None], num_samples=SAMPLES).risk)
 
 
-REPLICAS = 304  # whole rounds of the places of the rates
+REPLICAS = 152  # whole rounds of the places of the rates
 MISSES = int(stats.binom.isf(1e-4, REPLICAS, 0.05))  # more have a probability below 1e-4 at a true level of 95%
 
 
