@@ -37,7 +37,7 @@ settings.load_profile("busy")
 LONG = "simulation.test_means", "simulation.test_steps", "simulation.test_deviation"
 LONG += "risk.test_simulated_means", "test_agreement"
 # Fits of loss curves run one loop thousands of times: with fusion emitters in two thirds of the time.
-CURVES = "curves.", "docs.", "cli.test_fit_curves", "experiments.test_curves", "experiments.test_forecasts"
+CURVES = "curves.", "docs.", "cli.test_fit_curves", "experiments.test_curves", "experiments.test_loss_curves"
 MEASURED = Path(__file__).with_name("long.txt")
 # Tests of four seconds or more on two quiet cores, and the explorer's, begin first. A worker that begins the explorer's
 # walk (12 s) last works on while the others have nothing left; and the explorer's tests share a server and a browser,
