@@ -33,9 +33,9 @@ threadpool_limits(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))  # here, a
 # Hypothesis fails an example that takes 200 ms, as the first one does on a busy machine: it imports what it needs.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
-# Thousands of replicas: without optimizations those of local SGD run for ten times as long.
+# Thousands of replicas: without optimizations those of local SGD run for ten times as long, and those of Adam for four.
 LONG = "simulation.test_means", "simulation.test_steps", "simulation.test_deviation"
-LONG += "risk.test_simulated_means", "test_agreement"
+LONG += "risk.test_simulated_means", "test_agreement", "optimal.test_equivalent_search"
 # Fits of loss curves run one loop thousands of times: with fusion emitters in two thirds of the time.
 CURVES = "curves.", "docs.", "cli.test_fit_curves", "experiments.test_curves", "experiments.test_loss_curves"
 MEASURED = Path(__file__).with_name("long.txt")
