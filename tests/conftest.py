@@ -10,6 +10,7 @@ beside those would wait for each other, on a machine with other work for 25 time
 """
 
 import contextlib
+import functools
 import gc
 import os
 from pathlib import Path
@@ -32,9 +33,11 @@ threadpool_limits(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))  # here, a
 # Hypothesis fails an example that takes 200 ms, as the first one does on a busy machine: it imports what it needs.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
-# Thousands of replicas: without optimizations those of local SGD run for ten times as long.
+# Thousands of replicas: without optimizations those of local SGD run for ten times as long, and those of Adam for four.
 LONG = "simulation.test_means", "simulation.test_steps", "simulation.test_deviation"
-LONG += "risk.test_simulated_means", "test_agreement"
+LONG += "risk.test_simulated_means", "test_agreement", "optimal.test_equivalent_search"
+# Fits of loss curves run one loop thousands of times: with fusion emitters in two thirds of the time.
+CURVES = "curves.", "docs.", "cli.test_fit_curves", "experiments.test_curves", "experiments.test_loss_curves"
 MEASURED = Path(__file__).with_name("long.txt")
 # Tests of four seconds or more on two quiet cores, and the explorer's, begin first. A worker that begins the explorer's
 # walk (12 s) last works on while the others have nothing left; and the explorer's tests share a server and a browser,
@@ -85,9 +88,26 @@ def quickly_compiled():
     jax.config.update("jax_disable_most_optimizations", before)
 
 
+@functools.cache  # it lasts as long as the process
+def compile_curves_as_users_do():
+    """Compile the loop of loss curves with fusion emitters, where those are left out of all other programs."""
+    from sgdtheory._common import compiled
+    from sgdtheory.curves import loss_model
+
+    if "--xla_cpu_use_fusion_emitters" not in os.environ.get("XLA_FLAGS", ""):
+        return
+    loss_model._adaptive_loop.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        options = compiled.COMPILER_OPTIONS | {"xla_cpu_use_fusion_emitters": True}
+        patch.setattr(compiled, "COMPILER_OPTIONS", options)
+        loss_model._adaptive_loop()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _quick_compilation(request):
     """Small programs compile for longer than they run; the pages' own compile as users do."""
     name = request.module.__name__.removeprefix("tests.")
+    if name.startswith(CURVES):
+        compile_curves_as_users_do()
     with contextlib.nullcontext() if name in LONG or name.startswith("docs.") else quickly_compiled():
         yield

@@ -15,6 +15,7 @@ range, and p counts α. With four batch sizes F_{1,m−3} is 161, and this set e
 range then also has the limit that it would have if it were known (THEORY.md T13).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -120,8 +121,18 @@ class Profile:
     def _residuals(self, log_ratio: float, alpha: float) -> tuple[float, float]:
         """Mean residual at log a = 0, and RSS at the best log a."""
         gap = self.log_steps - np.logaddexp(0.0, log_ratio - alpha * self.log_batch)
-        mean = mean_of(gap, self.weights)
-        return float(mean[0]), (self.weights * (gap - mean) ** 2).sum()
+        mean = float(self._shares @ gap)
+        rest = gap - mean
+        return mean, float(self.weights @ (rest * rest))
+
+    @cached_property
+    def _total(self) -> float:
+        return float(self.weights.sum())
+
+    @cached_property
+    def _shares(self) -> np.ndarray:
+        """(m,) weights over their sum."""
+        return self.weights / self._total
 
     @cached_property
     def _lowest(self) -> dict[float, tuple[float, float]]:
@@ -154,7 +165,7 @@ class Profile:
 
         def value(log_ratio: float) -> float:
             mean, squares = self._residuals(log_ratio, alpha)
-            half = 0.0 if rises else np.sqrt(max(limit - squares, 0.0) / self.weights.sum())
+            half = 0.0 if rises else math.sqrt(max(limit - squares, 0.0) / self._total)
             return side * quantity(0.0 if rises else mean + side * half, log_ratio, alpha)
 
         bounds = ratio_range(self.log_batch, alpha)
@@ -222,30 +233,33 @@ def best_ratio(log_batch: np.ndarray, log_steps: np.ndarray, weights: np.ndarray
     From the best point of a grid the slope of RSS leads to the minimum, where it changes its sign. A search for least
     squares of several numbers takes eight times as long, which was most of the time of an interval.
     """
+    scaled = alpha * log_batch
+    shares = weights / weights.sum()
 
-    def residuals(log_ratio: np.ndarray) -> np.ndarray:
-        gap = log_steps - np.logaddexp(0.0, log_ratio[..., None] - alpha * log_batch)
-        return gap - mean_of(gap, weights)
-
-    def slope(log_ratio: np.ndarray) -> np.ndarray:
-        log_terms = log_ratio[..., None] - alpha * log_batch
-        share = special.expit(log_terms)  # of b/B^α in Y: the derivative of log Y
-        # Residuals add up to 0, so that −(1 − share) may take the place of a share next to 1, which has fewer digits.
-        factor = np.where(share.mean(-1, keepdims=True) > 0.5, -special.expit(-log_terms), share)
-        return -(weights * residuals(log_ratio) * factor).sum(-1)  # half of that of RSS
+    def slope(log_ratio: float) -> float:
+        """Half of the slope of RSS. Hundreds of thousands of calls are most of the time of intervals."""
+        log_terms = log_ratio - scaled
+        factor = special.expit(log_terms)  # The share of b/B^α in Y is the derivative of log Y.
+        if factor.sum() > 0.5 * factor.size:
+            # Residuals add up to 0, so that −(1 − share) may take the place of a share next to 1: it has more digits.
+            factor = -special.expit(-log_terms)
+        gap = log_steps - np.logaddexp(0.0, log_terms)
+        return -float(weights @ ((gap - shares @ gap) * factor))
 
     grid = np.linspace(*ratio_range(log_batch, alpha), RATIO_GRID)
-    best = int((weights * residuals(grid) ** 2).sum(-1).argmin())
-    slopes = slope(grid)
-    if slopes[best] > 0:
-        below = np.flatnonzero(slopes[:best] < 0)
-        low, high = (below[-1], below[-1] + 1) if below.size else (0, 0)
-    else:
-        above = np.flatnonzero(slopes[best + 1 :] > 0) + best + 1
-        low, high = (above[0] - 1, above[0]) if above.size else (RATIO_GRID - 1, RATIO_GRID - 1)
-    if low == high or slopes[low] == 0:
-        return float(grid[low])  # where measurements no longer see the ratio, or exactly the minimum
-    return root(lambda log_ratio: float(slope(np.asarray(log_ratio))), float(grid[low]), float(grid[high]))
+    gap = log_steps - np.logaddexp(0.0, grid[:, None] - scaled)
+    best = int(((gap - mean_of(gap, weights)) ** 2 @ weights).argmin())
+    # The next point in the direction in which RSS falls is nearly always the one with a slope of the other sign.
+    step = -1 if slope(grid[best]) > 0 else 1
+    last = best + step
+    while 0 <= last < RATIO_GRID and step * slope(grid[last]) <= 0:
+        last += step
+    if not 0 <= last < RATIO_GRID:  # Measurements no longer see the ratio there.
+        return float(grid[0 if step < 0 else -1])
+    low, high = sorted((last - step, last))
+    if slope(grid[low]) == 0:
+        return float(grid[low])
+    return root(slope, float(grid[low]), float(grid[high]))
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:

@@ -332,14 +332,16 @@ def _activations(state: State, probe: Array, *, config: TrainConfig) -> dict[str
 @partial(Programs, runs_often=False)
 def _changes(state: State, start: State, probe: Array, *, config: TrainConfig) -> tuple[dict, dict]:
     """Compute root mean squares {layer: (S,)} of the change since the start, and of each tensor's own part of it."""
+    # Without `jax.jit` the network is traced once more for each layer, which takes longer than its compilation.
+    outputs_of = jax.jit(partial(_outputs, config))
 
     def one(state: State, start: State) -> tuple[dict[str, Array], dict[str, Array]]:
         now, before = (iterate(config, each.optimizer, each.params) for each in (state, start))
-        outputs, first = (_outputs(config, params, probe) for params in (now, before))
+        outputs, first = (outputs_of(params, probe) for params in (now, before))
         change = {name: _root_mean_square(outputs[name] - first[name]) for name in outputs}
         own = {}
         for layer in outputs:
-            without = _outputs(config, _reset(now, before, layer), probe)
+            without = outputs_of(_reset(now, before, layer), probe)
             own[layer] = _root_mean_square(outputs[layer] - without[layer])
         return change, own
 

@@ -193,8 +193,8 @@ def test_what_was_measured_lies_in_its_interval(name):
 
 
 SHORTER = {  # than at quick scale, which `python -m experiments` runs
-    "corollary8_simulated": {"num_samples": (1e3, 1e4), "num_replicas": 64},
-    "ratio_law": {"num_replicas": 512},
+    "corollary8_simulated": {"num_samples": (1e3, 4e3), "num_replicas": 32, "reference_steps": 256},
+    "ratio_law": {"num_replicas": 128},
 }
 
 

@@ -117,8 +117,9 @@ def test_a_program_draws_what_the_page_shows(name, panel, request):
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
 @pytest.mark.usefixtures("few_sizes")
 def test_programs_of_presets_draw_what_the_page_shows(preset, panel):
-    """With up to 10⁴ samples: B* of a ramp of the batch size takes long for more."""
-    check(replace(preset.state, num_samples=min(preset.state.num_samples, 1e4)), panel)
+    """With up to 10³ samples, or four steps: B* of a ramp of the batch size, and of signSGD, takes long for more."""
+    most = max(1e3, 4 * preset.state.batch_size)
+    check(replace(preset.state, num_samples=min(preset.state.num_samples, most)), panel)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from tests.fits.interval_coverage import (
 )
 
 FALSE_ALARM = 1e-4
-DATA_SETS = 200  # They put the bound of 95% at 88.5%; with 500 it would be 91%.
+DATA_SETS = 100  # They put the bound of 95% at 85%; with 500 it would be 91%. The best control covers 73%.
 SLOW = {each.name: each for each in [*steps_situations(), *noise_situations()]}
 # Heavy tails and short smoothed logs are warned of rather than covered, not always. The rates are those of 2,000 data
 # sets less two standard errors (`python -m benchmarks.measured_intervals --only rows --replicas 2000`).
@@ -31,7 +31,7 @@ def least(data_sets, rate=0.95):
 
 
 def test_the_bound_is_of_the_binomial_law():
-    assert least(DATA_SETS) == 0.885
+    assert least(DATA_SETS) == 0.85
     assert stats.binom.cdf(least(DATA_SETS) * DATA_SETS - 1, DATA_SETS, 0.95) < FALSE_ALARM
 
 

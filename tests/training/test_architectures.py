@@ -113,6 +113,10 @@ MODELS = {
     "recurrent": {"model": "recurrent", **LINES},
 }
 RATES = {"adam": 0.003, "sgd": 0.03, "sign": 0.003, "muon": 0.003}
+# The smaller width of two. Half of it takes a quarter of the time, and is too narrow: slopes of µP come next to the
+# tolerance of 0.3 or beyond, to 0.36 for convolutions and 0.34 for the recurrent network with SGD.
+NARROWEST = {("sgd", "residual"): 64, ("sgd", "conv"): 128, ("sgd", "recurrent"): 128}
+NARROWEST |= {("others", "residual"): 32, ("others", "conv"): 64, ("others", "recurrent"): 32}
 SLOWER = {("residual", "sgd"): 0.01}  # beyond, seeds differ much in how far they have come
 
 
@@ -124,8 +128,8 @@ def test_maximal_update_passes_and_standard_fails(model, optimizer, table):
     """Perceptron and transformer: test_coordinates.py."""
     rate = SLOWER.get((model, optimizer), RATES[optimizer])
     config = run_of(optimizer=optimizer, learning_rate=rate, parametrization=table, **MODELS[model])
-    widths = (128, 512) if optimizer == "sgd" else (64, 256)  # a quarter of the time; of SGD too narrow with µP
-    check = coordinate_check(config, widths=widths, steps=(3, 10), seeds=8)
+    least = NARROWEST["sgd" if optimizer == "sgd" else "others", model]
+    check = coordinate_check(config, widths=(least, 4 * least), steps=(3, 6), seeds=8)
     assert check.passes == (table == "mup"), check.failures()
 
 
