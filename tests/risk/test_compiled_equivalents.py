@@ -21,7 +21,7 @@ PROBLEM = st.PowerLaw(1.8, 2.4, dim=200, noise_variance=0.5)
         (st.SignSGD(0.9), 0.01, 3, 0.02, 0.02, (0.5, 1.0, 1.1, 1.5, 2.0)),  # more runs than a loop has room for
         (st.Adam(0.9, 0.95, 0.1, weight_decay=0.5), 0.01, 8, 0.0, 1.0, (1.0, 1.3)),
         (st.NormalizedSGD(), 0.3, 500, 0.0, 0.0, (1.0,)),  # some directions jump to and fro
-        (st.NormalizedSGD(), 0.03, 2, 0.02, 0.02, (0.5, 1.0)),
+        (st.NormalizedSGD(), 0.03, 20, 0.02, 0.02, (0.5, 1.0)),
     ],
     ids=["Lion", "signs, exponential average", "Adam, mean", "normalized", "normalized, exponential average"],
 )
@@ -36,7 +36,8 @@ def test_compiled_steps(method, rate, batch, forgetting, weight, factors):
     assert compiled.compiled_from < 300 < in_numpy.compiled_from
     for name, value, exact in zip(found._fields, found, expected, strict=True):
         close = 1e-6 if isinstance(method, st.NormalizedSGD) else 1e-9
-        np.testing.assert_allclose(value, exact, rtol=close, atol=1e-12 * np.abs(exact).max(initial=0), err_msg=name)
+        nothing = 1e-3 * close * np.abs(exact).max(initial=0)
+        np.testing.assert_allclose(value, exact, rtol=close, atol=nothing, err_msg=name)
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ class Field(ABC):
         first_compiled, shortest_compiled: the same two numbers where steps are compiled.
         compiled_from: so many single steps are taken in a compiled loop in searches, which repeat them. A loop begins
             after the first step, which may be a case of its own.
+        compiled_batch: for smaller batch sizes no steps are compiled.
     """
 
     first: float = 48.0
@@ -77,6 +78,7 @@ class Field(ABC):
     in_loss_alone: bool = True
     weight_decay: float = 0.0
     compiled_from: float = np.inf
+    compiled_batch: float = 0.0
     # A panel takes as long as a thousand compiled steps of a method with a memory. With a quarter as many of a panel
     # searches of Lion took 1.2 times and of signs with momentum 1.5 times as long; with twice as many of either or both
     # the same time.

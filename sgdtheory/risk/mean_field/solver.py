@@ -81,7 +81,8 @@ class MeanField(NewtonPanels):
     @property
     def compiled_from(self) -> float:
         """Return the number of single steps from which on they are taken in a compiled loop."""
-        return self.field.compiled_from if self.rough else np.inf
+        repeated = self.rough and self.course.batch >= self.field.compiled_batch
+        return self.field.compiled_from if repeated else np.inf
 
     def start(self) -> FieldState:
         """Return the values at w_0, and an empty sum."""
