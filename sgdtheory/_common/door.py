@@ -29,6 +29,10 @@ def open_door(package: str, file: str) -> "tuple[Callable[[str], Any], Callable[
         module, name = origins[public]
         inner = importlib.import_module(f"{package}.{module or name}")
         value = getattr(inner, name) if module else inner
+        if module:
+            from sgdtheory._common.keywords import answer_misspelt  # takes milliseconds, which a name may cost
+
+            answer_misspelt(value)
         setattr(sys.modules[package], public, value)  # found at once from now on
         return value
 
