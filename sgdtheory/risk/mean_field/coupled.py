@@ -80,9 +80,11 @@ class CoupledField(ABC):
     Attributes:
         basis: the method's coordinates.
         few: number of steps up to which the risk has several minima over γ.
+        rippled: as in `Field`.
     """
 
     few: float = 16.0
+    rippled: float = 0.0
     basis: Basis
 
     @abstractmethod
