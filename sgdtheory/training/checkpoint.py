@@ -20,7 +20,7 @@ import numpy as np
 from sgdtheory._common.files import check_regular, csv_number, damage, json_data, json_text, write_atomically
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.config_file import config_of_file, read_config
-from sgdtheory.training.engine import State, evaluation_program, init, iterate_of, stacked
+from sgdtheory.training.engine import State, init, initial_program, iterate_of, stacked
 from sgdtheory.training.flat import kind_name
 from sgdtheory.training.history import NUM_SUMS, History
 from sgdtheory.training.network import Params
@@ -254,7 +254,7 @@ def _remedy(before: TrainConfig, config: TrainConfig) -> str:
 def _state(path: Path, arrays: dict[str, np.ndarray], config: TrainConfig) -> State:
     """Assemble the state from a checkpoint's arrays, after checking that they fit the config."""
     lanes = stacked([config])
-    template = init.shapes(lanes, config=evaluation_program(config))
+    template = init.shapes(lanes, config=initial_program(config))
     leaves = []
     for name, leaf in _named(template):
         array = arrays.get(f"state{name}")

@@ -14,7 +14,7 @@ from scipy import stats
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
 from sgdtheory.training.config import ROUNDS, TrainConfig
-from sgdtheory.training.engine import State, advance, evaluation_program, init, program, stacked
+from sgdtheory.training.engine import State, advance, evaluation_program, init, initial_program, program, stacked
 from sgdtheory.training.network import Network, Params
 from sgdtheory.training.optimization import iterate
 from sgdtheory.training.parametrization import TOLERANCE
@@ -275,11 +275,11 @@ def _moved(values: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool) -> tuple[dict, dict, dict]:
     """Measure one width: size {layer: (S,)} before training, change and own part {layer: (T, S)}."""
-    shared, lanes = program(configs[0]), stacked(configs)
+    shared, evaluated, lanes = program(configs[0]), evaluation_program(configs[0]), stacked(configs)
     data = stream(configs[0])
     probe = data.holdout()[0][:PROBES]
-    state = start = init(lanes, config=evaluation_program(configs[0]))
-    size = _activations(start, probe, config=shared)
+    state = start = init(lanes, config=initial_program(configs[0]))
+    size = _activations(start, probe, config=evaluated)
     if zero_output:
         names = _last(state, jnp.asarray(probe), config=configs[0])
         outputs = {name: jnp.zeros_like(start.params[name]) for name in names}
@@ -289,7 +289,7 @@ def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool
         pieces = jnp.asarray(data.chunk(configs[0].data_seed, done, step - done))
         state = advance(state, lanes, pieces, np.int32(step - done), config=shared, mesh=None)
         done = step
-        rows.append(_changes(state, start, probe, config=shared))
+        rows.append(_changes(state, start, probe, config=evaluated))
     change, own = ({name: np.array([row[k][name] for row in rows]) for name in rows[0][k]} for k in (0, 1))
     return {name: np.asarray(value) for name, value in size.items()}, change, own
 

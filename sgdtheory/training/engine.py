@@ -18,6 +18,7 @@ from sgdtheory.training.config import DEFAULTS, ROUNDS, TrainConfig
 from sgdtheory.training.network import Params
 from sgdtheory.training.noise import unbiased
 from sgdtheory.training.optimization import Rates, iterate, optimizer, rates, squared_norm
+from sgdtheory.training.parametrization import with_exponent_alone
 from sgdtheory.training.programs import Programs
 from sgdtheory.training.schedules import Constant, ScheduleFree
 from sgdtheory.training.streams import Stream, stream
@@ -99,8 +100,21 @@ def side_by_side(config: TrainConfig) -> tuple[Any, ...]:
 
 
 @functools.lru_cache(maxsize=1 << 14)
+def initial_program(config: TrainConfig) -> TrainConfig:
+    """Return the settings of the program on which the state before the first step depends."""
+    # The optimizer's state starts at 0, or at the weights, so that no learning rate or ε matters. Configs that differ
+    # in these exponents alone then share a compiled program: half of the compilation of a small run is of its weights.
+    return replace(_without_steps(config), parametrization=with_exponent_alone(config.table, "init"))
+
+
+@functools.lru_cache(maxsize=1 << 14)
 def evaluation_program(config: TrainConfig) -> TrainConfig:
-    """Return the program without its batches and duration, on which initial states and hold-out losses depend."""
+    """Return the settings of the program on which what a network with given weights computes depends."""
+    return replace(_without_steps(config), parametrization=with_exponent_alone(config.table, "multiplier"))
+
+
+def _without_steps(config: TrainConfig) -> TrainConfig:
+    """Return the program without its batches and duration."""
     schedule = ScheduleFree() if isinstance(config.schedule, ScheduleFree) else Constant()
     steps = {"batch_size": 1, "micro_batch": None, "max_steps": 1, "schedule_steps": None}
     return replace(program(config), schedule=schedule, **steps)

@@ -16,6 +16,7 @@ from sgdtheory.training.engine import (
     evaluate,
     evaluation_program,
     init,
+    initial_program,
     iterate_of,
     program,
     side_by_side,
@@ -79,14 +80,13 @@ class Lanes:
         first = self.configs[0]
         devices = jax.devices()[:1] if devices is None else devices
         self._stream, self._device, self._mesh = stream(first), devices[0], _mesh(first, devices)
-        start = evaluation_program(first)
         contents = tuple(contents_of_data(first.data).items())
         self._advance = advance.of(config=program(first), mesh=self._mesh, contents=contents)
-        self._evaluate = evaluate.of(config=start, mesh=self._mesh)
+        self._evaluate = evaluate.of(config=evaluation_program(first), mesh=self._mesh)
         stack = stacked(self.configs)
         self.shared = stack.data_seed.ndim == 0
         if states is None:
-            self._state, self.step = self._put(init(stack, config=start)), 0
+            self._state, self.step = self._put(init(stack, config=initial_program(first))), 0
         else:
             self._state = self._put(jax.tree.map(lambda *parts: np.stack(parts), *states))
             self.step = int(states[0].step)

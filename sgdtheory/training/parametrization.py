@@ -163,6 +163,17 @@ def parametrization(value: "str | Parametrization | Mapping[str, Any]") -> Param
     return PARAMETRIZATIONS[checked_name("parametrization", value, PARAMETRIZATIONS)]
 
 
+def with_exponent_alone(table: Parametrization, name: str) -> Parametrization:
+    """Return a table in which each role keeps one of its exponents; it identifies what depends on no other one.
+
+    >>> from sgdtheory.training.parametrization import MUP, with_exponent_alone
+    >>> with_exponent_alone(MUP, "init").hidden
+    Exponents(multiplier=0.0, init=-0.5, sgd_rate=0.0, adam_rate=0.0, muon_rate=0.0, adam_epsilon=0.0)
+    """
+    kept = {role: Exponents(**{name: getattr(table.role(role), name)}) for role in ROLES}
+    return replace(table, name=f"{name} alone", **kept)
+
+
 def as_fields(value: "str | Parametrization") -> str | dict[str, Any]:
     """Return the JSON form of a parametrization: its name if it is a known one, else all of its exponents."""
     if isinstance(value, str) or PARAMETRIZATIONS.get(value.name) == value:

@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import io
+import pickle
 import shlex
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from sgdtheory import cli
 from sgdtheory.cli.parsing import parse
+from sgdtheory.curves import theory_fit
 from tests.conftest import quickly_compiled
 from tests.docs.blocks import Block, disagreement, expected_of, programs, write_files
 
@@ -30,6 +32,29 @@ def folder(tmp_path, monkeypatch):
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
     return tmp_path
+
+
+KEPT: dict[bytes, tuple] = {}  # (curves, law) and level, as bytes → the fit, or its intervals
+
+
+@pytest.fixture(autouse=True)
+def _fitted_once(monkeypatch):
+    """Fit the same loss curves once, which takes 16 seconds: several programs of a page begin with one fit."""
+
+    def once(compute, key, *arguments):
+        key = pickle.dumps(key)
+        if key not in KEPT:
+            KEPT[key] = compute(*arguments)
+        return KEPT[key]
+
+    fit, intervals = theory_fit.fit_to, theory_fit.intervals
+    monkeypatch.setattr(
+        theory_fit, "fit_to", lambda curves, law, progress: once(fit, (curves, law), curves, law, progress)
+    )
+    # A fit in KEPT is never freed, so that no other one has its identity.
+    monkeypatch.setattr(
+        theory_fit, "intervals", lambda found, data, level: once(intervals, (id(found), level), found, data, level)
+    )
 
 
 @pytest.mark.parametrize("block", cases("python"))

@@ -16,7 +16,7 @@ import pytest
 from sgdtheory._common.files import csv_number
 from sgdtheory.training import Run, read_weights, resume, train
 from sgdtheory.training.checkpoint import write_checkpoint
-from sgdtheory.training.engine import evaluation_program, init, stacked
+from sgdtheory.training.engine import init, initial_program, stacked
 from sgdtheory.training.history import History
 from tests.runs import changed, run_of
 
@@ -210,7 +210,7 @@ def test_two_schedules_are_not_spliced(schedule, name, goes_on, tmp_path):
     first = changed(CONFIG, **schedule)
     history = History(first)
     history.add(0, np.ones(4), np.zeros(3), -1)
-    state = jax.eval_shape(lambda: init(stacked([first]), config=evaluation_program(first)))
+    state = jax.eval_shape(lambda: init(stacked([first]), config=initial_program(first)))
     zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape[1:], leaf.dtype), state)
     write_checkpoint(tmp_path, zeros, history)
     message = rf"{name} over schedule_steps = 50, now over 100, .*; take another directory for a run of 100 steps"

@@ -7,7 +7,7 @@ import pytest
 
 from sgdtheory.training import KINDS, MUP, CoordinateCheck, Custom, coordinate_check
 from sgdtheory.training.coordinates import _last
-from sgdtheory.training.engine import evaluation_program, init, stacked
+from sgdtheory.training.engine import init, initial_program, stacked
 from sgdtheory.training.streams import stream
 from tests.marks import slow
 from tests.runs import changed, run_of
@@ -136,7 +136,7 @@ def test_a_bottleneck_is_not_set_to_0():
     """Else nothing would move: its outputs would be 0, and so would what the last layer makes of them."""
     model = Custom(init=bottleneck, apply=through_it)
     config = replace(MLP, model=model, width=16, base_width=16)
-    state = init(stacked([config]), config=evaluation_program(config))
+    state = init(stacked([config]), config=initial_program(config))
     assert set(config.network.with_role("output")) == {"narrow", "out"}
     assert _last(state, stream(config).holdout()[0][:8], config=config) == ["out"]
 

@@ -26,7 +26,7 @@ from sgdtheory.training import (
     train,
 )
 from sgdtheory.training.architectures.custom import inferred_role
-from sgdtheory.training.engine import evaluation_program, init, stacked
+from sgdtheory.training.engine import init, initial_program, stacked
 from tests.marks import slow
 from tests.runs import changed, run_of
 from tests.training import own_networks
@@ -181,7 +181,7 @@ def test_initial_sizes_are_the_parametrizations_whatever_init_does(power):
     at_base = {"layers/0/weight": 1 / 8, "layers/1/weight": 12**-0.5, "output": 12**-0.5}
     for table in PARAMETRIZATIONS:
         config = replace(CONFIG, model=of_any_power(power), parametrization=table, width=192)
-        weights = init(stacked([config]), config=evaluation_program(config)).params
+        weights = init(stacked([config]), config=initial_program(config)).params
         for name, size in at_base.items():
             role = config.table.role(config.network.tensors[name].role)
             found = float(np.std(np.asarray(weights[name])))
@@ -236,7 +236,7 @@ def test_trains_as_the_built_in_network_does(optimizer, table):
     """Same initial weights, same data: the same losses."""
     built_in = changed(replace(CONFIG, model=MLP(depth=2)), optimizer=optimizer, parametrization=table)
     own = replace(built_in, model=Custom(init=own_networks.init, apply=without_output_bias))
-    theirs, ours = (init(stacked([config]), config=evaluation_program(config)) for config in (built_in, own))
+    theirs, ours = (init(stacked([config]), config=initial_program(config)) for config in (built_in, own))
     same, averages = as_ours(theirs.params), as_ours(jax.tree.map(lambda part: part[:, 0], theirs.averages))
     ours = ours._replace(params=same, averages={name: part[:, None] for name, part in averages.items()})
     both = Lanes([built_in]), Lanes([own], states=[jax.tree.map(lambda part: np.asarray(part[0]), ours)])
