@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import Course
-from sgdtheory.problems import AbstractProblem, Modes
+from sgdtheory.problems import AbstractProblem, LeastSquares, Modes
 from sgdtheory.risk.propagate import constant_ends, propagate, to_first_panel
 from sgdtheory.risk.rounding import bounded, change, near_threshold, rounding, shaken, stated_rounding, worth_stating
-from sgdtheory.risk.solvers.contour import FINE, ROUGH, Resolution, modes_within
+from sgdtheory.risk.solvers.contour import FINE, ROUGH, Resolution, modes_within, smallest_resolved
+from sgdtheory.risk.solvers.phases import phases
 from sgdtheory.risk.solvers.spectrum import displacement
 from sgdtheory.risk.systems.moments import Ends, Moments, at_runs, ends, returned_risk, returned_size, start
 from sgdtheory.risk.systems.runs import (
@@ -97,7 +98,7 @@ def segments_of_runs(
     """Return the segments of S runs of one algorithm, the same number for each; a single run may have stops inside."""
     assert len(courses) == 1 or not stops, "points are those of a single run"
     runs = Runs.of(courses)
-    modes = modes or _modes(problem, courses, resolution)
+    modes = modes or _modes(problem, courses, resolution, bool(stops))
     setup = Setup(modes, problem.noise_variance, resolution, compiled_from, stable, summed)
     begins = runs.first_averaged
     result = []
@@ -201,11 +202,21 @@ def _run_to_ends(
         return RunEnds(sums, signal, done.approximated, panel_start, done.near)
 
 
-def _modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution) -> Modes:
-    """Return the modes with which sums over directions hold along all of these runs: the longest run decides."""
+def _modes(
+    problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution, stops: bool = False
+) -> Modes:
+    """Return the modes with which sums over directions hold along all of these runs: the longest run decides.
+
+    Moments of methods with more than one vector may oscillate in λ. A list of directions has all of them anyway.
+    """
     course = max(courses, key=lambda course: course.num_steps * course.rate)
-    reach = displacement(course.algorithm.method, largest_rate(course), course.num_steps)
-    return modes_within(reach, problem, resolution.modes, decaying=course.algorithm.method.vectors == 1)
+    method = course.algorithm.method
+    reach = displacement(method, largest_rate(course), course.num_steps)
+    turned = None
+    if len(method.start) > 1 and not isinstance(problem, LeastSquares):
+        edges = [[0.0, *(high for _, high in each)] for each in segment_ends(Runs.of(courses))]
+        turned = phases(courses, edges, smallest_resolved(reach), problem.largest_eigenvalue, stops)
+    return modes_within(reach, problem, resolution.modes, decaying=method.vectors == 1, phases=turned)
 
 
 def _batches_of_runs(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.problems import AbstractProblem, Modes
+from sgdtheory.problems import AbstractProblem, Modes, Phases
 
 # Below this value of nγλ a sum over directions on the contour is, to rounding, a polynomial in λ, because the points
 # keep a distance of at least 4 from the poles. `problem.modes` merges such directions.
@@ -95,13 +95,28 @@ def contour_modes(problem: AbstractProblem, rate: np.ndarray, steps: np.ndarray,
     return modes_within((steps * rate).max(initial=1.0), problem, tolerance, decaying=True)
 
 
-def modes_within(reach: float, problem: AbstractProblem, tolerance: float = 0.0, *, decaying: bool = False) -> Modes:
+def modes_within(
+    reach: float,
+    problem: AbstractProblem,
+    tolerance: float = 0.0,
+    *,
+    decaying: bool = False,
+    phases: Phases | None = None,
+) -> Modes:
     """Return the modes with which sums over directions hold in runs that move a weight by nγ = `reach` gradients.
 
     Moments of runs without momentum are `decaying`: they do not oscillate in λ, so that fewer modes hold their sums.
+    Where moments turn by `phases`, more modes may be needed.
     """
+    if phases is not None:
+        return problem.oscillating_modes(phases, smallest_resolved(reach), tolerance)
     modes = problem.decaying_modes if decaying else problem.modes
-    return modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH), tolerance)
+    return modes(smallest_resolved(reach), tolerance)
+
+
+def smallest_resolved(reach: float) -> float:
+    """Return the λ below which sums are polynomials in λ to rounding, for runs that move a weight by nγ = `reach`."""
+    return CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH)
 
 
 class Resolution(NamedTuple):
