@@ -157,6 +157,7 @@ def _end_slopes(side: float, num_nodes: int) -> np.ndarray:
     return np.array(slopes) @ to_coefficients
 
 
+@lru_cache(maxsize=256)
 def tail_rule(capacity: float, source: float, first: int, last: float) -> Modes:
     """Return modes for i ≥ first, where every f is a polynomial of low degree in λ to rounding error.
 

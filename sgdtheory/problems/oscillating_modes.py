@@ -24,16 +24,13 @@ from sgdtheory.problems.modes import (
 from sgdtheory.problems.power_sums import power_sum
 
 # The density of blocks is computed at so many points, log-spaced in i; it varies slowly between them.
-POINTS = 400
+POINTS = 128
 # Relative error of the sums over a block in which the moments oscillate, with the rule that is exact otherwise.
-LEAST_ERROR = 1e-12
+LEAST_ERROR = 1e-13
 # A rule that misses more than this share of an oscillation says nothing about it.
 LARGEST_ERROR = 0.1
-# A direction with λ = 0.5/(nγ) keeps at least this share of its initial risk.
+# A direction with λ = 0.5/(nγ) keeps at least this share of its initial risk. Elsewhere it is an estimate.
 KEPT = 0.25
-# The rule of moments that decay has derivatives at the ends of its blocks, which are accurate as long as oscillations
-# need blocks that are wider than its own by this factor.
-SEAMS = 8.0
 # More modes than this are not taken: a run of 1e5 steps with so many takes minutes. The oscillations that fewer modes
 # do not resolve are stated as an error (`Modes.unresolved`).
 MOST_MODES = 20_000
@@ -78,9 +75,9 @@ def oscillating_power_law_modes(
     if end <= 2 * rule.leading:
         return plain
     log_i = np.linspace(math.log(rule.leading), math.log(end), POINTS)
-    oscillating, left = _density(log_i, capacity, source, last, tail_start, rule, max(error, LEAST_ERROR), phases)
+    oscillating, interpolated, left = _density(log_i, capacity, source, last, tail_start, rule, max(error, LEAST_ERROR), phases)
     standard = 1 / (rule.width * min(BLOCK_WIDTH_INDEX, BLOCK_WIDTH_EIGENVALUE / capacity))
-    if (SEAMS * oscillating <= standard).all():
+    if (interpolated <= standard).all():
         return plain
     wanted = np.maximum(oscillating, standard)
     density = wanted
@@ -115,21 +112,33 @@ def _density(
     rule: Rule,
     error: float,
     phases: Phases,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the blocks per unit of log i that oscillations need, and the largest share that is left of them.
 
-    A block may miss `error` of its own oscillations, and more of those that have decayed: the risk is at least a
-    fourth of the signal of directions that hardly move.
+    The second array is the number of blocks with which the nodes interpolate as well as they sum. The rule of moments
+    that decay interpolates at the ends of blocks. N nodes interpolate polynomials of half the degree that they sum.
+
+    A block may miss `error` of its own oscillations, and more of those that have decayed: the risk is at least about a
+    fourth of the signal of directions that hardly move, and of those that have decayed least.
     """
-    still = KEPT * float(power_sum(source, tail_start, last, unit=tail_start)) * tail_start**-source
-    moving = float(power_sum(source, float(rule.leading), min(tail_start - 1, last)))
-    floor = min(still / moving, 1.0) if moving > 0 else 1.0
+    first = float(rule.leading)
+    moving = float(_sum(source, first, min(tail_start - 1, last)))
+    still = KEPT * float(_sum(source, tail_start, last)) / moving
     slope, decay = phases.at(-capacity * log_i)
     left = np.exp(np.minimum(decay, 0.0))
-    with np.errstate(divide="ignore"):
+    slowest = KEPT * (left * np.exp((1 - source) * log_i)).max(1, keepdims=True) / moving
+    floor = np.minimum(np.maximum(still, slowest), 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
         allowed = error * np.maximum(1.0, floor / left)
-    angle = resolved_angle(rule.nodes, allowed)
-    return (capacity * slope / (2 * angle)).max(0), left.max(0)
+    summed, interpolated = (resolved_angle(number, allowed) for number in (rule.nodes, rule.nodes // 2))
+    half = capacity * slope / 2
+    return (half / summed).max(0), (half / interpolated).max(0), left.max(0)
+
+
+@lru_cache(maxsize=256)
+def _sum(source: float, first: float, last: float) -> float:
+    """Return Σ i^−source over first ≤ i ≤ last; 0 if there are none."""
+    return float(power_sum(source, first, last, unit=first)) * first**-source if last >= first else 0.0
 
 
 class _Nodes(NamedTuple):

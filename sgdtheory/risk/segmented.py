@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import Course
-from sgdtheory.problems import AbstractProblem, LeastSquares, Modes
+from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.propagate import constant_ends, propagate, to_first_panel
 from sgdtheory.risk.rounding import bounded, change, near_threshold, rounding, shaken, stated_rounding, worth_stating
-from sgdtheory.risk.solvers.contour import FINE, ROUGH, Resolution, modes_within, smallest_resolved
-from sgdtheory.risk.solvers.phases import phases
+from sgdtheory.risk.solvers.contour import FINE, ROUGH, Resolution, modes_within, oscillating_modes_within, smallest_resolved
+from sgdtheory.risk.solvers.phases import largest_shared, phases
 from sgdtheory.risk.solvers.spectrum import displacement
 from sgdtheory.risk.systems.moments import Ends, Moments, at_runs, ends, returned_risk, returned_size, start
 from sgdtheory.risk.systems.runs import (
@@ -205,18 +205,32 @@ def _run_to_ends(
 def _modes(
     problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution, stops: bool = False
 ) -> Modes:
-    """Return the modes with which sums over directions hold along all of these runs: the longest run decides.
+    """Return the modes with which sums over directions hold along all of these runs.
 
-    Moments of methods with more than one vector may oscillate in λ. A list of directions has all of them anyway.
+    Moments of methods with more than one vector may oscillate in λ, which modes that several directions share resolve.
     """
+    method = courses[0].algorithm.method
+    reach = _reach(courses)
+    modes = modes_within(reach, problem, resolution.modes, decaying=method.vectors == 1)
+    low = max(smallest_resolved(reach), float(modes.eigenvalue.min()))
+    high = largest_shared(modes) if len(method.start) > 1 else 0.0
+    if high <= low:
+        return modes
+    edges = [[0.0, *(end for _, end in each)] for each in segment_ends(Runs.of(courses))]
+    turned = phases(courses, edges, low, high, stops, quiet=problem.noise_variance == 0)
+    return modes if turned is None else oscillating_modes_within(reach, problem, turned, resolution.modes)
+
+
+def _decaying_modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution) -> Modes:
+    """Return the modes with which sums hold if moments do not oscillate in λ: about as many as with oscillations."""
+    decaying = courses[0].algorithm.method.vectors == 1
+    return modes_within(_reach(courses), problem, resolution.modes, decaying=decaying)
+
+
+def _reach(courses: Sequence[Course]) -> float:
+    """Return nγ, or how far a unit gradient moves a weight, in the longest of these runs."""
     course = max(courses, key=lambda course: course.num_steps * course.rate)
-    method = course.algorithm.method
-    reach = displacement(method, largest_rate(course), course.num_steps)
-    turned = None
-    if len(method.start) > 1 and not isinstance(problem, LeastSquares):
-        edges = [[0.0, *(high for _, high in each)] for each in segment_ends(Runs.of(courses))]
-        turned = phases(courses, edges, smallest_resolved(reach), problem.largest_eigenvalue, stops)
-    return modes_within(reach, problem, resolution.modes, decaying=method.vectors == 1, phases=turned)
+    return displacement(course.algorithm.method, largest_rate(course), course.num_steps)
 
 
 def _batches_of_runs(
@@ -234,7 +248,7 @@ def _batches_of_runs(
         return
     algorithm = courses[0].algorithm
     closed = algorithm.constant and algorithm.method.step_dependence == "none"
-    num_modes = _modes(problem, courses, resolution).eigenvalue.size
+    num_modes = _decaying_modes(problem, courses, resolution).eigenvalue.size
     alike: dict[tuple[Any, ...], list[int]] = {}
     segment_lists = segment_ends(Runs.of(courses))
     for place in sorted(range(len(courses)), key=lambda place: courses[place].num_steps):

@@ -95,27 +95,22 @@ def contour_modes(problem: AbstractProblem, rate: np.ndarray, steps: np.ndarray,
     return modes_within((steps * rate).max(initial=1.0), problem, tolerance, decaying=True)
 
 
-def modes_within(
-    reach: float,
-    problem: AbstractProblem,
-    tolerance: float = 0.0,
-    *,
-    decaying: bool = False,
-    phases: Phases | None = None,
-) -> Modes:
+def modes_within(reach: float, problem: AbstractProblem, tolerance: float = 0.0, *, decaying: bool = False) -> Modes:
     """Return the modes with which sums over directions hold in runs that move a weight by nγ = `reach` gradients.
 
     Moments of runs without momentum are `decaying`: they do not oscillate in λ, so that fewer modes hold their sums.
-    Where moments turn by `phases`, more modes may be needed.
     """
-    if phases is not None:
-        return problem.oscillating_modes(phases, smallest_resolved(reach), tolerance)
     modes = problem.decaying_modes if decaying else problem.modes
     return modes(smallest_resolved(reach), tolerance)
 
 
+def oscillating_modes_within(reach: float, problem: AbstractProblem, phases: Phases, tolerance: float) -> Modes:
+    """Return the modes with which sums over directions hold in such runs, whose moments turn by these phases."""
+    return problem.oscillating_modes(phases, smallest_resolved(reach), tolerance)
+
+
 def smallest_resolved(reach: float) -> float:
-    """Return the λ below which sums are polynomials in λ to rounding, for runs that move a weight by nγ = `reach`."""
+    """Return the λ below which sums are polynomials in λ to rounding."""
     return CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH)
 
 
