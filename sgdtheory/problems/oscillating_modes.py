@@ -1,4 +1,4 @@
-"""Modes of a power law for runs whose moments oscillate in λ, as those of momentum do (THEORY.md T25).
+"""Modes of a power law for runs whose moments oscillate in λ, as those of momentum do (THEORY.md T24).
 
 After n steps the moments of a direction contain the factor `μⁿ`, with a product μ of two eigenvalues of its step. Where
 μ is complex, `μⁿ = e^{−E + iφ}` turns by φ(λ), and a quadrature in λ has to resolve φ as long as e^{−E} is not
@@ -75,7 +75,9 @@ def oscillating_power_law_modes(
     if end <= 2 * rule.leading:
         return plain
     log_i = np.linspace(math.log(rule.leading), math.log(end), POINTS)
-    oscillating, interpolated, left = _density(log_i, capacity, source, last, tail_start, rule, max(error, LEAST_ERROR), phases)
+    oscillating, interpolated, left = _density(
+        log_i, capacity, source, last, tail_start, rule, max(error, LEAST_ERROR), phases
+    )
     standard = 1 / (rule.width * min(BLOCK_WIDTH_INDEX, BLOCK_WIDTH_EIGENVALUE / capacity))
     if (interpolated <= standard).all():
         return plain
@@ -93,7 +95,9 @@ def oscillating_power_law_modes(
     columns = [index**-capacity, count, count * index**-source]
     if last >= tail_start:
         tail = tail_rule(capacity, source, int(tail_start), last)
-        columns = [np.append(*each) for each in zip(columns, (tail.eigenvalue, tail.multiplicity, tail.signal), strict=True)]
+        columns = [
+            np.append(*each) for each in zip(columns, (tail.eigenvalue, tail.multiplicity, tail.signal), strict=True)
+        ]
     if (density >= wanted).all():
         return Modes(*columns)
     unresolved = np.zeros(columns[0].size)

@@ -13,8 +13,24 @@ import numpy as np
 from sgdtheory.algorithms import Course
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.propagate import constant_ends, propagate, to_first_panel
-from sgdtheory.risk.rounding import bounded, change, near_threshold, rounding, shaken, stated_rounding, worth_stating
-from sgdtheory.risk.solvers.contour import FINE, ROUGH, Resolution, modes_within, oscillating_modes_within, smallest_resolved
+from sgdtheory.risk.rounding import (
+    bounded,
+    change,
+    near_threshold,
+    rounding,
+    shaken,
+    stated_rounding,
+    unresolved_oscillation,
+    worth_stating,
+)
+from sgdtheory.risk.solvers.contour import (
+    FINE,
+    ROUGH,
+    Resolution,
+    modes_within,
+    oscillating_modes_within,
+    smallest_resolved,
+)
 from sgdtheory.risk.solvers.phases import largest_shared, phases
 from sgdtheory.risk.solvers.spectrum import displacement
 from sgdtheory.risk.systems.moments import Ends, Moments, at_runs, ends, returned_risk, returned_size, start
@@ -144,17 +160,22 @@ class RunEnds(NamedTuple):
 
     Attributes:
         ends: sums of the moments over the modes.
-        signal: the sum of the signal over the modes.
+        modes: of the spectrum.
         approximated: (S,) whether panels were used.
         panel_start: where panels begin, which is the same at every resolution on the same modes; None without panels.
         near: (S,) whether runs were near the stability threshold, as in `Propagated`.
     """
 
     ends: Ends
-    signal: float
+    modes: Modes
     approximated: np.ndarray
     panel_start: PanelStart | None
     near: Any
+
+    @property
+    def signal(self) -> float:
+        """Sum of the signal over the modes."""
+        return float(self.modes.signal.sum())
 
 
 def _run_to_ends(
@@ -177,7 +198,7 @@ def _run_to_ends(
         segments = segments_of_runs(
             problem, courses, resolution, compiled_from, stable=stable, modes=modes, summed=summed
         )
-        signal = float(segments[0].setup.modes.signal.sum())
+        modes = segments[0].setup.modes
         done = initial_state(segments)
         if panel_start is not None:
             segments = segments[panel_start.segment :]
@@ -190,7 +211,7 @@ def _run_to_ends(
                 sums, near = ended
                 if np.any(done.size):
                     sums = sums._replace(size=size_after(done, sums, segment))
-                return RunEnds(sums, signal, done.approximated, panel_start, np.maximum(done.near, near))
+                return RunEnds(sums, modes, done.approximated, panel_start, np.maximum(done.near, near))
             # The error of panels is estimated on panels of a lower order, which need not repeat the steps before them.
             keeps_start = estimate and panel_start is None and not by_steps
             if keeps_start and (begin := to_first_panel(moments, segment)):
@@ -199,12 +220,10 @@ def _run_to_ends(
             after = propagate(moments, segment, by_steps)
             done = continued(done, after, segment)
         sums = ends(done.moments, segments[0].runs.output, done.size)
-        return RunEnds(sums, signal, done.approximated, panel_start, done.near)
+        return RunEnds(sums, modes, done.approximated, panel_start, done.near)
 
 
-def _modes(
-    problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution, stops: bool = False
-) -> Modes:
+def _modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution, stops: bool = False) -> Modes:
     """Return the modes with which sums over directions hold along all of these runs.
 
     Moments of methods with more than one vector may oscillate in λ, which modes that several directions share resolve.
@@ -285,6 +304,7 @@ def _errors(
     error = np.where(np.isinf(total), np.inf, np.where(total > GROWN * begin, GROWN_ERROR, 0.0))
     # Terms that cancel in the sums leave their rounding.
     error = np.maximum(error, stated_rounding(parts, lost, begin))
+    error = np.maximum(error, unresolved_oscillation(parts, result.modes))
     near = near_threshold(problem, courses, result.near)
     for sideways in (False, True):
         indices = np.flatnonzero(near if sideways else result.approximated & ~near)

@@ -1,4 +1,4 @@
-"""By how much the moments of runs turn, direction by direction, before they have decayed (THEORY.md T25).
+"""By how much the moments of runs turn, direction by direction, before they have decayed (THEORY.md T24).
 
 Modes that stand for several directions have to resolve these phases in λ. They matter at the ends of segments, counted
 from the kinks before: sums over all steps in between are smooth in λ, as a sum of βʲ cos 2jθ over all j is.
@@ -119,7 +119,7 @@ def _lasting(parts: Sequence[Part], high: float, negligible: float) -> Sequence[
     lengths = np.array([part.end - part.begin for part in parts])
     exponents = np.log(np.maximum(np.maximum(*sizes), SMALLEST)) / (1 + _has_single_powers(parts[0].course))
     lasts = lengths * exponents > -negligible
-    return [parts[index] for index in np.flatnonzero(lasts)]
+    return [parts[index] for index in np.flatnonzero(lasts).tolist()]
 
 
 def _rates(parts: Sequence[Part], steps: np.ndarray) -> np.ndarray:
