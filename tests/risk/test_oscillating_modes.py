@@ -149,6 +149,7 @@ def test_random_risks_are_those_of_the_list(first):
 
 
 @pytest.mark.slow
-def test_random_risks_need_modes_that_resolve_oscillations(merged_as_for_decay):
-    """Negative control of the random runs."""
-    assert sum(random_excess(seed) > 0 for seed in range(40)) >= 4
+@pytest.mark.parametrize("seed", [18, 31, 40, 42, 58, 63, 65, 111, 165])
+def test_random_risks_need_modes_that_resolve_oscillations(seed, merged_as_for_decay):
+    """Negative control: of the 200 random risks 16 are wrong with modes for decay, of which these by 1e-6 and more."""
+    assert random_excess(seed) > 1e-6
