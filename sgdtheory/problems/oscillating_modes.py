@@ -31,8 +31,8 @@ LEAST_ERROR = 1e-13
 LARGEST_ERROR = 0.1
 # A direction with λ = 0.5/(nγ) keeps at least this share of its initial risk. Elsewhere it is an estimate.
 KEPT = 0.25
-# More modes than this are not taken: 1e5 steps of 2,190 modes take 3 s, and time grows with both. The oscillations that fewer modes
-# do not resolve are stated as an error (`Modes.unresolved`).
+# More modes than this are not taken: 1e5 steps of 2,190 modes take 3 s, and time grows with both. The oscillations
+# that fewer modes do not resolve are stated as an error (`Modes.unresolved`).
 MOST_MODES = 20_000
 
 
