@@ -8,6 +8,7 @@ from .finite_sample import mean_of_samples as mean_of_samples
 from .least_squares import LeastSquares as LeastSquares
 from .modes import Modes as Modes
 from .modes import power_law_modes as power_law_modes
+from .oscillating_modes import Phases as Phases
 from .power_law import PowerLaw as PowerLaw
 from .power_sums import power_sum as power_sum
 from .problem import AbstractProblem as AbstractProblem

@@ -66,12 +66,14 @@ class Modes:
         signal: (K,) sum of the initial risks of these directions.
         trained: (K,) loss that drives the gradient noise, per unit of a mode's risk. For a finite sample it is the
             training loss (THEORY.md T42). None: the risk itself drives the noise.
+        unresolved: (K,) share of a mode's oscillation that sums over the modes may miss, from 0 to 1. None: none.
     """
 
     eigenvalue: np.ndarray
     multiplicity: np.ndarray
     signal: np.ndarray
     trained: np.ndarray | None = None
+    unresolved: np.ndarray | None = None
 
     @property
     def driving(self) -> np.ndarray:
@@ -104,7 +106,7 @@ def power_law_modes(capacity: float, source: float, dim: int | None, reach_expon
     count = np.concatenate([np.ones_like(leading), weights])
     eigenvalue, multiplicity, signal = index**-capacity, count, count * index**-source
     if last >= tail_start:
-        tail = _tail_rule(capacity, source, tail_start, last)
+        tail = tail_rule(capacity, source, tail_start, last)
         eigenvalue = np.concatenate([eigenvalue, tail.eigenvalue])
         multiplicity = np.concatenate([multiplicity, tail.multiplicity])
         signal = np.concatenate([signal, tail.signal])
@@ -155,7 +157,8 @@ def _end_slopes(side: float, num_nodes: int) -> np.ndarray:
     return np.array(slopes) @ to_coefficients
 
 
-def _tail_rule(capacity: float, source: float, first: int, last: float) -> Modes:
+@lru_cache(maxsize=256)
+def tail_rule(capacity: float, source: float, first: int, last: float) -> Modes:
     """Return modes for i ≥ first, where every f is a polynomial of low degree in λ to rounding error.
 
     The rule interpolates at Chebyshev nodes `λ_first · y`, 0 < y ≤ 1, and has the exact moments `Σ s_i (λ_i/λ_first)^k`

@@ -11,6 +11,7 @@ from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.problems.least_squares import LeastSquares, sketched
 from sgdtheory.problems.model_size import Kind, checked_model
 from sgdtheory.problems.modes import Modes, Rule, power_law_modes, rule_within
+from sgdtheory.problems.oscillating_modes import Phases, oscillating_power_law_modes
 from sgdtheory.problems.power_sums import power_sum
 from sgdtheory.problems.problem import SplitSpectrum, checked_noise_variance, checked_power
 from sgdtheory.problems.sketch import Sketch, Tail, equivalent_sketch, sampled_sketch
@@ -198,6 +199,12 @@ class PowerLaw(SplitSpectrum):
         """Return weighted modes for functions of λ that are smooth below `smallest`."""
         exponent, rule = math.floor(math.log2(smallest)), rule_within(tolerance)
         return power_law_modes(self.capacity, self.source, self.dim, exponent, rule)
+
+    def oscillating_modes(self, phases: Phases, smallest: float, tolerance: float = 0.0) -> Modes:
+        """Return weighted modes that resolve these oscillations."""
+        exponent, rule = math.floor(math.log2(smallest)), rule_within(tolerance)
+        law = self.capacity, self.source, self.dim
+        return oscillating_power_law_modes(*law, exponent, rule, tolerance, phases)
 
     def count_above(self, threshold: ArrayLike) -> Any:
         """Return max{k : k^−a ≥ threshold}, 0 if there is none; elementwise."""

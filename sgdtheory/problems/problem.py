@@ -10,6 +10,7 @@ import numpy as np
 from sgdtheory._common.arguments import single_number, true_or_false, whole_number
 from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.problems.modes import Modes
+from sgdtheory.problems.oscillating_modes import Phases
 
 MOST_SAMPLES = 1e20  # Largest finite sample, as for the number of samples of a run.
 
@@ -68,6 +69,13 @@ class AbstractProblem(ABC):
 
     def decaying_modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
         """Return weighted modes for runs without momentum, whose moments do not oscillate; by default as `modes`."""
+        return self.modes(smallest, tolerance)
+
+    def oscillating_modes(self, phases: Phases, smallest: float, tolerance: float = 0.0) -> Modes:
+        """Return weighted modes for runs whose moments oscillate in λ; by default as `modes`.
+
+        A class that merges directions in `modes` overrides this as well, or it merges directions that differ in phase.
+        """
         return self.modes(smallest, tolerance)
 
     def tail_signal(self, count: ArrayLike) -> Any:

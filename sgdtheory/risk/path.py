@@ -17,7 +17,16 @@ from sgdtheory.algorithms import DEFAULT, Algorithm, Constant, Course, LastItera
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, Modes
 from sgdtheory.risk.mean_field.equivalent import checked_for_risk, equivalent_risk
 from sgdtheory.risk.risk import Risk
-from sgdtheory.risk.rounding import bounded, change, near_threshold, rounding, shaken, stated_rounding, worth_stating
+from sgdtheory.risk.rounding import (
+    bounded,
+    change,
+    near_threshold,
+    rounding,
+    shaken,
+    stated_rounding,
+    unresolved_oscillation,
+    worth_stating,
+)
 from sgdtheory.risk.segmented import initial_state, propagate_all, segments_of_runs
 from sgdtheory.risk.solvers.contour import FINE, ROUGH, Resolution
 from sgdtheory.risk.solvers.delayed_runs import delayed_last_of_modes, delayed_path, is_delayed
@@ -153,12 +162,13 @@ def _along(problem: AbstractProblem, course: Course, stops: np.ndarray) -> tuple
         result = delayed_path(problem, course, stops)
         moved = delayed_path(problem, shaken(course), stops) if near_threshold(problem, [course])[0] else result
         return result, worth_stating(change(result.swapaxes(0, 1), moved.swapaxes(0, 1)))
-    result, lost, done = _parts_along(problem, course, stops, FINE)
+    result, lost, done, modes = _parts_along(problem, course, stops, FINE)
     approximated = bool(done.approximated[0])
     near = bool(near_threshold(problem, [course], done.near)[0])
     error = stated_rounding(result.swapaxes(0, 1), lost.swapaxes(0, 1), problem.initial_risk + problem.noise_variance)
+    error = np.maximum(error, unresolved_oscillation(result.swapaxes(0, 1), modes))
     if approximated or near:
-        rougher, _, _ = _parts_along(problem, shaken(course) if near else course, stops, ROUGH)
+        rougher, _, _, _ = _parts_along(problem, shaken(course) if near else course, stops, ROUGH)
         each = change(result.swapaxes(0, 1), rougher.swapaxes(0, 1))
         error = np.maximum(error, each if approximated else worth_stating(each))
     return result, error
@@ -166,8 +176,8 @@ def _along(problem: AbstractProblem, course: Course, stops: np.ndarray) -> tuple
 
 def _parts_along(
     problem: AbstractProblem, course: Course, stops: np.ndarray, resolution: Resolution
-) -> tuple[np.ndarray, np.ndarray, Propagated]:
-    """Return bias and variance (2, 2, K) at the stops, bounds of their rounding errors, and the state at the end."""
+) -> tuple[np.ndarray, np.ndarray, Propagated, Modes]:
+    """Return bias and variance (2, 2, K) at the stops, bounds of their rounding errors, the state at the end, modes."""
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         segments = segments_of_runs(problem, [course], resolution, stops=stops.tolist())
         begin = initial_state(segments)
@@ -181,7 +191,7 @@ def _parts_along(
         lost = rounding(np.array([sums.size[..., 0], returned_size(sums, shares)]))
         units = np.array([[1.0], [problem.noise_variance]])
         result, lost = (np.where(units > 0, units * each, 0.0) for each in (result, lost))
-    return bounded(result.swapaxes(0, 1), lost.swapaxes(0, 1)).swapaxes(0, 1), lost, done
+    return bounded(result.swapaxes(0, 1), lost.swapaxes(0, 1)).swapaxes(0, 1), lost, done, segments[0].setup.modes
 
 
 POWERS = np.arange(3)

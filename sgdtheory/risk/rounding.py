@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Course, Shape
-from sgdtheory.problems import AbstractProblem
+from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.stability import is_stable
 from sgdtheory.risk.systems.moments import ROUNDING
 from sgdtheory.risk.systems.runs import PROBES
@@ -112,6 +112,19 @@ def stated_rounding(parts: np.ndarray, lost: np.ndarray, begin: float) -> np.nda
     total = parts.sum(0)
     with np.errstate(all="ignore"):
         return np.where(total == 0, np.inf, worth_stating(lost.sum(0) / total))
+
+
+def unresolved_oscillation(parts: np.ndarray, modes: Modes) -> np.ndarray:
+    """Return bounds of the relative errors (…) of two parts (2, …) that oscillations in λ between the modes leave.
+
+    The signal of directions whose oscillations are not resolved may be lost or counted twice, and so may their share of
+    the variance.
+    """
+    if modes.unresolved is None:
+        return np.zeros(parts.shape[1:])
+    with np.errstate(all="ignore"):
+        error = 2 * (modes.unresolved @ modes.signal + modes.unresolved.max() * parts[1]) / parts.sum(0)
+    return np.where(np.isfinite(error), error, np.inf)
 
 
 def worth_stating(error: np.ndarray) -> np.ndarray:

@@ -13,8 +13,25 @@ import numpy as np
 from sgdtheory.algorithms import Course
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.propagate import constant_ends, propagate, to_first_panel
-from sgdtheory.risk.rounding import bounded, change, near_threshold, rounding, shaken, stated_rounding, worth_stating
-from sgdtheory.risk.solvers.contour import FINE, ROUGH, Resolution, modes_within
+from sgdtheory.risk.rounding import (
+    bounded,
+    change,
+    near_threshold,
+    rounding,
+    shaken,
+    stated_rounding,
+    unresolved_oscillation,
+    worth_stating,
+)
+from sgdtheory.risk.solvers.contour import (
+    FINE,
+    ROUGH,
+    Resolution,
+    modes_within,
+    oscillating_modes_within,
+    smallest_resolved,
+)
+from sgdtheory.risk.solvers.phases import largest_shared, phases
 from sgdtheory.risk.solvers.spectrum import displacement
 from sgdtheory.risk.systems.moments import Ends, Moments, at_runs, ends, returned_risk, returned_size, start
 from sgdtheory.risk.systems.runs import (
@@ -97,7 +114,7 @@ def segments_of_runs(
     """Return the segments of S runs of one algorithm, the same number for each; a single run may have stops inside."""
     assert len(courses) == 1 or not stops, "points are those of a single run"
     runs = Runs.of(courses)
-    modes = modes or _modes(problem, courses, resolution)
+    modes = modes or _modes(problem, courses, resolution, bool(stops))
     setup = Setup(modes, problem.noise_variance, resolution, compiled_from, stable, summed)
     begins = runs.first_averaged
     result = []
@@ -143,17 +160,22 @@ class RunEnds(NamedTuple):
 
     Attributes:
         ends: sums of the moments over the modes.
-        signal: the sum of the signal over the modes.
+        modes: of the spectrum.
         approximated: (S,) whether panels were used.
         panel_start: where panels begin, which is the same at every resolution on the same modes; None without panels.
         near: (S,) whether runs were near the stability threshold, as in `Propagated`.
     """
 
     ends: Ends
-    signal: float
+    modes: Modes
     approximated: np.ndarray
     panel_start: PanelStart | None
     near: Any
+
+    @property
+    def signal(self) -> float:
+        """Sum of the signal over the modes."""
+        return float(self.modes.signal.sum())
 
 
 def _run_to_ends(
@@ -176,7 +198,7 @@ def _run_to_ends(
         segments = segments_of_runs(
             problem, courses, resolution, compiled_from, stable=stable, modes=modes, summed=summed
         )
-        signal = float(segments[0].setup.modes.signal.sum())
+        modes = segments[0].setup.modes
         done = initial_state(segments)
         if panel_start is not None:
             segments = segments[panel_start.segment :]
@@ -189,7 +211,7 @@ def _run_to_ends(
                 sums, near = ended
                 if np.any(done.size):
                     sums = sums._replace(size=size_after(done, sums, segment))
-                return RunEnds(sums, signal, done.approximated, panel_start, np.maximum(done.near, near))
+                return RunEnds(sums, modes, done.approximated, panel_start, np.maximum(done.near, near))
             # The error of panels is estimated on panels of a lower order, which need not repeat the steps before them.
             keeps_start = estimate and panel_start is None and not by_steps
             if keeps_start and (begin := to_first_panel(moments, segment)):
@@ -198,14 +220,36 @@ def _run_to_ends(
             after = propagate(moments, segment, by_steps)
             done = continued(done, after, segment)
         sums = ends(done.moments, segments[0].runs.output, done.size)
-        return RunEnds(sums, signal, done.approximated, panel_start, done.near)
+        return RunEnds(sums, modes, done.approximated, panel_start, done.near)
 
 
-def _modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution) -> Modes:
-    """Return the modes with which sums over directions hold along all of these runs: the longest run decides."""
+def _modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution, stops: bool = False) -> Modes:
+    """Return the modes with which sums over directions hold along all of these runs.
+
+    Moments of methods with more than one vector may oscillate in λ, which modes that several directions share resolve.
+    """
+    method = courses[0].algorithm.method
+    reach = _reach(courses)
+    modes = modes_within(reach, problem, resolution.modes, decaying=method.vectors == 1)
+    low = max(smallest_resolved(reach), float(modes.eigenvalue.min()))
+    high = largest_shared(modes) if len(method.start) > 1 else 0.0
+    if high <= low:
+        return modes
+    edges = [[0.0, *(end for _, end in each)] for each in segment_ends(Runs.of(courses))]
+    turned = phases(courses, edges, low, high, stops, quiet=problem.noise_variance == 0)
+    return modes if turned is None else oscillating_modes_within(reach, problem, turned, resolution.modes)
+
+
+def _decaying_modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution) -> Modes:
+    """Return the modes with which sums hold if moments do not oscillate in λ: about as many as with oscillations."""
+    decaying = courses[0].algorithm.method.vectors == 1
+    return modes_within(_reach(courses), problem, resolution.modes, decaying=decaying)
+
+
+def _reach(courses: Sequence[Course]) -> float:
+    """Return nγ, or how far a unit gradient moves a weight, in the longest of these runs."""
     course = max(courses, key=lambda course: course.num_steps * course.rate)
-    reach = displacement(course.algorithm.method, largest_rate(course), course.num_steps)
-    return modes_within(reach, problem, resolution.modes, decaying=course.algorithm.method.vectors == 1)
+    return displacement(course.algorithm.method, largest_rate(course), course.num_steps)
 
 
 def _batches_of_runs(
@@ -223,7 +267,7 @@ def _batches_of_runs(
         return
     algorithm = courses[0].algorithm
     closed = algorithm.constant and algorithm.method.step_dependence == "none"
-    num_modes = _modes(problem, courses, resolution).eigenvalue.size
+    num_modes = _decaying_modes(problem, courses, resolution).eigenvalue.size
     alike: dict[tuple[Any, ...], list[int]] = {}
     segment_lists = segment_ends(Runs.of(courses))
     for place in sorted(range(len(courses)), key=lambda place: courses[place].num_steps):
@@ -260,6 +304,7 @@ def _errors(
     error = np.where(np.isinf(total), np.inf, np.where(total > GROWN * begin, GROWN_ERROR, 0.0))
     # Terms that cancel in the sums leave their rounding.
     error = np.maximum(error, stated_rounding(parts, lost, begin))
+    error = np.maximum(error, unresolved_oscillation(parts, result.modes))
     near = near_threshold(problem, courses, result.near)
     for sideways in (False, True):
         indices = np.flatnonzero(near if sideways else result.approximated & ~near)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from sgdtheory.algorithms import DEFAULT, Algorithm
-from sgdtheory.problems import AbstractProblem, Modes
+from sgdtheory.problems import AbstractProblem, Modes, Phases
 from sgdtheory.risk import excess_risk
 from sgdtheory.simulation.deviation import standard_deviation
 from sgdtheory.simulation.result import ROUNDING, Truncation
@@ -44,7 +44,13 @@ class FrozenTail(AbstractProblem):
 
     def modes(self, smallest: float, tolerance: float = 0.0) -> Modes:
         """Return the modes of the head, and of the frozen direction."""
-        head = self.problem.truncated(self.count).modes(smallest, tolerance)
+        return self._with_frozen(self.problem.truncated(self.count).modes(smallest, tolerance))
+
+    def oscillating_modes(self, phases: Phases, smallest: float, tolerance: float = 0.0) -> Modes:
+        """Return the modes of the head that resolve these oscillations, and of the frozen direction."""
+        return self._with_frozen(self.problem.truncated(self.count).oscillating_modes(phases, smallest, tolerance))
+
+    def _with_frozen(self, head: Modes) -> Modes:
         parts = zip((head.eigenvalue, head.multiplicity, head.signal), (0.0, 1.0, self.tail_risk), strict=True)
         return Modes(*(np.append(a, b) for a, b in parts))
 

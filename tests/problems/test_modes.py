@@ -6,7 +6,7 @@ import pytest
 from numpy.polynomial import legendre
 
 import sgdtheory as st
-from sgdtheory.problems.modes import _STIRLING, EXACT, _block_rule, _end_slopes, _tail_rule, power_law_modes
+from sgdtheory.problems.modes import _STIRLING, EXACT, _block_rule, _end_slopes, power_law_modes, tail_rule
 from sgdtheory.problems.power_sums import MIDPOINT_COEFFICIENTS
 from sgdtheory.risk.solvers.contour import CONTOUR
 from tests.marks import slow
@@ -48,7 +48,7 @@ def test_a_sum_by_blocks_is_off_by_the_next_term_of_the_series(power, first, end
 
 @pytest.mark.parametrize(("first", "last"), [(128, 130), (128, 10**4), (500, math.inf)])
 def test_a_tail_holds_every_power_of_the_eigenvalue(first, last):
-    tail = _tail_rule(1.3, 2.2, first, last)
+    tail = tail_rule(1.3, 2.2, first, last)
     for power in range(8):
         for weights, exponent in ((tail.multiplicity * tail.eigenvalue, 1.3), (tail.signal, 2.2)):
             total = exponent + 1.3 * power

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.problems import AbstractProblem, Modes
+from sgdtheory.problems import AbstractProblem, Modes, Phases
 
 # Below this value of nγλ a sum over directions on the contour is, to rounding, a polynomial in λ, because the points
 # keep a distance of at least 4 from the poles. `problem.modes` merges such directions.
@@ -101,7 +101,17 @@ def modes_within(reach: float, problem: AbstractProblem, tolerance: float = 0.0,
     Moments of runs without momentum are `decaying`: they do not oscillate in λ, so that fewer modes hold their sums.
     """
     modes = problem.decaying_modes if decaying else problem.modes
-    return modes(CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH), tolerance)
+    return modes(smallest_resolved(reach), tolerance)
+
+
+def oscillating_modes_within(reach: float, problem: AbstractProblem, phases: Phases, tolerance: float) -> Modes:
+    """Return the modes with which sums over directions hold in such runs, whose moments turn by these phases."""
+    return problem.oscillating_modes(phases, smallest_resolved(reach), tolerance)
+
+
+def smallest_resolved(reach: float) -> float:
+    """Return the λ below which sums are polynomials in λ to rounding."""
+    return CONTOUR_RESOLVED / min(max(reach, 1.0), LARGEST_REACH)
 
 
 class Resolution(NamedTuple):
