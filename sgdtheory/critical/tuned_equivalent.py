@@ -24,8 +24,8 @@ APART_NEAR = 0.005, 0.2
 SEVERAL = np.log(6.0)
 # The spacing of that grid: after eight signs there are valleys 0.05 wide in log γ.
 SEVERAL_APART = np.log(1.05)
-# Distance in log γ, times n, of the risks between a minimum and the cliff below it. The minima of Lion are 170 (776 steps)
-# to 110 (2,797 steps) apart, and the least one, next to the cliff, is 35 wide: with 56 it was missed.
+# Distance in log γ, times n, of the risks between a minimum and the cliff below it. The minima of Lion are 170 (776
+# steps) to 110 (2,797 steps) apart, and the least one, next to the cliff, is 35 wide: with 56 it was missed.
 RIPPLES_APART = 22.0
 # The best γ is guessed from this many known settings nearby.
 NEAREST = 6
