@@ -15,9 +15,6 @@ import numpy as np
 
 # The first searches begin with points this far apart in log γ.
 APART = np.log(2.0)
-# Two points begin a search for the minimum of a sum if they are farther apart than this in log γ, and three on both
-# sides of the guess if not: next to a cliff straight lines through two points predict a minimum far beyond it.
-CLOSE = 0.02
 # Models of several terms may predict a minimum up to this far beyond the known points in log γ.
 FARTHEST = np.log(100.0)
 # Every third point of a grid is computed first, and the others only where one of these is near what is needed: the
@@ -61,11 +58,8 @@ Terms = dict[float, np.ndarray]  # place → (K,) logs of the terms
 def minimum(
     function: Function, start: float, apart: float, settled: float, needed: float = np.inf
 ) -> tuple[float, float]:
-    """Place and value of a minimum near a place, of a function with one."""
-    seen = _computed(function, start + apart * np.arange(2.0))
-    if apart <= CLOSE or len(seen[start]) == 1:
-        seen |= _computed(function, np.array([start - apart]))
-    return minima(function, [seen], settled, needed)[0]
+    """Place and value of a minimum near a place, of a function with one, from three points about it."""
+    return minima(function, [_computed(function, start + apart * np.arange(-1.0, 2.0))], settled, needed)[0]
 
 
 def minima(function: Function, known: list[Terms], settled: float, needed: float = np.inf) -> list[tuple[float, float]]:

@@ -10,6 +10,7 @@ from sgdtheory.risk.mean_field.ensemble import ensemble, steepest
 from sgdtheory.risk.mean_field.registry import field_of
 from sgdtheory.risk.mean_field.solver import MeanField
 from sgdtheory.risk.systems.moments import Keeping
+from tests.marks import slow
 
 PROBLEM = st.PowerLaw(1.8, 2.4, dim=200, noise_variance=0.5)
 
@@ -41,7 +42,8 @@ def test_compiled_steps(method, rate, batch, forgetting, weight, factors):
 
 
 @pytest.mark.parametrize(
-    ("method", "batch", "steps", "rate"), [(st.Lion(), 150, 7972, 2.55e-4), (st.NormalizedSGD(), 250, 4000, 0.47)]
+    ("method", "batch", "steps", "rate"),
+    [(st.Lion(), 150, 7972, 2.55e-4), slow(st.NormalizedSGD(), 250, 4000, 0.47)],
 )
 def test_runs_that_remember_the_panels_of_the_run_before(method, batch, steps, rate, monkeypatch):
     """Their risks are those of other runs to what a search settles, and they try fewer panels."""
