@@ -5,7 +5,7 @@ least: the bias falls and the variance rises. Parabolas through three points of 
 their sum better than a parabola through three points of the sum. Where the bias falls off a cliff, points on one side
 of the cliff predict what is on that side.
 
-The functions of this file return the logs of K terms, (K, P), at P places. Values (P,) are those of one term.
+A function whose minimum is sought returns the logs of its K terms, (K, P), at P places. Values (P,) are one term.
 """
 
 from collections.abc import Callable, Generator
@@ -15,8 +15,6 @@ import numpy as np
 
 # The first searches begin with points this far apart in log γ.
 APART = np.log(2.0)
-# Models of several terms may predict a minimum up to this far beyond the known points in log γ.
-FARTHEST = np.log(100.0)
 # Every third point of a grid is computed first, and the others only where one of these is near what is needed: the
 # grids of normalized SGD at 1e6 samples then take half the time.
 COARSE = 3
@@ -45,8 +43,6 @@ NARROW = 8e-3, 25.0
 BELIEVED = 0.25
 # A new point is no closer to the middle of a bracket than this share of its width.
 BESIDE = 0.02
-# Where one side of the least point is not known, a point this share of a step beyond it comes first.
-BEYOND = 0.25
 # The least value of a model is found on this many points, and so often again between the neighbours of the least one,
 # which are 1e-6 of the range apart in the end.
 MODEL_POINTS, MODEL_ZOOMS = 33, 5
@@ -150,12 +146,18 @@ def _computed(function: Function, places: np.ndarray) -> Terms:
 def _descent(seen: Terms, settled: float, needed: float) -> Generator[float, np.ndarray, tuple[float, float]]:
     """Ask for values until the minimum is known.
 
-    It ends when a model promises a decrease of no more than `settled`, or than a small share of what the value is above
-    what is needed.
+    Steps down come first, until there are known points on both sides. It ends when a model promises a decrease of no
+    more than `settled`, or than a small share of what the value is above what is needed.
     """
     least_settled = settled
     apart = (max(seen) - min(seen)) / (len(seen) - 1)
-    step = apart  # how far beyond the known points the next one may be
+    step = apart
+    while not (near := Nearby.of(seen)).closed and len(seen) < MOST_LOOKS:
+        step = min(2 * step, max(2 * apart, APART))
+        beyond = near.here + step if np.isinf(near.right) else near.here - step
+        seen[beyond] = yield beyond
+    if not near.closed:
+        return near.here, near.value
     trusted = True  # whether the last model predicted the risk; if not, the longer side is halved first
     exact = True  # and to what is settled: a promise is worth no more than the model before it was right to
     tested = False
@@ -163,30 +165,18 @@ def _descent(seen: Terms, settled: float, needed: float) -> Generator[float, np.
     for _ in range(MOST_LOOKS):
         near = Nearby.of(seen)
         settled = max(least_settled, ROUGH * (near.value - needed))
-        if near.closed:
-            model = near.least(near.left, near.right)
-            sure = tested or near.ends < model.value + SHALLOW * settled
-            sure = (
-                sure and near.left < model.place < near.right
-            )  # An end of the bracket is known not to be the minimum.
-            if trusted and exact and sure and model.promised < settled and near.width <= 2 * max(apart, APART):
-                # The vertex costs no risk, and errs by the error of the promise alone.
-                return model.place, model.value
-            narrow = near.width < min(NARROW[0], NARROW[1] * settled)  # what is left to gain is roughness
-            deep = narrow and near.ends > near.value + DEEP
-            if narrow and not deep:
-                return near.here, near.value
-            halved = deep or not (trusted or halved)
-            place = near.half() if halved else near.between(model.place)
-        else:
-            step = min(2 * step, max(2 * apart, APART))
-            reach = FARTHEST if len(near.terms) > 1 else step
-            model = near.least(max(near.left, near.here - reach), min(near.right, near.here + reach))
-            inside = abs(model.place - near.here) < (1 - BESIDE) * reach  # and not at the end of what is looked at
-            if tested and trusted and exact and inside and model.promised < settled:
-                return model.place, model.value
-            halved = not trusted
-            place = near.beyond(model.place, step, trusted and inside)
+        model = near.least()
+        inside = near.left < model.place < near.right  # The ends of the bracket are known not to be the minimum.
+        sure = inside and (tested or near.ends < model.value + SHALLOW * settled)
+        if trusted and exact and sure and model.promised < settled and near.width <= 2 * max(apart, APART):
+            # The vertex costs no risk, and errs by the error of the promise alone.
+            return model.place, model.value
+        narrow = near.width < min(NARROW[0], NARROW[1] * settled)  # what is left to gain is roughness
+        deep = narrow and near.ends > near.value + DEEP
+        if narrow and not deep:
+            break
+        halved = deep or not (trusted or halved)
+        place = near.half() if halved else near.between(model.place)
         seen[place] = yield place
         if not halved:
             tested = True
@@ -264,8 +254,9 @@ class Nearby(NamedTuple):
         away = places - self.here
         return _sum(self.terms[:, None] + self.slope[:, None] * away + self.bend[:, None] * away**2)
 
-    def least(self, low: float, high: float) -> Least:
-        """Return the least value of the model between two places."""
+    def least(self) -> Least:
+        """Return the least value of the model between the neighbours."""
+        low, high = self.left, self.right
         for _ in range(MODEL_ZOOMS):
             places = np.linspace(low, high, MODEL_POINTS)
             values = self.at(places)
@@ -284,12 +275,3 @@ class Nearby(NamedTuple):
         if abs(place - self.here) <= close:
             place = self.here + np.copysign(close, self.half() - self.here)
         return float(np.clip(place, (self.left + self.here) / 2, (self.here + self.right) / 2))
-
-    def beyond(self, place: float, step: float, believed: bool) -> float:
-        """Return a place on the side where nothing is known: this one if it is there, or up to a step away."""
-        outward = step if np.isinf(self.right) else -step
-        if not believed:
-            return self.here + outward
-        if (place - self.here) * np.sign(outward) <= BESIDE * step:
-            return self.here + BEYOND * outward
-        return place
