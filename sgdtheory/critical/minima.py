@@ -18,7 +18,7 @@ APART = np.log(2.0)
 # Every third point of a grid is computed first, and the others only where one of these is near what is needed: the
 # grids of normalized SGD at 1e6 samples then take half the time.
 COARSE = 3
-# Minima of the grid are refined if log risk there is above the least one by less.
+# Minima among values at equal distances are refined if log risk there is above the least known one by less.
 SEVERAL_DEEP = 0.7
 # The grid is extended until it reaches as far on either side of its least value, so many times at most.
 MOST_SCANS = 4
@@ -114,8 +114,8 @@ def least_before_cliff(
 ) -> tuple[float, float]:
     """Place and value of the least minimum between a known one and the cliff below it.
 
-    Values are computed at equal distances down to the first one that is on the cliff, and every minimum among them
-    that is below the known one is refined.
+    Values are computed at equal distances down to the first one that is on the cliff, and every minimum among them is
+    refined that may be below the known one.
     """
     seen = _computed(function, np.array([place + apart, place]))
     total = {each: float(_sum(seen[each])) for each in seen}
@@ -128,7 +128,7 @@ def least_before_cliff(
             break
     places = sorted(seen)
     low = [k for k in range(1, len(places) - 1) if total[places[k]] <= min(total[places[k - 1]], total[places[k + 1]])]
-    lower = [k for k in low if places[k] < place and total[places[k]] < value]
+    lower = [k for k in low if places[k] < place and total[places[k]] < value + SEVERAL_DEEP]
     found = minima(function, [{at: seen[at] for at in places[k - 1 : k + 2]} for k in lower], settled)
     return min([(place, value), *found], key=lambda each: each[1])
 
