@@ -45,7 +45,8 @@ BELIEVED = 0.25
 BESIDE = 0.02
 # The least value of a model is found on this many points, and so often again between the neighbours of the least one,
 # which are 1e-6 of the range apart in the end.
-MODEL_POINTS, MODEL_ZOOMS = 33, 5
+MODEL_POINTS = 33
+MODEL_ZOOMS = 5
 
 Function = Callable[[np.ndarray], np.ndarray]
 Terms = dict[float, np.ndarray]  # place → (K,) logs of the terms
@@ -65,7 +66,8 @@ def minima(function: Function, known: list[Terms], settled: float, needed: float
     asked: dict[int, float] = {}
     values: Terms = {}
     while len(found) < len(searches):
-        before, asked = asked, {}
+        before = asked
+        asked = {}
         for k in set(range(len(searches))) - set(found):
             try:
                 asked[k] = searches[k].send(values[before[k]]) if before else next(searches[k])
@@ -221,7 +223,8 @@ class Nearby(NamedTuple):
         places = sorted(seen)
         total = [float(_sum(seen[place])) for place in places]
         k = int(np.argmin(total))
-        here, terms = places[k], seen[places[k]]
+        here = places[k]
+        terms = seen[here]
         left = places[k - 1] if k else -np.inf
         right = places[k + 1] if k + 1 < len(places) else np.inf
         ends = max(total[max(k - 1, 0)], total[min(k + 1, len(places) - 1)])
@@ -230,7 +233,8 @@ class Nearby(NamedTuple):
             triples = range(k - 1, k)  # A parabola of the function itself finds kinks sooner from points on both sides.
         first = min(triples, key=lambda j: places[j + 2] - places[j], default=0)
         points = [place for place in places[first : first + 3] if place != here and np.isfinite(seen[place]).all()]
-        slope, bend = np.zeros_like(terms), np.zeros_like(terms)
+        slope = np.zeros_like(terms)
+        bend = np.zeros_like(terms)
         if points and np.isfinite(terms).all():
             away = [place - here for place in points]
             slopes = [(seen[place] - terms) / (place - here) for place in points]
@@ -246,7 +250,7 @@ class Nearby(NamedTuple):
 
     @property
     def closed(self) -> bool:
-        """Whether there are points on both sides."""
+        """Whether known points lie on both sides of the least one."""
         return bool(np.isfinite(self.width))
 
     def at(self, places: np.ndarray) -> np.ndarray:
@@ -256,12 +260,14 @@ class Nearby(NamedTuple):
 
     def least(self) -> Least:
         """Return the least value of the model between the neighbours."""
-        low, high = self.left, self.right
+        low = self.left
+        high = self.right
         for _ in range(MODEL_ZOOMS):
             places = np.linspace(low, high, MODEL_POINTS)
             values = self.at(places)
             k = int(np.argmin(values))
-            low, high = places[max(k - 1, 0)], places[min(k + 1, MODEL_POINTS - 1)]
+            low = places[max(k - 1, 0)]
+            high = places[min(k + 1, MODEL_POINTS - 1)]
         return Least(float(places[k]), float(values[k]), self.value - float(values[k]))
 
     def half(self) -> float:

@@ -79,8 +79,7 @@ class CoupledField(ABC):
 
     Attributes:
         basis: the method's coordinates.
-        few: number of steps up to which the risk has several minima over γ.
-        rippled: as in `Field`.
+        few, rippled: as in `Field`.
     """
 
     few: float = 16.0
