@@ -22,9 +22,6 @@ COARSE = 3
 SEVERAL_DEEP = 0.7
 # The grid is extended until it reaches as far on either side of its least value, so many times at most.
 MOST_SCANS = 4
-# A log risk that exceeds a minimum by more than this is on the cliff below it. Between minima of Lion the risk is up to
-# 15 times as large, and on the cliff hundreds of times.
-CLIFF = np.log(30.0)
 # Log risk above what is needed is known to this share of the difference, or to what is settled. It only places the next
 # number of steps of a search, whose last ones are next to what is needed.
 ROUGH = 0.02
@@ -111,28 +108,22 @@ def least_of_several(
     return min(found, key=lambda each: each[1], default=(start + apart * lowest, least))
 
 
-def least_before_cliff(
-    function: Function, place: float, value: float, apart: float, settled: float
+def least_in_range(
+    function: Function, known: tuple[float, float], lowest: float, apart: float, settled: float
 ) -> tuple[float, float]:
-    """Place and value of the least minimum between a known one and the cliff below it.
+    """Place and value of the least minimum between a known one and a lowest place.
 
-    Values are computed at equal distances down to the first one that is on the cliff, and every minimum among them is
-    refined that may be below the known one.
+    Values are computed at equal distances, and every minimum among them is refined that may be below the known one.
     """
-    seen = _computed(function, np.array([place + apart, place]))
-    total = {each: float(_sum(seen[each])) for each in seen}
-    lowest = place
-    for _ in range(MOST_LOOKS):
-        lowest -= apart
-        seen |= _computed(function, np.array([lowest]))
-        total[lowest] = float(_sum(seen[lowest]))
-        if not total[lowest] < value + CLIFF:
-            break
-    places = sorted(seen)
-    low = [k for k in range(1, len(places) - 1) if total[places[k]] <= min(total[places[k - 1]], total[places[k + 1]])]
-    lower = [k for k in low if places[k] < place and total[places[k]] < value + SEVERAL_DEEP]
-    found = minima(function, [{at: seen[at] for at in places[k - 1 : k + 2]} for k in lower], settled)
-    return min([(place, value), *found], key=lambda each: each[1])
+    place, value = known
+    places = place + apart * np.arange(1, np.floor((lowest - place) / apart) - 1, -1.0)
+    seen = _computed(function, places)
+    ordered = places[::-1].tolist()
+    total = [float(_sum(seen[each])) for each in ordered]
+    low = [k for k in range(1, len(ordered) - 1) if total[k] <= min(total[k - 1], total[k + 1])]
+    lower = [k for k in low if ordered[k] < place and total[k] < value + SEVERAL_DEEP]
+    found = minima(function, [{at: seen[at] for at in ordered[k - 1 : k + 2]} for k in lower], settled)
+    return min([known, *found], key=lambda each: each[1])
 
 
 def _sum(terms: np.ndarray) -> np.ndarray:

@@ -4,14 +4,15 @@ The tuned risk is searched by its logarithm over that of γ, where it is smooth 
 which may overshoot, it has several.
 """
 
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from sgdtheory.algorithms import Algorithm
-from sgdtheory.critical.minima import APART, least_before_cliff, least_of_several, minimum
-from sgdtheory.problems import AbstractProblem
+from sgdtheory.critical.minima import APART, least_in_range, least_of_several, minimum
+from sgdtheory.problems import AbstractProblem, PowerLaw
 from sgdtheory.risk import PanelMemory, field_of, run_risks
 
 # The first points of a search are so many times the distance of the nearest known setting, in log n and log nB, apart:
@@ -24,6 +25,8 @@ APART_NEAR = 0.005, 0.2
 SEVERAL = np.log(6.0)
 # The spacing of that grid: after eight signs there are valleys 0.05 wide in log γ.
 SEVERAL_APART = np.log(1.05)
+# Directions of a power law in the bound of the risk from below: any number of them gives one.
+LEADING = 4096
 # Distance in log γ, times n, of the risks between a minimum and the cliff below it. The minima of Lion are 170 (776
 # steps) to 110 (2,797 steps) apart, and the least one, next to the cliff, is 35 wide: with 56 it was missed.
 RIPPLES_APART = 22.0
@@ -93,7 +96,8 @@ class TunedEquivalent:
             if np.isinf(value):
                 start, value = minimum(risk, start, apart, SETTLED, needed)
                 if self.field is not None and steps <= self.field.rippled:
-                    start, value = least_before_cliff(risk, start, value, RIPPLES_APART / steps, SETTLED)
+                    lowest = self._least_rate(steps, value)
+                    start, value = least_in_range(risk, (start, value), lowest, RIPPLES_APART / steps, SETTLED)
             self.known[key] = Tuned(float(np.exp(start)), float(np.exp(value)))
         return self.known[key]
 
@@ -121,6 +125,30 @@ class TunedEquivalent:
         farthest = STEEPEST * distance[near[0]]
         apart = APART if len(self.known) < 2 else np.clip(GUESSED * distance[near[0]], *APART_NEAR)
         return float(np.clip(found, nearest - farthest, nearest + farthest)), float(apart)
+
+    def _least_rate(self, steps: float, log_risk: float) -> float:
+        """Return log γ below which the risk is larger, of a method that moves each coordinate by at most γ in a step.
+
+        Coordinates that begin at a distance |w*_i| are still |w*_i| − Σ γ_t away, so that
+
+            R ≥ Σ_i λ_i max(|w*_i| − Σ γ_t, 0)².
+        """
+        eigenvalue, distance = self._leading
+        factors = self.algorithm.schedule.factors(np.arange(steps), steps).sum()
+
+        def excess(reach: float) -> float:
+            return float(eigenvalue @ np.maximum(distance - reach, 0.0) ** 2 - np.exp(log_risk))
+
+        farthest = float(distance.max())
+        return float(np.log((brentq(excess, 0.0, farthest) if excess(0.0) > 0 else farthest) / factors))
+
+    @cached_property
+    def _leading(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return λ and |w*| of the first directions that learn."""
+        problem = self.problem
+        eigenvalue, signal = (problem.truncated(LEADING) if isinstance(problem, PowerLaw) else problem).directions()
+        learns = eigenvalue > 0
+        return eigenvalue[learns], np.sqrt(signal[learns] / eigenvalue[learns])
 
     def _log_risks(self, batch: float, steps: float, places: np.ndarray) -> np.ndarray:
         """Return the logs of bias and variance (2, P) at P places of log γ."""

@@ -9,6 +9,7 @@ from sgdtheory.critical.step_lines import Line, crossing
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 from sgdtheory.critical.useful_batches import steps_to
 from sgdtheory.risk import run_risks
+from sgdtheory.risk.mean_field.lion import LionField
 from tests.marks import slow
 
 LAST = st.LastIterate()
@@ -264,3 +265,20 @@ def test_narrow_minima_of_lion_beside_a_cliff(problem, batch, rate_batch):
 
     assert least(found.batch_size, 1.2e6) < 1.001 * found.optimal_risk < least(1.02 * found.batch_size, 1.2e6)
     assert least(found.rate_batch_size, 1e6) < 2.002 * found.optimal_risk
+
+
+def test_the_least_of_several_minima_above_the_rate_below_which_a_coordinate_cannot_arrive(monkeypatch):
+    """A search of 500 steps of Lion finds the least risk of a list of γ, which is not in the first minimum it meets.
+
+    Without the search of further minima its risk is 24% higher.
+    """
+    problem = st.PowerLaw(2.5, 3.25)
+    algorithm = st.Algorithm(st.Lion(), st.Linear(), average=LAST)
+    size, steps = 2000.0, 500.0
+    rates = np.geomspace(1.9, 6.0, 200) / steps
+    same = np.ones_like(rates)
+    options = {"rounded": False, "tolerance": 1e-5, "estimate": False}
+    listed = run_risks(problem, algorithm, size * same, rates, steps * same, **options).parts.sum(0).min()
+    assert TunedEquivalent(problem, algorithm).least(size, steps).risk < 1.001 * listed
+    monkeypatch.setattr(LionField, "rippled", 0.0)
+    assert TunedEquivalent(problem, algorithm).least(size, steps).risk > 1.2 * listed
