@@ -1,4 +1,4 @@
-"""What a law of model size, data and batch size predicts: B* of a model and data, and the best runs of budgets."""
+"""Predictions of a law of model size, data and batch size: B* of a model and data, and the best runs of budgets."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ def table_of_best_runs(law: Any, compute: Sequence[float]) -> Table:
 
 
 def prediction(law: Any, size: float, samples: float) -> tuple[str, dict[str, Any]]:
-    """Return what a `JointLaw` has of the best and the critical batch size of a model and data: a sentence, numbers."""
+    """Return a sentence on the best and the critical batch size that a `JointLaw` predicts, and its numbers."""
     critical = law.critical_batch_size(size, samples)
     best = law.best_batch_size(size, samples)
     settings: dict[str, Any] = {

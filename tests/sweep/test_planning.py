@@ -82,7 +82,7 @@ def test_the_verdict_is_that_of_the_design():
         (
             Verdicts(0.8, 0.1, 0.1),
             Design((8, 64), (2, 4), 1, 0.8),
-            "enough for 80%: widths 8, 64; batch sizes 2, 4; 1 ",
+            "enough for 80%: widths 8, 64; batch sizes 2, 4",
         ),
     ],
 )
