@@ -10,6 +10,8 @@ from .notations.notation import in_words as in_words
 from .notations.olmo_core import olmo_core as olmo_core
 from .notations.staged import hugging_face as hugging_face
 from .notations.staged import torchtitan as torchtitan
+from .notations.trainers import Trainer as Trainer
+from .notations.trainers import in_settings_of as in_settings_of
 from .ramped_run import RampedRun as RampedRun
 from .row import AdviceRow as AdviceRow
 from .row import Estimate as Estimate

@@ -1,7 +1,6 @@
 """`sgdtheory advise`: what to do to the settings of a run when its batch size or its data change, and why."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -16,7 +15,7 @@ from sgdtheory.cli.function_command import Keywords
 from sgdtheory.cli.log_flags import NUMBERS, LogFlags, has_columns, number_or_text, remarks_of_logs
 from sgdtheory.cli.log_optimizer import optimizer_named, taken_optimizer
 from sgdtheory.cli.target_logs import TargetSteps, law_of, steps_of_logs
-from sgdtheory.logs import TrainingLog, loss_curve, loss_grid
+from sgdtheory.logs import TrainingLog, loss_grid, run_settings
 
 GRID = "batch_size", "samples", "learning_rate", "loss"
 
@@ -158,7 +157,7 @@ def _known(
         return Known({}, fits.fit_loss_grid(table, level=level), table=table)
     logs, options = flags.read_several(files)
     remarks = remarks_of_logs(logs)
-    runs = [settings_of(log, options) for log in logs]
+    runs = [run_settings(log, **{name: options.get(name) for name in (*NUMBERS, "sequence_length")}) for log in logs]
     sizes = {place: run["batch_size"] for place, run in enumerate(runs) if "batch_size" in run}
     if len(set(sizes.values())) < 2:
         found = [f"optimizer {logs[0].settings['optimizer']}"] if logs[0].settings.get("optimizer") else []
@@ -191,7 +190,7 @@ def _known_steps(steps: TargetSteps, new: float | None, now: float | None, level
         run = best[chosen]
         log = next(log for log in steps.logs if (log.name, log.group) == (run.name, run.group))
         logged = {"learning_rate": run.learning_rate} if np.isfinite(run.learning_rate) else {}
-        settings = {"num_steps": run.crossing.step} | settings_of(log, {}) | {"batch_size": chosen} | logged
+        settings = {"num_steps": run.crossing.step} | run_settings(log) | {"batch_size": chosen} | logged
         remarks.append(_said(log, chosen, new, now))
     if new is not None and new in best and new != chosen:
         tried = best[new]
@@ -223,36 +222,3 @@ def _said(log: TrainingLog, size: float, new: float | None, now: float | None) -
     """Return the sentence on the run whose settings are those now."""
     why = "" if now is not None or new is None else f", the nearest to {new:g}; --batch-size names another"
     return f"the settings now are those of {log.name}, with batch size {size:g}{why}"
-
-
-def settings_of(log: TrainingLog, given: Mapping[str, Any]) -> dict[str, float]:
-    """Return the settings of a log's run: the last batch size, the largest learning rate, and those logged by name.
-
-    `given` has batch size, learning rate and tokens of a sequence where the user gives them, as `loss_grid` takes them.
-    """
-    same = "batch_size", "learning_rate", "beta1", "beta2", "weight_decay", "num_steps"
-    named = {"warmup": "warmup_steps", **{name: name for name in same}}
-    found = {named[name]: float(value) for name, value in log.settings.items() if name in named and value is not None}
-    size = _batch_size(log, given)
-    if size is not None:
-        found["batch_size"] = size
-    rates = log.learning_rate[np.isfinite(log.learning_rate)]
-    if rates.size:
-        found["learning_rate"] = float(rates.max())
-    rate = given.get("learning_rate")
-    if isinstance(rate, Mapping) and log.name in rate:
-        found["learning_rate"] = float(rate[log.name])
-    return found
-
-
-def _batch_size(log: TrainingLog, given: Mapping[str, Any]) -> float | None:
-    """Return the last batch size of a run, in sequences; None where the log does not say."""
-    sizes = given.get("batch_size")
-    own = sizes.get(log.name) if isinstance(sizes, Mapping) else sizes
-    for loss in ("train", "eval"):
-        with suppress(ValueError):  # The log has no such loss, or too few rows of it for a curve.
-            options: dict[str, Any] = {"batch_size": own, "sequence_length": given.get("sequence_length")}
-            curve = loss_curve(log, loss=loss, learning_rate=1.0, **options)  # The learning rate has no part in it.
-            return None if curve.batch_size is None else float(curve.batch_size[-1])
-    logged = log.batch_size[np.isfinite(log.batch_size)]
-    return float(logged[-1]) if logged.size else own

@@ -173,6 +173,20 @@ def meant(word: str, known: Iterable[str]) -> str:
     return f", did you mean {nearest[0]}?" if nearest else ""
 
 
+def in_flags(message: str, names: Iterable[str]) -> str:
+    """Return an error of the library in the words of the command line: `batch_size` is --batch-size there."""
+    if re.search(r", line \d", message):  # which is about columns of a file
+        return message
+    for name in sorted(names, key=len, reverse=True):
+        flag = f"--{name.replace('_', '-')}"
+        message = re.sub(rf"(?<![\w.-])`?{name}=`? \({flag}\)", flag, message)  # named in both ways
+        if "_" in name:  # A name without underscores may be a word of the sentence, but for its first one.
+            message = re.sub(rf"(?<![\w.'\"-]){name} = (?=\d)", f"{flag} ", message)
+            message = re.sub(rf"(?<![\w.'\"-]){name}(?![\w.'\"(-])", flag, message)
+        message = re.sub(rf"^{name}(?= (must|needs?|belongs)\b)", flag, message)
+    return message
+
+
 @functools.cache  # it reads the source of the class
 def field_texts(kind: type) -> dict[str, str]:
     """Field → the sentence below it, of the class and of those that it extends; or as its FLAG_TEXTS has it."""

@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sgdtheory._common.sheets import Sheet
-from sgdtheory.cli.flags import OPTIONS, Flag, field_texts, with_methods
+from sgdtheory.cli.flags import OPTIONS, Flag, field_texts, in_flags, with_methods
 from sgdtheory.cli.output import print_json_line, print_sheet, require_figure_suffix, write_figures
 from sgdtheory.cli.progress import phases
 
@@ -88,7 +88,13 @@ class Command:
         return self.flags
 
     def run(self, values: Mapping[str, Any], given: frozenset[str]) -> None:
-        """Call the function with the values of all flags, draw its figure and print its sheet."""
+        """Call the function with the values of all flags, draw its figure and print its sheet; errors name flags."""
+        try:
+            self._run(values, given)
+        except ValueError as error:
+            raise ValueError(in_flags(str(error), values)) from None
+
+    def _run(self, values: Mapping[str, Any], given: frozenset[str]) -> None:
         plot = values.get("plot")
         require_figure_suffix(plot)
         parameters = inspect.signature(self.function).parameters

@@ -1,6 +1,5 @@
 """`sgdtheory fit-grid`, `fit-rates` and `fit-law`: laws of a grid of losses, from a CSV file or from logs."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Annotated, Any
 
 from sgdtheory import fits
 from sgdtheory._common.files import write_atomically
-from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
+from sgdtheory._common.sheets import Sheet
 from sgdtheory.cli.flags import Files
 from sgdtheory.cli.function_command import Drawn, Keywords, Progress
 from sgdtheory.cli.log_flags import GridFlags
@@ -130,50 +129,11 @@ def fit_law(
     losses, remarks = logs.losses(files, "fit-law")
     progress("fitting the law of the loss, and its intervals")
     found = fits.fit_joint_law(losses, **options)
-    sheet = _noted(found.sheet(), remarks)
-    if compute:
-        runs = [found.best_run(each) for each in compute]
-        quantities = [Quantity("compute", "compute 6ND", list(compute))]
-        labels = {"size": "model size N", "samples": "data D", "batch_size": "batch size B", "loss": "loss"}
-        for name, label in labels.items():
-            of_runs = [getattr(each, name) for each in runs]
-            ends = [each.interval for each in of_runs]
-            quantities.append(Quantity(name, label, [each.value for each in of_runs], ends))
-        best = Table(quantities, "best_runs", "least loss of each budget", f"{found.level:.0%}")
-        # The table of the law's numbers stays first, and what was asked for comes before its details.
-        sheet = replace(sheet, tables=[sheet.tables[0], best, *sheet.tables[1:]])
-    if asked:
-        sheet = _with_prediction(sheet, found, *asked)
-        if steps_csv:
-            steps = found.steps_table(*asked)
-            named = fits.StepsMeasurement("law", asked[0], steps.batch_sizes, steps.steps, critical=steps.critical)
-            print_note(f"wrote {write_atomically(steps_csv, fits.steps_text([named]))}")
-    return Drawn(sheet, draw=found.plot)
-
-
-def _with_prediction(sheet: Sheet, law: fits.JointLaw, size: float, samples: float) -> Sheet:
-    """Return the sheet with the best and the critical batch size of a model and data in its first line."""
-    critical = law.critical_batch_size(size, samples)
-    best = law.best_batch_size(size, samples)
-    settings = {
-        "parameters": size,
-        "num_samples": samples,
-        "best_batch_size": best,
-        "critical_batch_size": critical.batch_size,
-        "critical_batch_size_interval": critical.interval,
-    }
-    counted = f"at the best batch size {number(best)}" if best else "vanishing batches need"
-    fitted, interval = f"B* = {number(critical.batch_size)}", between(*critical.interval)
-    value = f"{fitted} ({interval})"
-    if 0 in critical.interval or math.inf in critical.interval:
-        # An open interval comes before the law's number, which looks like a measurement by itself.
-        value = f"B* is not determined: its {law.level:.0%} interval is {interval}; the law has {fitted}"
-    answer = f"N = {size:.4g}, D = {samples:.4g}: {value}, with 20% more data than {counted}"
-    if best:
-        low, high = law.loss_interval(size, samples, best)
-        settings |= {"loss": float(law.loss(size, samples, best)), "loss_interval": (float(low), float(high))}
-        answer += f", where the loss is {number(settings['loss'])} ({between(low, high)})"
-    return replace(sheet, answer=answer, settings={**sheet.settings, **settings})
+    if asked and steps_csv:
+        steps = found.steps_table(*asked)
+        named = fits.StepsMeasurement("law", asked[0], steps.batch_sizes, steps.steps, critical=steps.critical)
+        print_note(f"wrote {write_atomically(steps_csv, fits.steps_text([named]))}")
+    return Drawn(_noted(found.sheet(at=asked, compute=compute), remarks), draw=found.plot)
 
 
 def _noted(sheet: Sheet, remarks: Sequence[str]) -> Sheet:

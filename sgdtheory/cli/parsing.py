@@ -1,16 +1,13 @@
 """Parser of the command line; a mistake is answered by one sentence with what was probably meant."""
 
 import itertools
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
 
 from sgdtheory._common.version import version
 from sgdtheory.cli.commands import COMMANDS, MOVED, REFUSED, command_named
 from sgdtheory.cli.completion import completion
 from sgdtheory.cli.flags import REPEATED, Flag, meant
-from sgdtheory.cli.function_command import Command
 from sgdtheory.cli.help import command_help, overview
 from sgdtheory.cli.output import screen_width
 
@@ -27,22 +24,7 @@ ALIASES = {  # abbreviations that other programs have → flag
 }
 
 
-class Call(NamedTuple):
-    """A command with the values of its flags, and the names of those that were written."""
-
-    command: Command
-    values: Mapping[str, Any]
-    given: frozenset[str]
-
-    def __call__(self) -> None:
-        """Do it and print; errors name flags."""
-        try:
-            self.command.run(self.values, self.given)
-        except ValueError as error:
-            raise ValueError(in_flags(str(error), self.values)) from None
-
-
-def parse(arguments: Sequence[str]) -> Call | partial[None]:
+def parse(arguments: Sequence[str]) -> partial[None]:
     """Return what the arguments ask for, a command, or help or the version; calling it does it and prints.
 
     Raises:
@@ -73,7 +55,7 @@ def parse(arguments: Sequence[str]) -> Call | partial[None]:
         values |= {flag.name: flag.value(*written[flag.name]) for flag in flags if flag.name in written}
     except ValueError as error:
         raise ValueError(f"{error} {_see(name)}") from None
-    return Call(command, values, frozenset(written))
+    return partial(command.run, values, frozenset(written))
 
 
 def _written(name: str, flags: Sequence[Flag], words: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
@@ -122,20 +104,6 @@ def _known(name: str, named: Mapping[str, Flag], word: str) -> Flag:
     else:
         hint = meant(spelling, named)
     raise ValueError(f"{spelling} is not a flag of sgdtheory {name}{hint} {_see(name)}")
-
-
-def in_flags(message: str, names: Iterable[str]) -> str:
-    """Return an error of the library in the words of the command line: `batch_size` is --batch-size there."""
-    if re.search(r", line \d", message):  # which is about columns of a file
-        return message
-    for name in sorted(names, key=len, reverse=True):
-        flag = f"--{name.replace('_', '-')}"
-        message = re.sub(rf"(?<![\w.-])`?{name}=`? \({flag}\)", flag, message)  # named in both ways
-        if "_" in name:  # A name without underscores may be a word of the sentence, but for its first one.
-            message = re.sub(rf"(?<![\w.'\"-]){name} = (?=\d)", f"{flag} ", message)
-            message = re.sub(rf"(?<![\w.'\"-]){name}(?![\w.'\"(-])", flag, message)
-        message = re.sub(rf"^{name}(?= (must|needs?|belongs)\b)", flag, message)
-    return message
 
 
 def _spelling(word: str) -> str:

@@ -14,7 +14,7 @@ from sgdtheory.cli.fit_curves import FittedCurveFlags, fitted, longest
 from sgdtheory.cli.flags import Files
 from sgdtheory.cli.function_command import Drawn, Keywords, Output, Progress
 from sgdtheory.cli.log_flags import is_table, number_or_text
-from sgdtheory.cli.plan_schedule import AskedRamp, ScheduleFlags, Source
+from sgdtheory.cli.plan_schedule import ScheduleFlags, Source, with_ramp
 from sgdtheory.cli.settings import Overhead
 from sgdtheory.cli.target_logs import law_of, once_for_all, steps_of_logs
 from sgdtheory.fits import ConstantThroughput, Convention, HasThroughput, Machine
@@ -126,7 +126,7 @@ def plan(
         sizes = machine.micro_batch, machine.max_micro_batch
         devices = Machine(ConstantThroughput(1.0), machine.devices[:1] or None, *sizes)
         sheet = _without_throughput(source, convention, share)
-        return Output(AskedRamp(ramp, columns, source, devices, share).added_to(sheet))
+        return Output(with_ramp(sheet, ramp, columns, source, devices, share))
     made = fits.plan(
         source.law,
         machine.samples_per_second,
@@ -145,8 +145,7 @@ def plan(
         choice, devices = made.choice, made.machine
         if devices.counts is not None:  # of several numbers of devices the schedule has that of the choice
             devices = replace(devices, counts=(choice.devices,))
-        asked = AskedRamp(ramp, columns, source, devices, made.level, choice.devices, choice.samples)
-        sheet = asked.added_to(sheet)
+        sheet = with_ramp(sheet, ramp, columns, source, devices, made.level, choice)
     return Drawn(sheet, draw=lambda: made.plot(currency=machine.currency))
 
 

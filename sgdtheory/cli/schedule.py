@@ -1,7 +1,8 @@
 """`sgdtheory schedule`: the best learning rates and batch sizes, and what schedules with a name lose."""
 
-from sgdtheory._common.sheets import Quantity, Sheet, Table
-from sgdtheory.algorithms import SGD, Algorithm, LastIterate, algorithm_text
+from dataclasses import replace
+
+from sgdtheory.algorithms import SGD, Algorithm, algorithm_text
 from sgdtheory.cli.algorithm import MethodFlags
 from sgdtheory.cli.function_command import Drawn, Progress
 from sgdtheory.cli.settings import ProblemFlags
@@ -39,25 +40,10 @@ def schedule(
     named = named_schedules(regression.problem, best)
     used = "" if method.made == SGD() else algorithm_text(Algorithm(method.made))
     title = f"{regression.title}{used and f'; {used}'}"
-    sheet = best.sheet()
-    nearest = next(name for name, each in named.items() if each.algorithm.average == LastIterate())
-    losses = Table(
-        [
-            Quantity("", "schedule", list(named)),
-            Quantity("", "peak γ", [each.learning_rate for each in named.values()]),
-            Quantity("", "excess risk", [each.risk for each in named.values()], digits=5),
-            Quantity("", "over the least", [1 + each.loss for each in named.values()], digits=5),
-        ],
-        title=f"schedules with a name, peak γ tuned, B = {best.num_samples / best.num_steps:g}",
-        legend=f"nearest: {nearest}, {named[nearest].loss:.1%} above the least risk of a last iterate",
-    )
+    sheet = best.sheet(named)
     settings = regression.in_json | ({"method": used} if used else {}) | dict(sheet.settings)
-    settings["named"] = {
-        name: {"learning_rate": each.learning_rate, "risk": each.risk, "loss": each.loss}
-        for name, each in named.items()
-    }
     run = f"{used and f'; {used}'}, $D = {num_samples:g}$, $n = {best.num_steps:g}$"
     return Drawn(
-        Sheet(f"{title}: {sheet.title}", [*sheet.tables, losses], sheet.remarks, settings),
+        replace(sheet, title=f"{title}: {sheet.title}", settings=settings),
         draw=lambda: best.plot(named=named, title=f"{regression.title_in_mathematics}{run}"),
     )

@@ -3,16 +3,14 @@
 import contextlib
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from sgdtheory import sweep as sweeps
-from sgdtheory._common.arguments import positive_number
-from sgdtheory._common.files import csv_columns, csv_text, write_atomically
-from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.files import csv_columns, write_atomically
+from sgdtheory._common.sheets import Sheet
 from sgdtheory.cli import ctrl_c
 from sgdtheory.cli.flags import File
 from sgdtheory.cli.function_command import OWN, Drawn, Keywords, Output, Progress
@@ -20,7 +18,7 @@ from sgdtheory.cli.output import announce_models, print_note
 from sgdtheory.cli.progress import phases
 from sgdtheory.cli.settings import ConventionFlags
 from sgdtheory.fits import Convention
-from sgdtheory.training import CHECKPOINT_SECONDS, TrainConfig
+from sgdtheory.training import CHECKPOINT_SECONDS
 
 STORE = Path("runs")
 
@@ -53,7 +51,7 @@ class SweepingFlags:
                 stack.enter_context(ctrl_c.Unwinding())  # Ctrl-C closes what has been started
                 executor = stack.enter_context(sweeps.cluster_executor(self.cluster, self.jobs))
             show = stack.enter_context(phases("reading the store"))
-            options["progress"] = lambda each: show(_progress(each))
+            options["progress"] = lambda each: show(str(each))
             return sweeps.sweep(configs, store, executor=executor, **options)
 
 
@@ -129,46 +127,23 @@ def extend_sweep(
 
 def _targets(table: sweeps.SweepTable, target_loss: tuple[float, ...]) -> list[float]:
     """Return the losses to reach, those that are given or the runs' own, the highest first."""
-    own = {config.target_loss for config in table.configs if config.target_loss is not None}
-    if not (target_loss or own):
+    targets = sorted(target_loss, reverse=True) or table.target_losses
+    if not targets:
         raise ValueError("target_loss must be given: the runs of the store have none of their own")
-    return sorted(target_loss or own, reverse=True)
+    return targets
 
 
 def _output(table: sweeps.SweepTable, store: Path, csv: Path | None) -> Output:
     """Write a table of runs and return what is printed of it; the exit status is 130 if Ctrl-C came before its end."""
     if csv:
         write_atomically(csv, table.to_csv())
-    place = sweeps.Store(store).directory  # of a run; one that has none has not begun
-    outcomes = Counter(
-        result.outcome if result else "unfinished" if place(config).exists() else "not begun"
-        for config, result in zip(table.configs, table.results, strict=True)
-    )
-    names = sorted(outcomes)
-    quantities = [Quantity("", "outcome", names), Quantity("", "runs", [outcomes[name] for name in names])]
-    seconds = sum(result.seconds for result in table.finished)
-    legend = f"{seconds:.0f} s of training, runs side by side counted each"
-    settings = {"runs": table.columns(), "outcomes": outcomes}
-    shown = Table(quantities, legend=legend)
 
     def end() -> None:
         if table.interrupted:
             print_note("interrupted; the same command goes on")
             sys.exit(130)
 
-    title = f"{len(table.configs)} run{'s' * (len(table.configs) != 1)} in {store}"
-    return Output(Sheet(title, [shown], table.notes, settings), end)
-
-
-def _progress(progress: Any) -> str:
-    """Return how far a sweep is."""
-    said = f"{progress.finished} of {progress.total} runs finished"
-    if not progress.seconds_left > 0:  # or nan, where it is not known
-        return said
-    minutes, seconds = divmod(round(progress.seconds_left), 60)
-    hours, minutes = divmod(minutes, 60)
-    left = f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
-    return f"{said}, about {left} left"
+    return Output(table.sheet(store), end)
 
 
 def plan_sweep(
@@ -189,61 +164,17 @@ def plan_sweep(
     """
     configs = sweeps.read_grid(grid)
     announce_models(config.value("entry_point") for config in configs)
-    assumed, unknown = _scatter(configs, store, scatter, target_loss)
-    found = sweeps.plan(configs, store, scatter=assumed, margin=margin)
-    quantities = [
-        Quantity("runs", "runs", found.runs),
-        Quantity("finished", f"finished in {store}", found.finished),
-        Quantity("steps", "steps left, at most", found.steps),
-        Quantity("seconds", "seconds on this machine, if no run reaches its target early", found.seconds, digits=3),
-    ]
-    tables = [Table(quantities)]
-    if assumed is not None and found.verdicts is not None:
-        quantities = [
-            Quantity("", "scatter of one seed's log steps", assumed.seeds, digits=3),
-            Quantity("", "scatter that more seeds do not average away", assumed.rest, digits=3),
-            Quantity("", "scatter of log B* between widths", assumed.between, digits=3),
-            Quantity("", "b/a of the law a + b/B", assumed.balance, digits=3),
-            *(Quantity("", f"verdict {name}", f"{value:.0%}") for name, value in found.verdicts._asdict().items()),
-        ]
-        title = f"if B* does not move: probability of each verdict (|slope| < {margin:g}, by the law)"
-        tables.append(Table(quantities, title=title, legend=f"scatter {assumed.source}"))
-    settings = {
-        "scatter": vars(assumed) if assumed else None,
-        "verdicts": found.verdicts._asdict() if found.verdicts else None,
-        "enough": found.enough._asdict() if found.enough else None,
-    }
-    few = "a verdict needs three widths and three batch sizes, or more"
-    remark = unknown or (_design(found.enough) if found.verdicts else few)
-    return Sheet("what the sweep takes", tables, [remark], settings)
-
-
-def _scatter(
-    configs: list[TrainConfig], store: Path, scatter: float | None, target_loss: float | None
-) -> tuple[sweeps.Scatter | None, str]:
-    """Return the scatter to predict with, or why there is none and what to do."""
-    if scatter is not None:
-        batches = [config.batch_size for config in configs]
-        balance = (min(batches) * max(batches)) ** 0.5
-        return sweeps.Scatter(positive_number("scatter", scatter), 0.0, 0.0, balance), ""
-    if not store.is_dir():
-        return None, f"no verdict is predicted: there are no pilot runs in {store}; train some, or give --scatter 0.05"
-    try:
-        return sweeps.pilot_scatter(store, target_loss, like=configs), ""
-    except ValueError as error:
-        return None, f"no verdict is predicted: {error}; --scatter 0.05 assumes a scatter"
-
-
-def _design(design: sweeps.Design | None) -> str:
-    """Return the cheapest design that decides."""
-    if design is None:
-        most = "12 widths, 8 batch sizes and 8 seeds"
-        return f"no sweep of up to {most} in these ranges decides four times out of five: take a wider range of widths"
-    widths, batches = (", ".join(map(str, each)) for each in (design.widths, design.batch_sizes))
-    return (
-        f"enough for {design.power:.0%}: widths {widths}; batch sizes {batches}; {design.num_seeds} "
-        f"seed{'s' * (design.num_seeds > 1)}"
-    )
+    unknown = ""
+    assumed: sweeps.Scatter | float | None = scatter
+    if scatter is None and not store.is_dir():
+        unknown = f"there are no pilot runs in {store}; train some, or give --scatter 0.05"
+    elif scatter is None:
+        try:
+            assumed = sweeps.pilot_scatter(store, target_loss, like=configs)
+        except ValueError as error:
+            unknown = f"{error}; --scatter 0.05 assumes a scatter"
+    sheet = sweeps.plan(configs, store, scatter=assumed, margin=margin).sheet()
+    return replace(sheet, remarks=[f"no verdict is predicted: {unknown}"]) if unknown else sheet
 
 
 def fit_sweep(
@@ -272,29 +203,14 @@ def fit_sweep(
     fits = [sweeps.fit_sweep(table, target_loss=target, by=stored.by, **options) for target in targets]
     found = sweeps.SweepFits(tuple(fits), options["margin"], definition.level)
     if steps_csv:
-        write_atomically(steps_csv, _csv(fits))
-    advice = _advice(stored, targets)
-    if not any(fit.laws for fit in fits):
-        raise ValueError(f"{nothing}: {_nothing(fits, advice)}")
+        write_atomically(steps_csv, found.steps_text())
+    advice = _advice(stored, targets) if any(fit.tuned.notes() for fit in fits) else ""
+    if found.unfitted:
+        raise ValueError("; ".join(filter(None, [f"{nothing}: {found.unfitted}", advice])))
     sheet = found.sheet()
     left = len(table.configs) - len(table.finished)
     unfinished = f"{left} of {len(table.configs)} runs have not ended: sweep again to finish them" if left else ""
-    untuned = any(fit.tuned.notes() for fit in fits)
-    remarks = [*table.notes, unfinished, *sheet.remarks, advice if untuned else ""]
-    return Drawn(replace(sheet, remarks=remarks), draw=found.plot)
-
-
-def _nothing(fits: list[Any], advice: str) -> str:
-    """Return why no law can be fitted, and the remedy."""
-    points = [point for fit in fits for point in fit.tuned.points]
-    tuned = sum(point.tuned for point in points)
-    unreached = sum(not point.steps.size for point in points)
-    need = "a group needs three tuned batch sizes"
-    if not any(fit.tuned.notes() for fit in fits):
-        return f"{need}, it has {tuned}; add batch sizes to the sweep"
-    counts = f"of {len(points)} batch sizes {tuned} are tuned, {len(points) - tuned - unreached} have their best "
-    counts += f"choice at the grid's end, {unreached} did not reach the target"
-    return f"{need}; {counts}; {advice}"
+    return Drawn(replace(sheet, remarks=[*table.notes, unfinished, *sheet.remarks, advice]), draw=found.plot)
 
 
 def _advice(stored: StoredFlags, targets: Sequence[float]) -> str:
@@ -303,17 +219,3 @@ def _advice(stored: StoredFlags, targets: Sequence[float]) -> str:
     words += ["--by", *stored.by] if stored.by != ("width",) else []
     words += ["--where", *stored.where] if stored.where else []
     return f"to add what is missing and then fit again: {shlex.join(words)}"
-
-
-def _csv(fits: list[Any]) -> str:
-    """Tuned steps, one row a target, group and batch size, in columns that `sgdtheory fit` reads."""
-    by = fits[0].tuned.by
-    names = list(dict.fromkeys(name for fit in fits for point in fit.tuned.points for name in point.choice))
-    header = ["target_loss", *by, "batch_size", "steps", "num_seeds", "tuned", *names]
-    rows = []
-    for fit in fits:
-        for point in fit.tuned.points:
-            choice = [point.choice.get(name) for name in names]
-            head = [fit.tuned.target_loss, *point.group, point.batch_size, point.mean]
-            rows.append([*head, point.steps.size, int(point.tuned), *choice])
-    return csv_text(header, rows)

@@ -1,6 +1,6 @@
 """Law of the loss in model size, data and batch size: predictions, critical batch sizes, and what is shown (T48)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, NamedTuple
@@ -14,6 +14,7 @@ from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.fitted_critical import FittedCriticalBatchSize
 from sgdtheory.fits.joint_draws import Draws
+from sgdtheory.fits.joint_predictions import prediction, table_of_best_runs
 from sgdtheory.fits.joint_searches import FARTHEST, NEAREST, OVERHEAD, best_batch, first_below, growth, log_critical
 from sgdtheory.fits.joint_shapes import LossLaw, Settings
 from sgdtheory.fits.steps_table import StepsTable
@@ -285,8 +286,13 @@ class JointLaw(Shown):
                 "only one; run further learning rates"
             )
 
-    def sheet(self) -> Sheet:
-        """Return the exponents, B* at some model sizes and data, and the laws that were compared."""
+    def sheet(self, *, at: tuple[float, float] | None = None, compute: Sequence[float] = ()) -> Sheet:
+        """Return the exponents, B* at some model sizes and data, and the laws that were compared.
+
+        Args:
+            at: a model size and data, whose best and critical batch size are the answer of the sheet.
+            compute: budgets C = 6 N D, of whose best runs the sheet has a table.
+        """
         this = self.compared[0]
         settings = {
             "deviation": this.deviation,
@@ -299,7 +305,13 @@ class JointLaw(Shown):
             f"loss known to {this.deviation:.2%} ({this.pairs:.2%} at model sizes and data left out); "
             f"B* ∝ D^{self.growth_with_data.value:.2f} at fixed N, and N^{self.growth_with_size.value:.2f} at fixed D"
         )
-        return Sheet(title, [self._exponents(), self._critical(), self._laws()], self.remarks, settings)
+        # The table of the law's numbers stays first, and what was asked for comes before its details.
+        best = [table_of_best_runs(self, compute)] if compute else []
+        tables = [self._exponents(), *best, self._critical(), self._laws()]
+        if at is None:
+            return Sheet(title, tables, self.remarks, settings)
+        answer, predicted = prediction(self, *at)
+        return Sheet(title, tables, self.remarks, settings | predicted, answer=answer)
 
     def _exponents(self) -> Table:
         by_size = self.size_exponent

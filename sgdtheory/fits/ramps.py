@@ -24,10 +24,12 @@ from functools import cached_property
 import numpy as np
 
 from sgdtheory._common.arguments import positive_number, whole_number
-from sgdtheory._common.sheets import Quantity, Sheet, Table, number
+from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.even_ramps import EvenRamp, RampTarget, Stages, nearest_even_ramp
 from sgdtheory.fits.steps_law import StepsLaw
+
+LEAST_SAVED = 5e-4  # A smaller share of the steps is printed as 0.0%.
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +107,32 @@ class BatchRamp(Shown):
             return f"{steps:,} steps."
         more = "fewer" if saved >= 0 else "more"
         return f"{steps:,} steps, {abs(saved):.1%} {more} than at a constant batch size with the same samples."
+
+    def verdict(self, laws: Sequence[StepsLaw], level: float = 0.95) -> str:
+        """Return a sentence where no ramp is worth it; empty where one is, or where there is one target.
+
+        Args:
+            laws: of the steps to each target, as `batch_ramp` took them.
+            level: of the intervals of b/a.
+        """
+        begin = "No ramp is worth it"
+        if len(laws) == 1:
+            return ""
+        if len(self.stages) == 1:
+            size = self.stages[0][1]
+            return f"{begin}: in multiples of {self.multiple} the best batch size of all stages is {size:,}."
+        # Where the noise scale stays the same along the run, all ratios b/a are equal, and no ramp saves steps.
+        ends = np.array([law.interval("b/a", level) for law in laws if law.freedom]).reshape(-1, 2)
+        if len(ends) < 2 or ends[:, 0].max() > ends[:, 1].min():
+            return ""
+        saved = 1 - self.target.steps(self.stages) / self.constant_steps
+        saves = f"the {saved:.1%} of the steps that they save" if saved > LEAST_SAVED else "any steps that they save"
+        constant = self.multiple * round(self.samples / self.constant_steps / self.multiple)
+        return (
+            f"{begin} by these measurements: one noise scale, {between(ends[:, 0].max(), ends[:, 1].min())}, lies in "
+            f"the {level:.0%} intervals of all targets, so that the stages below and {saves} may be noise. The "
+            f"constant batch size {constant:,} takes {self.constant_steps:,.0f} steps."
+        )
 
     def sheet(self, sequence_length: int | None = None) -> Sheet:
         """Return the stages, and the flags of Megatron-LM for them; `sequence_length` is as in `pairs`."""

@@ -9,6 +9,7 @@ from .previews import preview as preview
 from .reading import read_logs as read_logs
 from .run_files import run_files as run_files
 from .several_runs import loss_grid as loss_grid
+from .several_runs import run_settings as run_settings
 from .target_steps import RunEnd as RunEnd
 from .target_steps import StepsToTarget as StepsToTarget
 from .target_steps import steps_to_target as steps_to_target

@@ -255,9 +255,10 @@ def _rates(log: TrainingLog, steps: np.ndarray) -> np.ndarray:
 
 
 def batches_at(log: TrainingLog, steps: np.ndarray, given: float | None, length: float | None) -> np.ndarray | None:
-    """(K,) sequences a step over all devices; None where the log does not say."""
+    """(K,) sequences a step over all devices, of `length` tokens or as many as the log says; None: not known."""
     if given is not None:
         return np.full(steps.size, positive_number("batch_size", given))
+    length = length if length is not None else log.settings.get("sequence_length")
     at, sizes = log.series("batch_size")
     if at.size:
         return sizes[np.clip(np.searchsorted(at, steps, side="right") - 1, 0, None)]
@@ -308,17 +309,13 @@ def ask_for_batch_size(log: TrainingLog) -> str:
         lacks = " and ".join(words[key] for key in words if key not in known)
         part = f"batch size not known: the log has the {has}, but not the {lacks}"
         return f"{part}; give the total over all devices, batch_size= (--batch-size)"
-    if log.has("batch_tokens"):
-        return (
-            "batch size not known: the log has it in tokens; give sequence_length= (--sequence-length) or "
-            "batch_size= (--batch-size)"
-        )
-    if _tokens_seen(log)[0].size:
-        return (
-            "batch size not known: the log has tokens; give sequence_length= (--sequence-length) or "
-            "batch_size= (--batch-size)"
-        )
-    return "batch size not known; give its column or its number, batch_size= (--batch-size)"
+    has = "it in tokens" if log.has("batch_tokens") else "tokens" if _tokens_seen(log)[0].size else ""
+    if not has:
+        return "batch size not known; give its column or its number, batch_size= (--batch-size)"
+    return (
+        f"batch size not known: the log has {has}; give sequence_length= (--sequence-length) or "
+        "batch_size= (--batch-size)"
+    )
 
 
 def _tokens(log: TrainingLog, steps: np.ndarray, batches: np.ndarray | None, length: float | None) -> np.ndarray | None:

@@ -12,6 +12,7 @@ from sgdtheory.logs.training_log import TrainingLog
 
 LAST = 0.05  # of a run: rows whose mean is the loss at its end, where none was evaluated
 CONSTANT = 0.99  # of the peak: a rate that ends no lower was never decayed
+SETTINGS = "batch_size", "learning_rate", "beta1", "beta2", "weight_decay", "warmup", "num_steps"
 POINTS = 8  # of a run at a constant rate, whose every point is the end of a shorter run
 
 
@@ -55,6 +56,30 @@ def loss_grid(
     return columns
 
 
+def run_settings(
+    log: TrainingLog, *, batch_size: Given = None, learning_rate: Given = None, sequence_length: float | None = None
+) -> dict[str, float]:
+    """Return the settings of a run that its log has, by the names of `TrainingSetup`.
+
+    >>> import sgdtheory as st
+    >>> series = {"learning_rate": ([1, 9], [1e-3, 1e-4]), "batch_size": ([1, 5], [32, 64])}
+    >>> log = st.logs.TrainingLog.from_series("run 7", "mine", series, settings={"warmup": 5})
+    >>> st.logs.run_settings(log)
+    {'warmup_steps': 5.0, 'batch_size': 64.0, 'learning_rate': 0.001}
+
+    Args:
+        log, batch_size, learning_rate, sequence_length: as for `steps_to_target`; the batch size is the last one of the
+            run, and the learning rate its largest.
+    """
+    logged = {name: float(value) for name, value in log.settings.items() if name in SETTINGS and value is not None}
+    found = {"warmup_steps" if name == "warmup" else name: value for name, value in logged.items()}
+    sizes = batches_at(log, log.step, of_run(batch_size, log.name), sequence_length)
+    if sizes is not None:
+        found["batch_size"] = float(sizes[-1])
+    rate = peak_rate(log, of_run(learning_rate, log.name))
+    return found if np.isnan(rate) else found | {"learning_rate": rate}
+
+
 class VaryingError(ValueError):
     """A run whose batch size changes on the way."""
 
@@ -80,8 +105,7 @@ def one_batch_size(log: TrainingLog, given: Given, length: float | None) -> floa
         ValueError: the log does not say.
         VaryingError: it changes.
     """
-    known = length if length is not None else log.settings.get("sequence_length")
-    sizes = batches_at(log, log.step, of_run(given, log.name), known)
+    sizes = batches_at(log, log.step, of_run(given, log.name), length)
     if sizes is None:
         raise ValueError(f"{log.name}: {ask_for_batch_size(log)}, or name of the run → B, {log.name}=B,…")
     usual = float(np.median(sizes))

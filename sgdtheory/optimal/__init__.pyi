@@ -3,8 +3,8 @@ from .frontier import Pareto as Pareto
 from .frontier import pareto as pareto
 from .knots import KnotShape as KnotShape
 from .knots import spread_knots as spread_knots
-from .named import NamedSchedule as NamedSchedule
 from .named import named_schedules as named_schedules
+from .named_schedule import NamedSchedule as NamedSchedule
 from .run import Run as Run
 from .schedule import OptimalSchedule as OptimalSchedule
 from .schedule import optimal_schedule as optimal_schedule

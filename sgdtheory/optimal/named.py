@@ -1,11 +1,9 @@
 """Losses of the named schedules against the best one."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from sgdtheory._common.sheets import Quantity, Sheet, Table
-from sgdtheory._common.shown import Shown
 from sgdtheory.algorithms import (
     WSD,
     Algorithm,
@@ -16,9 +14,9 @@ from sgdtheory.algorithms import (
     PowerDecay,
     TailAverage,
     UniformAverage,
-    algorithm_text,
 )
 from sgdtheory.critical import TunedRisk, optimal_learning_rate
+from sgdtheory.optimal.named_schedule import NamedSchedule
 from sgdtheory.optimal.schedule import OptimalSchedule
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import stability_edge
@@ -33,32 +31,6 @@ NAMED = {
     "WSD": Algorithm(schedule=WSD(), average=LAST),
     "power 3": Algorithm(schedule=PowerDecay(3.0), average=LAST),
 }
-
-
-@dataclass(frozen=True)
-class NamedSchedule(Shown):
-    """A schedule by its name, its peak tuned.
-
-    Attributes:
-        algorithm: what is run, with a constant batch size.
-        learning_rate: best peak γ, in the units of the best schedule's.
-        risk: excess risk there, as exact as the best one's, units of y².
-        loss: risk over that of the best last iterate, minus 1.
-    """
-
-    algorithm: Algorithm
-    learning_rate: float
-    risk: float
-    loss: float
-
-    def sheet(self) -> Sheet:
-        """Its peak, its risk, and what it loses."""
-        quantities = [
-            Quantity("learning_rate", "peak γ", self.learning_rate),
-            Quantity("risk", "excess risk, y²", self.risk),
-            Quantity("loss", "relative excess over the least", self.loss),
-        ]
-        return Sheet(algorithm_text(self.algorithm), [Table(quantities)])
 
 
 def named_schedules(problem: AbstractProblem, best: OptimalSchedule) -> dict[str, NamedSchedule]:

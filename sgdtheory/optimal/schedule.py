@@ -1,5 +1,6 @@
 """The best learning rates and batch sizes, by the gradient of the exact risk or of an equivalent's (THEORY.md T26)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -21,6 +22,7 @@ from sgdtheory.algorithms import (
 )
 from sgdtheory.optimal.equivalent_search import EquivalentSearch
 from sgdtheory.optimal.knots import KnotShape
+from sgdtheory.optimal.named_schedule import NamedSchedule, table_of_schedules
 from sgdtheory.optimal.search import AbstractSearch, Knots, Search
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import EquivalentRuns, checked_for_risk, course_risk
@@ -93,8 +95,12 @@ class OptimalSchedule(Shown):
         """Risk over lower bound; inf without noise."""
         return self.risk / self.lower_bound if self.lower_bound > 0 else np.inf
 
-    def sheet(self) -> Sheet:
-        """γ_t and B_t along the run, the risk, and how sure it is."""
+    def sheet(self, named: Mapping[str, NamedSchedule] | None = None) -> Sheet:
+        """γ_t and B_t along the run, the risk, and how sure it is.
+
+        Args:
+            named: of `named_schedules`, beside the best one.
+        """
         fractions = np.array(SHOWN)
         quantities = [
             Quantity("fractions", "t/n", fractions),
@@ -111,7 +117,12 @@ class OptimalSchedule(Shown):
         settings |= {"remark": self.remark} if self.remark else {}
         remarks = [self.remark, BELOW_EDGE if self.algorithm.linear else ""]
         title = f"best schedule of {run}: excess risk {number(self.risk)} y²"
-        return Sheet(title, [Table(quantities, legend=legend)], remarks, settings)
+        tables = [Table(quantities, legend=legend)]
+        if named:
+            tables.append(table_of_schedules(named, self.num_samples / self.num_steps))
+            names = "learning_rate", "risk", "loss"
+            settings["named"] = {key: {name: getattr(each, name) for name in names} for key, each in named.items()}
+        return Sheet(title, tables, remarks, settings)
 
 
 def optimal_schedule(

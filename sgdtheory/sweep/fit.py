@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sgdtheory._common.files import csv_text
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits import (
@@ -116,6 +117,34 @@ class SweepFits(Shown):
         settings["convention"] = convention | {"margin": self.margin, "level": self.level}
         tables = [self._laws(), *([self._slopes(exponents)] if exponents else [])]
         return Sheet("", tables, [note for fit in self.fits for note in fit.notes], settings)
+
+    @property
+    def unfitted(self) -> str:
+        """Return why no group has a law at any target; empty if one has."""
+        if any(fit.laws for fit in self.fits):
+            return ""
+        points = [point for fit in self.fits for point in fit.tuned.points]
+        tuned = sum(point.tuned for point in points)
+        unreached = sum(not point.steps.size for point in points)
+        need = "a group needs three tuned batch sizes"
+        if not any(fit.tuned.notes() for fit in self.fits):
+            return f"{need}, it has {tuned}; add batch sizes to the sweep"
+        return (
+            f"{need}; of {len(points)} batch sizes {tuned} are tuned, {len(points) - tuned - unreached} have their "
+            f"best choice at the grid's end, {unreached} did not reach the target"
+        )
+
+    def steps_text(self) -> str:
+        """Return the tuned steps as CSV, a row for each target, group and batch size, as `read_measurements` reads."""
+        points = [(fit.tuned.target_loss, point) for fit in self.fits for point in fit.tuned.points]
+        names = list(dict.fromkeys(name for _, point in points for name in point.choice))
+        header = ["target_loss", *self.fits[0].tuned.by, "batch_size", "steps", "num_seeds", "tuned", *names]
+        rows = []
+        for target, point in points:
+            choice = [point.choice.get(name) for name in names]
+            steps = [point.batch_size, point.mean, point.steps.size, int(point.tuned)]
+            rows.append([target, *point.group, *steps, *choice])
+        return csv_text(header, rows)
 
     def _laws(self) -> Table:
         rows = [(fit, *each) for fit in self.fits for each in zip(fit.measurements, fit.laws, strict=True)]

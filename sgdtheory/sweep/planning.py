@@ -1,7 +1,7 @@
 """The plan of a sweep: its time on this machine, and the probability that its verdict is conclusive."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +9,10 @@ from typing import Any
 
 import jax
 
+from sgdtheory._common.arguments import positive_number
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
+from sgdtheory.sweep import power
 from sgdtheory.sweep.fit import fit_sweep
 from sgdtheory.sweep.pace import Countdown, Pace, Taken, Unit, kind
 from sgdtheory.sweep.power import Design, Scatter, Verdicts, enough, scatter_of, verdict_probabilities
@@ -23,7 +27,7 @@ PILOT_SECONDS, PILOT_KINDS = 2.0, 5  # Seconds of training for each kind of runs
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Shown):
     """The time that a sweep will take, and the verdicts that it is likely to give.
 
     Attributes:
@@ -36,6 +40,8 @@ class Plan:
             three batch sizes.
         enough: the cheapest design whose verdict is "holds" with probability 0.8; None if there is none, or without a
             scatter.
+        margin: largest |slope| of log B* on log width with which B* counts as constant.
+        store: folder of the sweep, if there is one.
     """
 
     runs: int
@@ -45,13 +51,59 @@ class Plan:
     scatter: Scatter | None
     verdicts: Verdicts | None
     enough: Design | None
+    margin: float = 0.2
+    store: str | Path | None = None
+
+    def sheet(self) -> Sheet:
+        """Return what the sweep takes, the probability of each verdict, and the cheapest design that decides."""
+        quantities = [
+            Quantity("runs", "runs", self.runs),
+            Quantity("finished", "finished" if self.store is None else f"finished in {self.store}", self.finished),
+            Quantity("steps", "steps left, at most", self.steps),
+            Quantity("seconds", "seconds on this machine, if no run reaches its target early", self.seconds, digits=3),
+        ]
+        settings = {
+            "scatter": vars(self.scatter) if self.scatter else None,
+            "verdicts": self.verdicts._asdict() if self.verdicts else None,
+            "enough": self.enough._asdict() if self.enough else None,
+        }
+        tables = [Table(quantities), *self._verdicts()]
+        return Sheet("what the sweep takes", tables, [self._remark()], settings)
+
+    def _verdicts(self) -> Iterator[Table]:
+        if self.scatter is None or self.verdicts is None:
+            return
+        quantities = [
+            Quantity("", "scatter of one seed's log steps", self.scatter.seeds, digits=3),
+            Quantity("", "scatter that more seeds do not average away", self.scatter.rest, digits=3),
+            Quantity("", "scatter of log B* between widths", self.scatter.between, digits=3),
+            Quantity("", "b/a of the law a + b/B", self.scatter.balance, digits=3),
+            *(Quantity("", f"verdict {name}", f"{value:.0%}") for name, value in self.verdicts._asdict().items()),
+        ]
+        title = f"if B* does not move: probability of each verdict (|slope| < {self.margin:g}, by the law)"
+        yield Table(quantities, title=title, legend=f"scatter {self.scatter.source}")
+
+    def _remark(self) -> str:
+        """Return the cheapest design that decides, or why there is none."""
+        if self.scatter is None:
+            return ""
+        if self.verdicts is None:
+            return "a verdict needs three widths and three batch sizes, or more"
+        if self.enough is None:
+            return (
+                f"no sweep of up to {max(power.WIDTHS)} widths, {max(power.BATCHES)} batch sizes and "
+                f"{max(power.SEEDS)} seeds in these ranges decides four times out of five: take a wider range of widths"
+            )
+        widths, batches = (", ".join(map(str, each)) for each in (self.enough.widths, self.enough.batch_sizes))
+        seeds = f"{self.enough.num_seeds} seed{'s' * (self.enough.num_seeds > 1)}"
+        return f"enough for {self.enough.power:.0%}: widths {widths}; batch sizes {batches}; {seeds}"
 
 
 def plan(
     configs: Sequence[TrainConfig],
     store: str | Path | None = None,
     *,
-    scatter: Scatter | None = None,
+    scatter: Scatter | float | None = None,
     reference: float | None = None,
     overhead: float = 0.2,
     margin: float = 0.2,
@@ -70,21 +122,24 @@ def plan(
     Args:
         configs: configs of the sweep.
         store: store of the sweep, which may already have some of its runs.
-        scatter: scatter from `pilot_scatter`, or an assumed one.
+        scatter: scatter from `pilot_scatter`, or an assumed one; a number is that of the log steps of one seed.
         reference, overhead, margin, level: as for `fit_sweep`.
         pilot_seconds: seconds for which each of a few kinds of runs is trained; nothing of that is kept.
 
     Raises:
-        ValueError: if there are no configs.
+        ValueError: if there are no configs, or the scatter is not positive.
     """
     configs = [config.imported(store) for config in {config.fingerprint: config for config in configs}.values()]
     if not configs:
         raise ValueError("configs must be at least one, got none")
+    widths, batches = ({getattr(config, name) for config in configs} for name in ("width", "batch_size"))
+    if scatter is not None and not isinstance(scatter, Scatter):
+        middle = (min(batches) * max(batches)) ** 0.5
+        scatter = Scatter(positive_number("scatter", scatter), rest=0.0, between=0.0, balance=middle)
     done = {config for config in configs if store is not None and Store(store).result(config) is not None}
     left = [unit for unit in units(configs) if not done.issuperset(unit)]
     threads = num_threads(jax.devices())
     countdown = Countdown(left, threads, measure(left, pilot_seconds, threads))
-    widths, batches = ({getattr(config, name) for config in configs} for name in ("width", "batch_size"))
     verdicts = design = None
     if scatter is not None and len(widths) > 1 and len(batches) > 2:
         options: dict[str, Any] = {"overhead": overhead, "margin": margin, "level": level}
@@ -93,7 +148,7 @@ def plan(
         verdicts = verdict_probabilities(sorted(widths), sorted(batches), scatter, num_seeds=seeds, **options)
         design = enough((min(widths), max(widths)), (min(batches), max(batches)), scatter, **options)
     steps = sum(config.max_steps for config in configs if config not in done)
-    return Plan(len(configs), len(done), steps, countdown.seconds_left, scatter, verdicts, design)
+    return Plan(len(configs), len(done), steps, countdown.seconds_left, scatter, verdicts, design, margin, store)
 
 
 def pilot_scatter(
@@ -117,10 +172,9 @@ def pilot_scatter(
     """
     table = SweepTable.from_store(store)
     _check_task([result.config for result in table.finished], like, store)
-    targets = {config.target_loss for config in table.configs if config.target_loss is not None}
-    if target_loss is None and not targets:
+    if target_loss is None and not table.target_losses:
         raise ValueError("target_loss must be given: the runs of the pilot have none of their own")
-    target = max(targets) if target_loss is None else target_loss
+    target = table.target_losses[0] if target_loss is None else target_loss
     scatter = scatter_of(fit_sweep(table, target_loss=target, overhead=overhead))
     return replace(scatter, source=_of_pilot(table, store, target, {config.target_loss for config in like}))
 

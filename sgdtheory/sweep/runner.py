@@ -52,6 +52,16 @@ class Progress:
     seconds: float
     seconds_left: float
 
+    def __str__(self) -> str:
+        """Return the numbers of runs, and the time that is left if it is known."""
+        counted = f"{self.finished} of {self.total} runs finished"
+        if not self.seconds_left > 0:  # or nan
+            return counted
+        minutes, seconds = divmod(round(self.seconds_left), 60)
+        hours, minutes = divmod(minutes, 60)
+        left = f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+        return f"{counted}, about {left} left"
+
 
 @dataclass(frozen=True)
 class Report:

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 from sgdtheory._common.arguments import checked_name
 from sgdtheory._common.files import csv_columns
+from sgdtheory._common.sheets import Quantity, Sheet, Table
+from sgdtheory._common.shown import Shown
 from sgdtheory.sweep.store import Store
 from sgdtheory.training import FIELDS, TrainConfig, TrainResult
 
@@ -16,7 +19,7 @@ ALWAYS = "width", "batch_size", "learning_rate", "seed"
 
 
 @dataclass(frozen=True, eq=False)
-class SweepTable:
+class SweepTable(Shown):
     """Configs and results of a sweep.
 
     Attributes:
@@ -80,6 +83,11 @@ class SweepTable:
         """The results of the runs that have ended."""
         return [result for result in self.results if result is not None]
 
+    @property
+    def target_losses(self) -> list[float]:
+        """The targets of the runs, the highest first."""
+        return sorted({config.target_loss for config in self.configs if config.target_loss is not None}, reverse=True)
+
     def columns(self) -> dict[str, list[Any]]:
         """Return one row per run: its hash, the fields that vary between the runs, and its result (None if missing).
 
@@ -100,6 +108,27 @@ class SweepTable:
     def to_csv(self) -> str:
         """Return the table as CSV, with empty cells where there is no value."""
         return csv_columns(self.columns())
+
+    def sheet(self, store: str | Path | None = None) -> Sheet:
+        """Return how many runs have ended in which way.
+
+        Args:
+            store: folder of the runs, which distinguishes a run that has not begun from one that has not ended.
+        """
+        directory = None if store is None else Store(store).directory
+        outcomes = Counter(result.outcome for result in self.finished)
+        for config, result in zip(self.configs, self.results, strict=True):
+            if result is None:
+                begun = directory is None or directory(config).exists()
+                outcomes["unfinished" if begun else "not begun"] += 1
+        names = sorted(outcomes)
+        quantities = [Quantity("", "outcome", names), Quantity("", "runs", [outcomes[name] for name in names])]
+        seconds = sum(result.seconds for result in self.finished)
+        legend = f"{seconds:.0f} s of training, runs side by side counted each"
+        place = "" if store is None else f" in {store}"
+        title = f"{len(self.configs)} run{'s' * (len(self.configs) != 1)}{place}"
+        settings = {"runs": self.columns(), "outcomes": outcomes}
+        return Sheet(title, [Table(quantities, legend=legend)], self.notes, settings)
 
 
 def conditions(texts: Sequence[str]) -> dict[str, Any]:

@@ -307,3 +307,27 @@ def test_olmo_core_says_where_it_moves_the_learning_rate_otherwise():
     for run, other in ((RUNS[1], False), (RUNS[2], True)):
         remarks = st.advice.olmo_core(run, sequence_length=1).remarks
         assert ("OLMo-core has γ ∝ √B alone, not B^0" in remarks) == other
+
+
+@pytest.mark.parametrize(
+    ("trainer", "write", "remark"),
+    [
+        ("hf", lambda run: st.advice.hugging_face(run, micro_batch=[8, 16], num_devices=[1, 2]), "run on 1, 2 devices"),
+        ("megatron", lambda run: st.advice.megatron(run, sequence_length=512), "feed 1, 2 devices, but one run keeps"),
+        ("megatron-rampup", st.advice.megatron_rampup, "feed 1, 2 devices, but one run keeps"),
+        ("megatron-bridge", st.advice.megatron_bridge, "feed 1, 2 devices, but one run keeps"),
+        ("torchtitan", lambda run: st.advice.torchtitan(run, sequence_length=512), "run on 1, 2 devices"),
+        ("olmo", lambda run: st.advice.olmo_core(run, sequence_length=512), "feed 1, 2 devices, but one run keeps"),
+        ("maxtext", lambda run: st.advice.maxtext(run, num_devices=2), ""),
+    ],
+)
+def test_any_trainer_by_its_name(trainer, write, remark):
+    """Its own function writes; a remark names the devices where the plan has as many as a batch feeds."""
+    run, known = RUNS[0], {"devices": 2, "sequence_length": 512}
+    endless, given = (st.fits.Machine(st.fits.ConstantThroughput(1.0), counts, 8, None) for counts in (None, (2,)))
+    found, expected = st.advice.in_settings_of(trainer, run, machine=endless, **known), write(run)
+    assert (found.trainer, found.text, found.settings) == (expected.trainer, expected.text, expected.settings)
+    more = found.remarks[len(expected.remarks) :]
+    assert len(more) == bool(remark)
+    assert remark in "".join(more)
+    assert not any("feed" in each for each in st.advice.in_settings_of(trainer, run, machine=given, **known).remarks)

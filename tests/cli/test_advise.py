@@ -182,20 +182,3 @@ def test_logs_of_a_longer_run(run, fails, tmp_path):
         "advise", tmp_path, *flags
     )
     assert run.json("advise", tmp_path, *flags, "--batch-size", 256)["batch_size"] == 256
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--num-samples", 1e6], "nothing changes: give --new-batch-size, --new-num-samples, or both"),
-        (["--new-num-samples", 1e6], "--new-num-samples needs the data of the run now: give --num-samples, or --num-"),
-        (["--num-samples", 1e6, "--new-num-samples", 0], "--new-num-samples must be"),
-        (["--num-samples", 1e6, "--new-num-samples", 1e5, "--warmup", 2000], "give fewer warmup_steps (--warmup)"),
-        (
-            ["--num-samples", 1e6, "--num-steps", 10, "--new-num-samples", 1e5],
-            "--num-samples must be --num-steps × --batch-size 640",
-        ),
-    ],
-)
-def test_lengths_that_cannot_be(fails, flags, words):
-    assert words in fails("advise", "--batch-size", 64, "--learning-rate", 3e-4, "--optimizer", "adamw", *flags)

@@ -1,11 +1,9 @@
 import numpy as np
-import pytest
 
 import sgdtheory as st
 from tests.cli.text import cells
 
 COMMAND = ["bounds", "--capacity", 2, "--source", 3, "--dim", 20, "--batch-size", 1, "--learning-rate", 0.1]
-SIZE = ["--num-samples", 1e4]
 
 
 def test_json_and_table(run):
@@ -31,13 +29,3 @@ def test_an_infinite_problem(run):
     assert rows["bach_moulines_2013"]["bound"] == "inf"
     assert np.isfinite(rows["zou_2021"]["bound"])
     assert not rows["jain_2018"]["applies"]
-
-
-@pytest.mark.parametrize("name", ["bounds", "schedule"])
-def test_a_data_set_is_refused_in_words_of_the_command_line(name, fails):
-    command = [*COMMAND, *SIZE] if name == "bounds" else [name, *COMMAND[1:5], "--num-samples", 320]
-    assert "--samples must be left out: this command needs fresh samples" in fails(*command, "--samples", 100)
-
-
-def test_a_wrong_number_of_samples_is_named_by_its_flag(fails):
-    assert "--samples must be a whole number of at least 1" in fails("risk", *COMMAND[1:], *SIZE, "--samples", 0)

@@ -13,7 +13,9 @@ PATH = f"path {POWER} --batch-size 16 --learning-rate 0.3 --num-samples 16000"
 SIMULATE = f"simulate {POWER} --batch-size 4 --learning-rate 0.3 --num-samples 400 1000"
 DISTRIBUTED = "--coordinator, --num-processes and --process-id need --distributed"
 SCHEDULE = "schedule --capacity 2 --source 3 --num-samples 320"
+FRESH = "--samples must be left out: this command needs fresh samples"
 SPECTRUM = "--batch-size 4 --learning-rate 0.2 --num-samples 200"
+ADVISE = "advise --batch-size 64 --learning-rate 3e-4 --optimizer adamw"
 PLAN = "plan steps.csv --group g --throughput 2"
 USAGE = {  # command → the one line on standard error, whatever the width of the screen
     "rsik": "rsik is not a command, did you mean risk? (see sgdtheory --help)",
@@ -51,6 +53,12 @@ REFUSALS = {  # command → part of the one line on standard error, with exit st
     f"risk {SPECTRUM} --spectrum words.csv": "signal must be numbers",
     f"bounds {POWER} --batch-size 1 --learning-rate 0.1 --num-samples 1e4 1e5": "--num-samples must be one value for a "
     "table of bounds, got 2",
+    f"bounds {POWER} --batch-size 1 --learning-rate 0.1 --num-samples 1e4 --samples 100": FRESH,
+    f"{SCHEDULE} --samples 100": FRESH,
+    f"risk {POWER} {SPECTRUM} --samples 0": "--samples must be a whole number of at least 1",
+    "cbs --capacity 3 --source 2 --num-samples 1e4 --precondition 0.8": "precondition must be below 1 − 1/a = 0.666667",
+    f"cbs {POWER} --num-samples 200 --method normalized --momentum 0.5 --schedule linear --average last": "no risk of "
+    "'normalized momentum=0.5 linear last' is known in theory; ",
     f"cbs {POWER} --num-samples": "at least one value",
     f"cbs {POWER} --num-samples 100 --plot figure.jpg": "plot must end in .png, .pdf or .svg, got figure.jpg",
     f"cbs {POWER} --num-samples 20 --plot folder.png": "plot must name a file, got the folder",
@@ -97,6 +105,12 @@ REFUSALS = {  # command → part of the one line on standard error, with exit st
     "forecast none.csv --num-steps 24000": "none.csv",
     "forecast log.csv --num-steps 999": "the optimizer is not named: give --optimizer",
     "forecast log.csv --num-steps 999 --follow": "the optimizer is not named: give --optimizer",
+    f"{ADVISE} --num-samples 1e6": "nothing changes: give --new-batch-size, --new-num-samples, or both",
+    f"{ADVISE} --new-num-samples 1e6": "--new-num-samples needs the data of the run now: give --num-samples, or --num-",
+    f"{ADVISE} --num-samples 1e6 --new-num-samples 0": "--new-num-samples must be",
+    f"{ADVISE} --num-samples 1e6 --new-num-samples 1e5 --warmup 2000": "give fewer warmup_steps (--warmup)",
+    f"{ADVISE} --num-samples 1e6 --num-steps 10 --new-num-samples 1e5": "--num-samples must be --num-steps × "
+    "--batch-size 640",
     "advise --new-batch-size 256 --batch-size 64": "the learning rate now is not known: give --learning-rate\n",
     "advise log.csv --new-batch-size 256": "the batch size now is not known: give --batch-size",
     "advise log.csv --batch-size 8 --new-batch-size 16": "the optimizer is not named: give --optimizer",

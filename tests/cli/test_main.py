@@ -108,7 +108,7 @@ def test_the_example_of_a_command_is_understood(name, run):
     """It begins with the command, parses, and stands above all else in the command's help but its usage."""
     arguments = shlex.split(COMMANDS[name].example)
     assert arguments[0] == name
-    assert parse(arguments).command is command_named(name)
+    assert parse(arguments).func == command_named(name).run
     assert f"\nexample: sgdtheory {name} " in run(name, "--help").partition("\n\n")[0]
 
 

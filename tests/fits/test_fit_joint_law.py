@@ -71,13 +71,11 @@ def test_made_losses_are_found_and_predicted(exact):
         assert high >= made_loss(*new) * 0.999
 
 
-def test_the_command_says_in_its_first_line_whether_the_critical_batch_size_is_determined(exact):
+def test_a_sheet_says_in_its_first_line_whether_the_critical_batch_size_is_determined(exact):
     """It is not where it lies beyond twice the largest batch size that was measured."""
-    from sgdtheory.cli.grids import _with_prediction
-
-    inside = _with_prediction(exact.sheet(), exact, 1e9, 3e10).answer
+    inside = exact.sheet(at=(1e9, 3e10)).answer
     assert re.match(r"N = 1e\+09, D = 3e\+10: B\* = \S+ \(\S+ … \d\S*\), with 20% more data than", inside)
-    beyond = _with_prediction(exact.sheet(), exact, 3e12, 3e15).answer
+    beyond = exact.sheet(at=(3e12, 3e15)).answer
     expected = (
         r"N = 3e\+12, D = 3e\+15: B\* is not determined: its 95% interval is \S+ … ∞; the law has B\* = \S+, with"
     )

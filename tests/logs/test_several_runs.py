@@ -366,3 +366,16 @@ def test_where_runs_end_is_said_of_their_last_evaluation():
     logs = [log_of(batch, evaluation_loss=(steps, end + 24 / steps)) for batch, end in ((8, 2.5), (32, 2.6), (64, 2.7))]
     with pytest.raises(ValueError, match=r"the runs end at 2\.503 … 2\.703"):
         steps_to_target(logs, target_loss=2.0)
+
+
+def test_settings_of_a_run():
+    """The last batch size, the largest learning rate, and settings by the names of `TrainingSetup`; a number wins."""
+    series = {"learning_rate": ([1, 5, 9], [1e-4, 1e-3, 1e-4]), "batch_tokens": ([1, 5], [1024, 2048])}
+    settings = {"beta2": 0.95, "warmup": 5, "weight_decay": None, "sequence_length": 32, "optimizer": "adamw"}
+    log = st.logs.TrainingLog.from_series("a", "mine", series, settings=settings)
+    found = st.logs.run_settings(log)
+    assert found == {"beta2": 0.95, "warmup_steps": 5, "batch_size": 64, "learning_rate": 1e-3}
+    assert st.logs.run_settings(log, sequence_length=64)["batch_size"] == 32
+    given = st.logs.run_settings(log, batch_size={"a": 8}, learning_rate={"b": 1})
+    assert (given["batch_size"], given["learning_rate"]) == (8, 1e-3)
+    assert st.logs.run_settings(st.logs.TrainingLog.from_series("a", "mine", {"loss": ([1], [2])})) == {}

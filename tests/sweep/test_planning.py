@@ -6,8 +6,8 @@ import pytest
 
 from sgdtheory.sweep import planning, sweep
 from sgdtheory.sweep.pace import Taken
-from sgdtheory.sweep.planning import PILOT_KINDS, measure, pilot_scatter, plan
-from sgdtheory.sweep.power import Scatter, verdict_probabilities
+from sgdtheory.sweep.planning import PILOT_KINDS, Plan, measure, pilot_scatter, plan
+from sgdtheory.sweep.power import Design, Scatter, Verdicts, verdict_probabilities
 from sgdtheory.training import TrainConfig
 from tests.cli.test_fit_sweep import make_store
 from tests.runs import changed
@@ -72,6 +72,25 @@ def test_the_verdict_is_that_of_the_design():
     expected = verdict_probabilities(widths, batches, scatter, num_seeds=2, margin=0.3)
     slim = [config for config in configs if config.width == 32 or config.batch_size == 16]
     assert plan(slim, scatter=scatter, margin=0.3, pilot_seconds=0.01).verdicts == expected
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "design", "remark"),
+    [
+        (None, None, "a verdict needs three widths and three batch sizes, or more"),
+        (Verdicts(0.8, 0.1, 0.1), None, "no sweep of up to 12 widths, 8 batch sizes and 8 seeds in these ranges"),
+        (
+            Verdicts(0.8, 0.1, 0.1),
+            Design((8, 64), (2, 4), 1, 0.8),
+            "enough for 80%: widths 8, 64; batch sizes 2, 4",
+        ),
+    ],
+)
+def test_the_sheet_names_the_cheapest_design_or_says_why_there_is_none(verdicts, design, remark):
+    sheet = Plan(9, 0, 36, 1.0, Scatter(0.1, 0.0, 0.0, 4.0), verdicts, design).sheet()
+    assert "".join(sheet.notes).startswith(remark)
+    assert len(sheet.tables) == 1 + (verdicts is not None)
+    assert Plan(9, 0, 36, 1.0, None, None, None).sheet().notes == []
 
 
 def test_the_scatter_of_a_pilot(tmp_path):

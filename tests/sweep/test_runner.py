@@ -13,7 +13,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from sgdtheory.sweep import Store, runner, sweep
+from sgdtheory.sweep import Progress, Store, runner, sweep
 from sgdtheory.sweep.runner import units
 from sgdtheory.training import group
 from sgdtheory.training.engine import program
@@ -318,3 +318,11 @@ def test_states_that_are_not_kept(whole, tmp_path):
     assert stopped.interrupted
     sweep(LONG, tmp_path, lanes=LANES, keep_states=False)
     assert not list(tmp_path.rglob("*.npz"))
+
+
+def test_progress_says_how_much_time_is_left():
+    """Nothing where it is not known, and the two largest of hours, minutes and seconds."""
+    words = {float("nan"): "", 0.2: "0 s", 42.4: "42 s", 61: "1 min 1 s", 7260: "2 h 1 min"}
+    for seconds, left in words.items():
+        about = f", about {left} left" if left else ""
+        assert str(Progress(3, 8, 1.0, seconds)) == f"3 of 8 runs finished{about}"
