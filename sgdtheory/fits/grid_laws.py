@@ -7,7 +7,7 @@ import numpy as np
 
 from sgdtheory.fits.degradation import Degradation
 from sgdtheory.fits.loss_targets import LossTarget
-from sgdtheory.fits.power_product import PowerProduct, fit_power_product
+from sgdtheory.fits.power_law import PowerProduct, fit_power_product
 from sgdtheory.fits.tuned_loss import TUNED, TunedLosses
 
 BATCH_SIZE, SAMPLES, SIZE = "batch_size", "samples", "size"

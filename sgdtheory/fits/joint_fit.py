@@ -9,9 +9,7 @@ from sgdtheory._common.arguments import share_between_0_and_1, whole_number
 from sgdtheory.fits.joint_draws import TunedTable, drawn
 from sgdtheory.fits.joint_law import ComparedLaw, JointLaw
 from sgdtheory.fits.joint_shapes import FREED, JOINT, RIVALS, LossLaw, Settings
-from sgdtheory.fits.loss_noise import cliff_margins
-from sgdtheory.fits.loss_rows import loss_rows
-from sgdtheory.fits.tuned_loss import tuned_losses
+from sgdtheory.fits.loss_noise import tuned_groups
 
 # Laws whose errors at left-out pairs are up to this multiple of the least take part in the intervals.
 AS_GOOD = 1.5
@@ -58,10 +56,9 @@ def fit_joint_law(
             settings with a known best learning rate.
     """
     level, seed = share_between_0_and_1("level", level), whole_number("seed", seed, 0)
-    tuned = [tuned_losses(each, cliff_margins(tuned_losses(each))) for each in loss_rows(table)]
     every = []
     settings = 0
-    for group in tuned:
+    for group, _ in tuned_groups(table):
         settings += len(group.cells)
         batch, data = np.nonzero(group.usable(edges))
         size = np.full(batch.size, group.size)

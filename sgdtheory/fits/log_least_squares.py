@@ -11,11 +11,6 @@ from itertools import product
 
 import numpy as np
 
-STEPS = 60  # of Newton's method, at most; it takes about eight
-SHORTER = 0.5 ** np.array([0, 1, 2, 3, 5, 8, 12, 20])  # parts of a Newton step that are tried
-FLATTEST = 0.1  # least weight 1 + r of a point in the Hessian, which keeps it positive
-ROUNDING = 1e-15
-
 
 def log_least_squares(
     log_steps: np.ndarray,
@@ -43,9 +38,11 @@ def log_least_squares(
     theta = starts * unit
     border = None if along is None else along / unit
     squares = _squares(log_steps, terms, weights, theta)
-    for _ in range(STEPS):
+    # Outside of the convex region a whole step may lead uphill. Shorter ones are tried too, and the lowest counts.
+    parts = 0.5 ** np.array([0, 1, 2, 3, 5, 8, 12, 20])[:, None]
+    for _ in range(60):  # Newton's method takes about eight steps.
         wanted = _newton(log_steps, terms, weights, theta, border)
-        tried = theta[:, None] + SHORTER[:, None] * (wanted - theta)[:, None]
+        tried = theta[:, None] + parts * (wanted - theta)[:, None]
         values = _squares(log_steps[..., None, :], terms[:, None], weights, tried)
         best = values.argmin(1)
         rows = np.arange(len(theta))
@@ -53,7 +50,7 @@ def log_least_squares(
         gained = np.where(lower, squares - values[rows, best], 0.0)
         theta = np.where(lower[:, None], tried[rows, best], theta)
         squares = np.where(lower, values[rows, best], squares)
-        if (gained <= ROUNDING * squares).all():
+        if (gained <= 1e-15 * squares).all():
             break
     return theta / unit, squares
 
@@ -71,7 +68,8 @@ def _newton(
     value = (terms @ theta[..., None])[..., 0]
     rest = log_steps - np.log(value)
     shares = terms / value[..., None]
-    hessian = (shares * (weights * np.maximum(1 + rest, FLATTEST))[..., None]).swapaxes(-1, -2) @ shares
+    # A point far below the law has a negative weight 1 + r, with which the Hessian need not be positive.
+    hessian = (shares * (weights * np.maximum(1 + rest, 0.1))[..., None]).swapaxes(-1, -2) @ shares
     slope = ((weights * rest)[..., None] * shares).sum(-2) + (hessian @ theta[..., None])[..., 0]
     found = _on_faces(hessian, slope, theta, along)
     model = (found * (0.5 * (found @ hessian) - slope[:, None])).sum(-1)

@@ -9,21 +9,17 @@ from sgdtheory._common.sheets import Quantity, Sheet, Table, number
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.abstract_law import AbstractStepsLaw
 from sgdtheory.fits.conventions import Convention
-from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.invariance import interpolated_critical_batch_size
+from sgdtheory.fits.log_least_squares import below, log_least_squares
 from sgdtheory.fits.loss_noise import widened
-from sgdtheory.fits.many_laws import critical_batch_sizes_of, useful_ranges_of
+from sgdtheory.fits.profile_likelihood import INVISIBLE, ratio_range
+from sgdtheory.fits.searches import golden_section
 from sgdtheory.fits.steps_fit import fit_steps_law
 from sgdtheory.fits.steps_law import MIN_POINTS
 from sgdtheory.fits.steps_measurement import StepsMeasurement
-from sgdtheory.fits.tuned_loss import TunedLosses
-from sgdtheory.fits.u_shaped_law import MIN_POINTS as MIN_POINTS_WITH_OPTIMUM
-from sgdtheory.fits.u_shaped_law import UShapedLaw
-from sgdtheory.fits.useful_range import UsefulRange
-
-PLACES = 0.25, 0.5, 0.75  # of the default targets, in log D of the smallest batch size
-CANDIDATES = 201  # data sizes at which it is asked who reaches the loss there
-DIGITS = 4  # of a default target
+from sgdtheory.fits.tuned_loss import LossCurves, TunedLosses
+from sgdtheory.fits.u_shaped_law import UsefulRange, UShapedLaw, useful_range, visible
+from sgdtheory.fits.u_shaped_profile import terms_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,24 +103,19 @@ def curves_of(tuned: TunedLosses, log_losses: np.ndarray, edges: bool) -> dict[i
 
 
 def default_targets(tuned: TunedLosses, curves: dict[int, LossCurves], needed: int = MIN_POINTS) -> list[float]:
-    """Three losses that as many batch sizes as possible reach, evenly in log D of the first that has a curve."""
+    """Three losses of four digits that most batch sizes reach, at the quarters in log D of the first with a curve."""
     if len(curves) < needed:
         return []
     first = next(iter(curves.values()))
-    log_samples = np.linspace(first.log_samples[0], first.log_samples[-1], CANDIDATES)
+    log_samples = np.linspace(first.log_samples[0], first.log_samples[-1], 201)
     losses = np.array([first.log_loss_at(each)[0] for each in np.exp(log_samples)[1:-1]])
     ends = np.array([each.knots[0, [0, -1]] for each in curves.values()])
     reached = ((ends[:, :1] >= losses) & (losses >= ends[:, 1:])).sum(0)
     if reached.max() < needed:
         return []
     here = losses[reached == reached.max()]
-    chosen = np.exp(here[[round(share * (here.size - 1)) for share in PLACES]])
-    return sorted({float(f"{each:.{DIGITS}g}") for each in chosen}, reverse=True)
-
-
-def points_needed(optimal_batch_size: bool) -> int:
-    """Batch sizes that a law needs."""
-    return MIN_POINTS_WITH_OPTIMUM if optimal_batch_size else MIN_POINTS
+    chosen = np.exp(here[[round(share * (here.size - 1)) for share in (0.25, 0.5, 0.75)]])
+    return sorted({float(f"{each:.4g}") for each in chosen}, reverse=True)
 
 
 def data_to(target: float, curves: dict[int, LossCurves]) -> dict[int, float]:
@@ -147,7 +138,7 @@ def loss_target(
     tuned: TunedLosses,
     target: float,
     curves: dict[int, LossCurves],
-    others: tuple[dict[int, LossCurves], dict[int, LossCurves]],
+    others: dict[int, LossCurves],
     convention: Convention,
     level: float,
     noisy: bool,
@@ -159,22 +150,22 @@ def loss_target(
         tuned: L*(B, D).
         target: the loss.
         curves: of L*.
-        others: of L* with other runs, and with other edges.
+        others: of L* with other runs, and in the last two rows with other edges.
         convention, level: of B* and its interval.
         noisy: whether anything is known of how other runs differ.
         optimal_batch_size: whether the law has c/B² too.
     """
     data = data_to(target, curves)
     places = list(data)
-    if len(places) < points_needed(optimal_batch_size):
+    if len(places) < MIN_POINTS + optimal_batch_size:
         return None
     batch_sizes = tuned.batch_sizes[places]
     steps = np.array(list(data.values())) / batch_sizes
     law = fit_steps_law(batch_sizes, steps, optimal_batch_size=optimal_batch_size)
-    drawn = [_drawn(law, _drawn_steps(each, places, target, batch_sizes), convention) for each in others]
+    drawn = _drawn(law, _drawn_steps(others, places, target, batch_sizes), convention)
 
     def estimate(quantity: str) -> _Estimate:
-        return _estimate(quantity, law, [each[quantity] for each in drawn], convention, level, noisy)
+        return _estimate(quantity, law, drawn[quantity], convention, level, noisy)
 
     critical = estimate("critical_batch_size")
     left_out = {
@@ -191,15 +182,15 @@ def loss_target(
 
 
 def _estimate(
-    quantity: str, law: AbstractStepsLaw, drawn: list[np.ndarray], convention: Convention, level: float, noisy: bool
+    quantity: str, law: AbstractStepsLaw, drawn: np.ndarray, convention: Convention, level: float, noisy: bool
 ) -> _Estimate:
     """Estimate "critical_batch_size", "optimal_batch_size" or "smallest_batch_size"; `drawn`: other runs and edges."""
     found = getattr(law, quantity)
     value = found if quantity == "optimal_batch_size" else found(convention=convention)
     scatter = law.interval(quantity, level, convention=convention)
-    others, edges = drawn
+    runs, edges = drawn[:-2], drawn[-2:]
     tails = (1 - level) / 2, (1 + level) / 2
-    low, high = np.quantile(others, tails, method="closest_observation") if noisy else (np.nan, np.nan)
+    low, high = np.quantile(runs, tails, method="closest_observation") if noisy else (np.nan, np.nan)
     resampled = float(low), float(high)
     ends = widened(value, (scatter, resampled), edges)
     return _Estimate(value, ends, scatter, resampled, (float(edges.min()), float(edges.max())))
@@ -231,3 +222,36 @@ def _why(tuned: TunedLosses, place: int, curves: dict[int, LossCurves], target: 
         return "fewer than two data sizes with a tuned loss"
     high, low = np.exp(curves[place].knots[0, [0, -1]])
     return f"its L* lies above, {low:.4g} at the least" if low > target else f"its L* begins below, at {high:.4g}"
+
+
+# ------------------------------------------------------------------ many laws at once, for resampling
+
+
+def critical_batch_sizes_of(batch_sizes: np.ndarray, steps: np.ndarray, convention: Convention) -> np.ndarray:
+    """(R,) B* of a + b/B fitted to each row of `steps`, (R, m), at `batch_sizes`, (m,), as `StepsLaw` has it."""
+    log_batch = np.log(batch_sizes)
+    log_steps = np.log(steps)
+
+    def squares(log_ratio: np.ndarray) -> np.ndarray:
+        """(R,) residual sum of squares at log(b/a), (R,)."""
+        rest = log_steps - np.logaddexp(0.0, log_ratio[:, None] - log_batch)
+        return ((rest - rest.mean(1, keepdims=True)) ** 2).sum(1)
+
+    grid = np.linspace(*ratio_range(log_batch, 1.0), 200)
+    shape = np.logaddexp(0.0, grid[:, None] - log_batch)
+    shape -= shape.mean(1, keepdims=True)
+    # Sums of squares less those of the steps by themselves, which are the same at all points of the grid.
+    start = grid[((shape**2).sum(1) - 2 * log_steps @ shape.T).argmin(1)]
+    log_ratio = golden_section(squares, start - (grid[1] - grid[0]), start + (grid[1] - grid[0]))
+    reference = convention.reference_among(batch_sizes)
+    critical = convention.overhead * np.exp(log_ratio) + (1 + convention.overhead) * reference
+    return np.where(log_ratio - log_batch.max() > INVISIBLE, np.inf, critical)
+
+
+def useful_ranges_of(batch_sizes: np.ndarray, steps: np.ndarray, convention: Convention) -> np.ndarray:
+    """(R, 3) B_opt, the smallest and the largest useful batch size of a + b/B + c/B², as `UShapedLaw` has them."""
+    log_steps = np.log(steps)
+    terms = terms_at(batch_sizes)
+    theta, _ = log_least_squares(log_steps, terms, np.ones(batch_sizes.size), below(log_steps, terms[None]))
+    found = useful_range(visible(theta, terms, steps), convention.reference_among(batch_sizes), convention.overhead)
+    return np.stack(found, -1)

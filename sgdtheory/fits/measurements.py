@@ -11,10 +11,9 @@ import numpy as np
 from sgdtheory._common.arguments import checked_name
 from sgdtheory._common.csv_rows import csv_rows, positive_cell
 from sgdtheory._common.files import csv_text
-from sgdtheory.fits.fitted_critical import COLUMNS as CRITICAL_COLUMNS
-from sgdtheory.fits.fitted_critical import FittedCriticalBatchSize, fitted_in
 from sgdtheory.fits.steps_law import MIN_POINTS
-from sgdtheory.fits.steps_measurement import StepsMeasurement
+from sgdtheory.fits.steps_measurement import COLUMNS as CRITICAL_COLUMNS
+from sgdtheory.fits.steps_measurement import FittedCriticalBatchSize, StepsMeasurement, fitted_in
 
 COMPUTED = "computed"  # a column, with "yes" where steps are a theory's
 FOLDER = Path(str(resources.files("sgdtheory.fits") / "data"))
@@ -90,54 +89,55 @@ def read_measurements(
             differ in another column, or fewer than three batch sizes in a group; the message has the line.
     """
     columns = [batch_size, steps, *filter(None, (group, size, standard_error))]
-    groups: dict[str, _Rows] = {}
+    groups: dict[str, _Group] = {}
     for line, row in csv_rows(Path(path), columns):
         where = f"{path}, line {line}"
         name = row[group].strip() if group else ""
         if group and not name:
             raise ValueError(f"{where}: {group} must not be empty")
         batch = positive_cell(row[batch_size], batch_size, where)
-        rows = groups.setdefault(name, _Rows(name))
+        found = groups.setdefault(name, _Group(name))
         if not row[steps].strip():
-            rows.unreached.append(batch)
+            found.unreached.append(batch)
             continue
         count = positive_cell(row[steps], steps, where)
         error = _error(row[standard_error], standard_error, where) / count if standard_error else float("nan")
+        found.measured.setdefault(batch, []).append((count, error))
+        # Rows of a batch size that differ in their seeds alone are runs of one kind. Other differences, such as a
+        # learning rate, would make their mean meaningless.
         others = {key: cell for key, cell in row.items() if key not in columns and "seed" not in str(key).lower()}
-        differs = rows.added(batch, count, error, others)
+        known = found.others.setdefault(batch, others)
+        differs = next((column for column, cell in others.items() if cell != known.get(column)), "")
         if differs:
             raise ValueError(
                 f"{where}: {batch_size} {batch:g} occurs twice{f' for {name}' if name else ''}, with different "
                 f"{differs}; keep its best run, or name the column that separates the groups"
             )
-        if row.get(COMPUTED, "").strip() == "yes":
-            rows.computed = True
-        if rows.critical is None:  # all rows of a group say the same
-            rows.critical = fitted_in(row, where)
+        found.computed |= row.get(COMPUTED, "").strip() == "yes"
+        found.critical = found.critical or fitted_in(row, where)  # All rows of a group have the same.
         value = positive_cell(row[size], size, where) if size else float("nan")
-        if np.isnan(rows.size):
-            rows.size = value
-        elif rows.size != value:
+        if np.isnan(found.size):
+            found.size = value
+        elif found.size != value:
             raise ValueError(
-                f"{where}: {size} must be the same in all rows of {name or 'the file'}, got {value:g} and {rows.size:g}"
+                f"{where}: {size} must be the same in all rows of {name or 'the file'}, got {value:g} and "
+                f"{found.size:g}"
             )
     if not groups:
         raise ValueError(f"{path} has no rows below its header")
-    return [rows.measurement(path) for rows in groups.values()]
+    return [found.measurement(path) for found in groups.values()]
 
 
 @dataclass
-class _Rows:
+class _Group:
     """The rows of one group.
 
     Attributes:
         name: of the group.
         measured: B → (steps, their relative error) of each row.
-        others: B → cells in columns that are not asked for.
+        others: B → cells in columns that are not asked for, of its first row.
         unreached: B of each row without steps.
-        size: of the model or the data; nan: not known.
-        computed: whether a theory computed the steps.
-        critical: B* as it was fitted.
+        size, computed, critical: as of a `StepsMeasurement`.
     """
 
     name: str
@@ -148,18 +148,8 @@ class _Rows:
     computed: bool = False
     critical: FittedCriticalBatchSize | None = None
 
-    def added(self, batch: float, count: float, error: float, others: dict[str, str]) -> str:
-        """Add a row; return a column in which it differs from another row of this batch size, "" if there is none."""
-        known = self.others.setdefault(batch, others)
-        self.measured.setdefault(batch, []).append((count, error))
-        return next((column for column, cell in others.items() if cell != known.get(column)), "")
-
     def measurement(self, path: str | Path) -> StepsMeasurement:
-        """Return the steps at each batch size, the geometric mean of several rows.
-
-        Raises:
-            ValueError: fewer than three batch sizes.
-        """
+        """Return the steps at each batch size, the geometric mean of several rows."""
         if len(self.measured) < MIN_POINTS:
             raise ValueError(
                 f"{path}: {self.name or 'the file'} has {len(self.measured)} batch sizes; a fit needs at least "
@@ -185,7 +175,7 @@ class _Rows:
             )
         if blank:
             rows = "1 row" if len(self.unreached) == 1 else f"{len(self.unreached)} rows"
-            yield (f"{prefix}{rows} of batch size {blank} without steps left out: runs that did not reach the target")
+            yield f"{prefix}{rows} of batch size {blank} without steps left out: runs that did not reach the target"
 
 
 def _error(text: str, column: str, where: str) -> float:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
-from sgdtheory.fits.measured_throughput import MeasuredThroughput
+from sgdtheory.fits.throughput import MeasuredThroughput
 
 MEANINGS = {"knee": "beyond it 1% more batch saves less than ½% of the steps", "B_opt": "the least data"}
 RANGE = {"smallest useful": "smallest_batch_size", "B_opt": "optimal_batch_size"}

@@ -6,16 +6,14 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1, whole_number
+from sgdtheory.fits.abstract_law import HasSteps
 from sgdtheory.fits.conventions import SMALLEST, Convention
-from sgdtheory.fits.fitted_critical import FittedCriticalBatchSize
-from sgdtheory.fits.knee import HasSteps
 from sgdtheory.fits.layouts import HasThroughput, Machine
-from sgdtheory.fits.measured_throughput import MeasuredThroughput
 from sgdtheory.fits.run_plan import RunPlan
 from sgdtheory.fits.steps_fit import fit_steps_law
-from sgdtheory.fits.steps_measurement import StepsMeasurement
+from sgdtheory.fits.steps_measurement import FittedCriticalBatchSize, StepsMeasurement
 from sgdtheory.fits.steps_table import StepsTable
-from sgdtheory.fits.throughput import ConstantThroughput, Throughput
+from sgdtheory.fits.throughput import ConstantThroughput, MeasuredThroughput, Throughput
 
 
 @runtime_checkable
@@ -160,8 +158,6 @@ def _range(law: HasSteps, batch_sizes: tuple[float, float] | None) -> tuple[floa
 
 
 def _throughput(throughput: float | HasThroughput | Mapping[float, float]) -> HasThroughput:
-    if isinstance(throughput, ConstantThroughput | Throughput | MeasuredThroughput):
-        return throughput
     if isinstance(throughput, Mapping):
         return Throughput(list(throughput), list(throughput.values()))
     return throughput if hasattr(throughput, "at") else ConstantThroughput(positive_number("throughput", throughput))  # pyright: ignore[reportReturnType]

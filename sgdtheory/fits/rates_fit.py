@@ -12,8 +12,7 @@ from sgdtheory._common.sheets import Quantity, Sheet, Table, number
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.loss_grid import LossGrid, fit_loss_grid
-from sgdtheory.fits.loss_noise import cliff_margins
-from sgdtheory.fits.loss_rows import loss_rows
+from sgdtheory.fits.loss_noise import tuned_groups
 from sgdtheory.fits.rate_intervals import RateIntervals, chance_without_kink, hull
 from sgdtheory.fits.rate_law import (
     FALL,
@@ -26,14 +25,10 @@ from sgdtheory.fits.rate_law import (
     RateLaw,
     best_rates,
 )
-from sgdtheory.fits.tuned_loss import CLIFF, TUNED, TunedLosses, tuned_losses
+from sgdtheory.fits.tuned_loss import CLIFF, TUNED, TunedLosses
 
-# c, p, B_0, κ and the standard deviation, and one degree of freedom to spare.
-NEEDED = 6
 # A power law without a kink is refuted if its p-value is at most this, whatever the level of the intervals.
 REFUTED = 0.05
-# Durations at which the kink has an interval, at most: each takes as long as the fit.
-SHOWN = 6
 Interval = tuple[float, float]
 
 
@@ -307,8 +302,7 @@ def fit_rates(
             in fewer than 6 settings plus one per group.
     """
     level, seed = share_between_0_and_1("level", level), whole_number("seed", seed, 0)
-    rows = loss_rows(table)
-    every = tuple(tuned_losses(each, cliff_margins(tuned_losses(each))) for each in rows)
+    every = [group for group, _ in tuned_groups(table)]
     # A group without a known γ* has no level: its bounds alone would push it to any value.
     groups = tuple(each for each in every if np.isin(each.state, (TUNED, CLIFF)).any())
     rates = best_rates(groups)
@@ -331,7 +325,8 @@ def fit_rates(
         of_exponents.append(RateIntervals(likelihood, *likelihood.power_law, sharpness, level, seen))
     unit = np.eye(parameters.size)
     durations = np.unique(rates.log_samples)
-    durations = durations[np.unique(np.linspace(0, durations.size - 1, SHOWN).round().astype(int))]
+    # The kink has an interval at six durations at most, since each takes as long as the fit.
+    durations = durations[np.unique(np.linspace(0, durations.size - 1, 6).round().astype(int))]
     of_kinks = [of_kink.of(unit[KINK] + (each - likelihood.centre) * unit[KINK_POWER]) for each in durations]
     unknown = np.nan, (-np.inf, np.inf)
     several = likelihood.several_durations
@@ -373,10 +368,11 @@ def _known(value: float, interval: Interval) -> tuple[float, Interval]:
 def _check(rates: BestRates, groups: Sequence[TunedLosses]) -> None:
     known = rates.side == 0
     batches = np.unique(rates.log_batch[known]).size
-    if batches < 4 or known.sum() < NEEDED + np.unique(rates.group).size:
+    needed = 6  # c, p, B_0, κ and the standard deviation, and one degree of freedom to spare
+    if batches < 4 or known.sum() < needed + np.unique(rates.group).size:
         settings = sum(len(each.cells) for each in groups)
         raise ValueError(
-            f"table must have best learning rates between others at 4 batch sizes and in {NEEDED} settings more than "
+            f"table must have best learning rates between others at 4 batch sizes and in {needed} settings more than "
             f"groups, got {known.sum()} of {settings} settings, at {batches} batch sizes; run more learning rates"
         )
 

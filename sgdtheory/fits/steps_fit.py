@@ -6,14 +6,10 @@ import numpy as np
 
 from sgdtheory._common.arguments import positive_array, positive_number
 from sgdtheory._common.array_like import ArrayLike
-from sgdtheory.fits.abstract_law import weights_of
-from sgdtheory.fits.known_noise import misfit_and_chi_square
-from sgdtheory.fits.power_steps import fit_numbers
+from sgdtheory.fits.abstract_law import misfit_and_chi_square, weights_of
+from sgdtheory.fits.profile_likelihood import INVISIBLE, fit_numbers
 from sgdtheory.fits.steps_law import MIN_POINTS, StepsLaw
-from sgdtheory.fits.u_shaped_law import MIN_POINTS as MIN_POINTS_WITH_OPTIMUM
 from sgdtheory.fits.u_shaped_law import UShapedLaw, fit_u_shaped_law
-
-INVISIBLE = 18.0  # A term that is e^−18 times the other, at every batch size measured, counts as absent.
 
 
 @overload
@@ -148,7 +144,7 @@ def _check_measurements(batch_sizes: np.ndarray, steps: np.ndarray, fit_alpha: b
         needed = MIN_POINTS + 1
         what = " to fit alpha too"
     elif optimum:
-        needed = MIN_POINTS_WITH_OPTIMUM
+        needed = MIN_POINTS + 1  # With three for three numbers there is neither a test nor an interval.
         what = " to fit an optimal batch size"
     different = np.unique(batch_sizes).size
     if different < needed:

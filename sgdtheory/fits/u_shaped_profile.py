@@ -14,19 +14,12 @@ from functools import partial
 import numpy as np
 
 from sgdtheory.fits.conventions import Convention
-from sgdtheory.fits.golden_section import golden_section
 from sgdtheory.fits.log_least_squares import below, log_least_squares
-from sgdtheory.fits.profile_likelihood import EXACT_FIT
+from sgdtheory.fits.profile_likelihood import EXACT_FIT, WIDEST
+from sgdtheory.fits.searches import golden_section
 
 QUANTITIES = "critical_batch_size", "smallest_batch_size", "optimal_batch_size", "a", "b", "c"
-WIDEST = 25.0  # |log| beyond what is measured, at which a number counts as 0 or infinite
-OPTIMUM_WIDEST = 12.0  # of B_opt, whose square is seen
-OPTIMA = 121  # of B_opt, in which an end of the useful range is looked for
-COARSE = 61  # values on a grid over all of the range
-FINE = 41  # and on each side of the estimate
-NEAREST = 1e-6  # distance of the first of these in logs
-INSIDE = 32  # parts that an interval with the end is cut into
-CUTS = 4  # how many times
+OPTIMUM_WIDEST = 12.0  # As `WIDEST` for B_opt: the data show its square.
 
 Least = Callable[[np.ndarray], np.ndarray]  # (R,) values of log q → (R,) the least sum of squares there
 
@@ -116,19 +109,21 @@ class ConfidenceSet:
             return np.where(wrong, np.inf, (self.weights * rest**2).sum(-1))
 
         ends = _optima(values[:, 0], reference, overhead, upper, self.batch_sizes)
-        grid = ends[0][:, None] + np.linspace(0, 1, OPTIMA) * (ends[1] - ends[0])[:, None]
+        # Only some B_opt have laws with an end at q, and others are inf: a grid finds the bracket of the least first.
+        grid = ends[0][:, None] + np.linspace(0, 1, 121) * (ends[1] - ends[0])[:, None]
         found = squares(grid)
         place = found.argmin(1)[:, None]
         low = np.take_along_axis(grid, np.maximum(place - 1, 0), 1)
-        high = np.take_along_axis(grid, np.minimum(place + 1, OPTIMA - 1), 1)
+        high = np.take_along_axis(grid, np.minimum(place + 1, grid.shape[1] - 1), 1)
         return np.minimum(found.min(1), squares(golden_section(squares, low, high))[:, 0])
 
     def _ends(self, least: Least, estimate: float, lowest: float, highest: float) -> tuple[float, float]:
         """exp of the outermost log q within the limit; 0 or inf where an end of the range counts as such."""
         with np.errstate(divide="ignore"):
             centre = float(np.clip(np.log(estimate), lowest, highest))
-        away = np.geomspace(NEAREST, highest - lowest, FINE)
-        grid = np.concatenate([np.linspace(lowest, highest, COARSE), centre - away, centre + away, [centre]])
+        # Intervals may be as narrow as 1e-6 or as wide as the range: points lie ever closer around the estimate.
+        away = np.geomspace(1e-6, highest - lowest, 41)
+        grid = np.concatenate([np.linspace(lowest, highest, 61), centre - away, centre + away, [centre]])
         grid = np.unique(grid[(grid >= lowest) & (grid <= highest)])
         limit = self.limit + EXACT_FIT
         inside = np.flatnonzero((least(grid) <= limit) | (grid == centre))
@@ -143,8 +138,9 @@ class ConfidenceSet:
     @staticmethod
     def _crossing(least: Least, ends: np.ndarray, limit: float) -> float:
         """The value between two log q, one within the limit and one beyond it, at which it is reached."""
-        for _ in range(CUTS):
-            cuts = np.linspace(ends[0], ends[1], INSIDE + 1)
+        # Many values at once cost little more than one: four cuts into 32 parts are 20 bisections.
+        for _ in range(4):
+            cuts = np.linspace(ends[0], ends[1], 32 + 1)
             first = int(np.append(least(cuts[1:-1]) > limit, True).argmax())
             ends = cuts[first : first + 2]
         return float(np.exp(ends.mean()))

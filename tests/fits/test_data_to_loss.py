@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import interpolate, optimize
 
-from sgdtheory.fits.data_to_loss import LossCurves
+from sgdtheory.fits.tuned_loss import LossCurves
 
 SAMPLES = np.array([10.0, 15.0, 40.0, 100.0, 120.0, 500.0])
 

@@ -48,7 +48,7 @@ def found_at(samples, covered):
     """Data sizes at which degradations are told."""
     tuned = tuned_of(samples, covered)
     log_losses = np.broadcast_to(-0.1 * np.log(tuned.samples), (1, len(covered), len(samples)))
-    others = np.tile(log_losses, (5, 1, 1)), np.tile(log_losses, (2, 1, 1))
+    others = np.tile(log_losses, (7, 1, 1))
     found = degradations(tuned, log_losses, others, False, share=0.01, level=0.9, noisy=False)
     assert all((each.group, each.size, each.share) == ("a", 3.0, 0.01) for each in found)
     return [each.samples for each in found]
@@ -93,7 +93,7 @@ def test_ratios_and_intervals_by_hand(best):
     here = 0.5 + 0.02 * np.log(batch_sizes / best) ** 2
     drawn, edges = here + 0.01 * random.standard_normal((41, 5)), here + 0.003 * random.standard_normal((2, 5))
     tuned = tuned_of([7.0], [[0]] * 5, batch_sizes)
-    tables = here[None, :, None], (drawn[:, :, None], edges[:, :, None])
+    tables = here[None, :, None], np.concatenate([drawn, edges])[:, :, None]
     (found,) = degradations(tuned, *tables, False, share=0.05, level=0.8, noisy=True)
     np.testing.assert_allclose(found.ratios, np.exp(here) / np.exp(here).min())
     assert found.batch_size == largest_within(batch_sizes, found.ratios, 0.05)
@@ -115,6 +115,6 @@ def test_ratios_and_intervals_by_hand(best):
 def test_only_batch_sizes_that_cover_the_data_size_count():
     tuned = tuned_of([10, 20, 40], [slice(3), slice(0, 2), slice(3), slice(3)])
     losses = np.log([[3, 2, 1], [2, 1.5, 0.1], [3.3, 2.2, 1.1], [6, 4, 2]])[None]
-    found = degradations(tuned, losses, (losses, losses[[0, 0]]), False, share=0.2, level=0.9, noisy=False)
+    found = degradations(tuned, losses, losses[[0, 0, 0]], False, share=0.2, level=0.9, noisy=False)
     assert [each.batch_sizes.tolist() for each in found] == [[1, 2, 4, 8], [1, 2, 4, 8], [1, 4, 8]]
     np.testing.assert_allclose(found[2].ratios, [1, 1.1, 2])

@@ -7,7 +7,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory._common.files import csv_text
-from sgdtheory.fits.fitted_critical import COLUMNS, fitted_in
+from sgdtheory.fits.steps_measurement import COLUMNS, fitted_in
 
 PLAIN = st.fits.FittedCriticalBatchSize(277.0, 140.0, 548.0, st.Convention(64, 0.2), 0.95)
 OPEN = st.fits.FittedCriticalBatchSize(277.0, 0.0, np.inf, st.fits.SMALLEST, 0.9, u_shaped=True)

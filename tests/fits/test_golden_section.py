@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sgdtheory.fits.golden_section import golden_section
+from sgdtheory.fits.searches import golden_section
 
 
 @pytest.mark.parametrize("power", [1, 2])

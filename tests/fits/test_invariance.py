@@ -13,7 +13,6 @@ from sgdtheory.fits.invariance import (
     METHODS,
     Method,
     _verdict,
-    common_reference,
     interpolated_critical_batch_size,
     size_dependence,
 )
@@ -188,7 +187,6 @@ def test_defaults():
     default = interpolated_critical_batch_size(first.batch_sizes, first.steps)  # whose smallest batch size is REFERENCE
     assert default == interpolated_critical_batch_size(first.batch_sizes, first.steps, Convention(REFERENCE, 0.2))
     groups[2] = StepsMeasurement("width 128", 128, BATCHES[1:], groups[2].steps[1:])
-    assert common_reference(groups) == 40
     given, default = size_dependence(groups, convention=Convention(40)), size_dependence(groups)
     np.testing.assert_array_equal(given.critical, default.critical)
 

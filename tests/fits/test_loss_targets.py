@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.loss_targets import curves_of, default_targets, loss_target
+from sgdtheory.fits.tuned_loss import LossCurves
 
 CONVENTION = st.Convention(8, 0.3)
 BATCHES, BALANCE, POWER = np.array([4.0, 16.0, 40.0, 100.0]), 60.0, 0.2
@@ -80,11 +80,16 @@ def test_fewer_than_three_batch_sizes_have_no_target():
 
 
 def fit_at(target, curves, tuned=None, drawn=None, edges=None, level=0.8, noisy=True):
+    """Rows of the curves of other runs come before the two of other edges."""
+    others = {}
+    for place, curve in curves.items():
+        parts = (drawn or curves)[place], *([edges[place]] if edges else [curve] * 2)
+        others[place] = LossCurves(np.exp(curve.log_samples), np.concatenate([part.knots for part in parts]))
     return loss_target(
         tuned_of() if tuned is None else tuned,
         target,
         curves,
-        (curves if drawn is None else drawn, curves if edges is None else edges),
+        others,
         CONVENTION,
         level,
         noisy,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.fits.many_laws import critical_batch_sizes_of
+from sgdtheory.fits.loss_targets import critical_batch_sizes_of
 
 
 @pytest.mark.parametrize("ratio", [3.0, 300.0, 3e4])

@@ -79,7 +79,7 @@ def test_every_row_of_a_table_follows_the_rule(number):
     np.testing.assert_allclose(found.log_rate, [each[2] for each in expected], rtol=1e-9, atol=1e-9)
     if number > 3:
         assert len(set(found.state)) == 6  # all that there are
-    np.testing.assert_array_equal(found.value(0.25), found.top - 0.25 * found.fall)
+    np.testing.assert_array_equal(found.value, found.top - 0.5 * found.fall)
 
 
 # ------------------------------------------------------------------ cells

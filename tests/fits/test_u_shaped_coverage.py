@@ -10,7 +10,7 @@ from scipy import stats
 
 import sgdtheory as st
 from sgdtheory.fits.log_least_squares import below, log_least_squares
-from sgdtheory.fits.useful_range import useful_range
+from sgdtheory.fits.u_shaped_law import useful_range
 from tests.marks import slow
 
 NAMES = "critical_batch_size", "smallest_batch_size", "optimal_batch_size", "a", "b", "c", "steps"

@@ -6,7 +6,7 @@ from scipy import optimize, stats
 
 import sgdtheory as st
 from sgdtheory.fits.log_least_squares import below, log_least_squares
-from sgdtheory.fits.many_laws import useful_ranges_of
+from sgdtheory.fits.loss_targets import useful_ranges_of
 from sgdtheory.fits.u_shaped_profile import ConfidenceSet
 from tests.marks import slow
 

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from sgdtheory.fits.useful_range import useful_range
+from sgdtheory.fits.u_shaped_law import useful_range
 
 
 def ends(a, b, c, reference, overhead):
