@@ -50,10 +50,6 @@ from .loss_grid import fit_loss_grid as fit_loss_grid
 from .loss_noise import LossNoise as LossNoise
 from .loss_rows import read_loss_grid as read_loss_grid
 from .loss_targets import LossTarget as LossTarget
-from .measurements import ExampleName as ExampleName
-from .measurements import example_measurements as example_measurements
-from .measurements import read_measurements as read_measurements
-from .measurements import steps_text as steps_text
 from .noise_scale import NoiseScaleFit as NoiseScaleFit
 from .noise_scale import NoiseScalePath as NoiseScalePath
 from .noise_scale import fit_noise_scale as fit_noise_scale
@@ -71,8 +67,12 @@ from .run_plan import PlanRow as PlanRow
 from .run_plan import RunPlan as RunPlan
 from .steps_fit import fit_steps_law as fit_steps_law
 from .steps_law import StepsLaw as StepsLaw
+from .steps_measurement import ExampleName as ExampleName
 from .steps_measurement import FittedCriticalBatchSize as FittedCriticalBatchSize
 from .steps_measurement import StepsMeasurement as StepsMeasurement
+from .steps_measurement import example_measurements as example_measurements
+from .steps_measurement import read_measurements as read_measurements
+from .steps_measurement import steps_text as steps_text
 from .steps_table import StepsTable as StepsTable
 from .throughput import ConstantThroughput as ConstantThroughput
 from .throughput import MeasuredThroughput as MeasuredThroughput

@@ -94,6 +94,12 @@ class Scatter(NamedTuple):
             return float(special.chdtri(1, 1 - level))
         return float(special.fdtri(1, self.freedom, level))
 
+    def p_value(self, statistic: float) -> float:
+        """Return the probability of a larger value of the same distribution."""
+        if np.isinf(self.freedom):
+            return float(special.chdtrc(1, statistic))
+        return float(special.fdtrc(1, self.freedom, statistic))
+
 
 class AbstractStepsLaw(Shown, ABC):
     """A law of the steps to a target against batch size, fitted by least squares in logs.
@@ -245,6 +251,7 @@ class AbstractStepsLaw(Shown, ABC):
             quantities.append(Quantity(name, label, value, ends))
         smallest = float(self.batch_sizes.min())
         best = smallest < self.optimal_batch_size < np.inf
+        # Overheads of a law with an optimum count from there if it lies above the smallest batch size.
         reference = "the best one" if best else f"batch size {number(smallest)}, the smallest measured"
         title = "steps to the target against batch size"
         return Sheet(title, [Table(quantities, legend=f"B*: 20% more data than {reference}")])

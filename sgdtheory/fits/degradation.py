@@ -6,7 +6,7 @@ import numpy as np
 
 from sgdtheory.fits.loss_noise import widened
 from sgdtheory.fits.searches import last_crossing
-from sgdtheory.fits.steps_law import MIN_POINTS
+from sgdtheory.fits.steps_measurement import MIN_POINTS
 from sgdtheory.fits.tuned_loss import TUNED, LossCurves, TunedLosses, lowest
 
 
@@ -104,8 +104,8 @@ def _degradation(
     here = tables[0]
     with np.errstate(over="ignore"):  # a draw may be anything where losses scatter by orders of magnitude
         (ratios,), drawn = (np.exp(each - each.min(1, keepdims=True)) for each in tables)
-    batch_size = largest_within(batch_sizes, ratios, share)
-    others = np.array([largest_within(batch_sizes, each, share) for each in drawn])
+    batch_size, *others = (last_crossing(batch_sizes, each - (1 + share)) for each in (ratios, *drawn))
+    others = np.array(others)
     intervals, interval = np.full((ratios.size, 2), np.nan), (float("nan"), float("nan"))
     if noisy:
         noise = np.quantile(drawn[:-2], tails, axis=0, method="closest_observation").T
@@ -118,8 +118,3 @@ def _degradation(
     return Degradation(
         tuned.group, tuned.size, samples, batch_sizes, ratios, intervals, share, batch_size, interval, optimum
     )
-
-
-def largest_within(batch_sizes: np.ndarray, ratios: np.ndarray, share: float) -> float:
-    """The B at which the ratio last crosses 1 + share, on a line in B; inf where it does not."""
-    return last_crossing(batch_sizes, ratios - (1 + share))

@@ -173,6 +173,7 @@ def size_dependence(
     for each in measurements:
         positive_array("batch_sizes", each.batch_sizes)
     if convention.reference is None:
+        # One reference for all groups: with different ones B* would move by its convention.
         convention = common_convention([each.batch_sizes for each in measurements], None, convention.overhead)
         if convention.reference is None:
             raise ValueError("reference must be given: the groups have no batch size in common")
@@ -180,6 +181,7 @@ def size_dependence(
     freedom = sum(law.steps.size - 2 for law in laws)
     if freedom < 2:
         raise ValueError("measurements must have four batch sizes or more to distinguish scatter from law")
+    # One scatter for all groups: a group alone often has one or two degrees of freedom.
     scatter = float(np.sqrt(sum((law.residuals**2).sum() for law in laws) / freedom))
     critical = np.array([_found(method, each.batch_sizes, each.steps, convention) for each in measurements])
     if not np.isfinite(critical).all():

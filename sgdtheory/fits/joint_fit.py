@@ -66,12 +66,15 @@ def fit_joint_law(
     found = np.concatenate(every, axis=1)
     _check(found)
     *logs, losses = *np.log(found[:3]), found[3]
+    # Relative to the middle of the table the exponents and factors hardly depend on each other.
     centre = float(logs[0].mean()), float(logs[1].mean()), float(logs[2].mean())
     at = Settings(*(each - middle for each, middle in zip(logs, centre, strict=True)))
     of_table = TunedTable(at, losses)
     law = of_table.fitted(JOINT)
     freed = [of_table.fitted(shape, np.append(law.exponents, shape.ranges[1, -1])) for shape in FREED]
     fits = {each: _compared(of_table, each) for each in (law, *freed, *(of_table.fitted(shape) for shape in RIVALS))}
+    # A law with one parameter more predicts pairs a little better by chance. It is taken only if it is better by a
+    # factor of 1.5.
     taken = min((law, *freed), key=lambda each: fits[each].pairs * (1.0 if each is not law else 1 / AS_GOOD))
     best = min(each.pairs for each in fits.values())
     others = tuple(each for each, compared in fits.items() if compared.pairs <= AS_GOOD * best)

@@ -205,6 +205,7 @@ class JointLaw(Shown):
         at = self._settings(size, samples, 1.0)
         law = self.draws.law
         rest = np.log(found.batch_size * np.geomspace(1 / 64, 64, 49)) - self.centre[2]
+        # Below the best batch size small batches add to the loss, and more data do not take that away.
         first = max(float(best_batch(law, at.log_size, at.log_samples)[0]), rest[0])
         log_batch = np.append(first, rest[rest > first + 1e-6])
         target = law.loss(Settings(at.log_size, at.log_samples, np.array(first)))
@@ -213,6 +214,7 @@ class JointLaw(Shown):
             return law.loss(Settings(at.log_size, log_data, log_batch)) > target
 
         needed = bisected(above, np.full(log_batch.shape, NEAREST), np.full(log_batch.shape, FARTHEST))
+        # Rows that no data bring to the target are left out.
         reached = needed < FARTHEST - 1
         sizes = np.exp(log_batch[reached] + self.centre[2])
         steps = np.exp(needed[reached] + self.centre[1]) / sizes
@@ -273,6 +275,7 @@ class JointLaw(Shown):
         yield f"E is not identified, because it depends on the law: the laws have {between(min(others), max(others))}"
         if self.tied <= 0.05:
             yield f"the tie β = α/(1 + α) is refuted (p = {self.tied:.2g}): see the law with β free"
+        # Intervals contain the estimates of laws that are about as good. A better law is named as well.
         better = min(self.compared, key=lambda each: each.pairs)
         if better is not self.compared[0]:
             yield (
@@ -302,6 +305,7 @@ class JointLaw(Shown):
         return Sheet(title, [self._exponents(), self._critical(), self._laws()], self.remarks, settings)
 
     def _exponents(self) -> Table:
+        # β = α/(1 + α) rises with α, so that its ends are those of α.
         by_size = self.size_exponent
         rows = {
             "fall with model size N: α": by_size,
@@ -321,6 +325,7 @@ class JointLaw(Shown):
         )
 
     def _critical(self) -> Table:
+        # Pairs of the table: elsewhere B* is extrapolated.
         pairs = self._shown_pairs()
         found = [self.critical_batch_size(*each) for each in pairs]
         sizes = [each.batch_size for each in found]
@@ -337,6 +342,7 @@ class JointLaw(Shown):
         )
 
     def _laws(self) -> Table:
+        # The errors are fractions, and percentages in the table.
         columns = {"deviation": "fit, %", "largest": "largest N, %", "pairs": "pairs, %"}
         return Table(
             [

@@ -38,6 +38,7 @@ def law_remarks(law: AbstractStepsLaw, convention: Convention, scatter: Scatter 
     curved = isinstance(law, UShapedLaw)
     if not low <= reference <= high and not (curved and law.optimal_batch_size >= reference):
         yield f"the reference {reference:g} lies outside {inside}"
+    # One remark on B* at most: a second one would only follow from the first.
     if not (law.b or (curved and law.c)):
         yield "steps do not fall with the batch size, so B* is the convention alone"
     elif isinstance(law, StepsLaw) and reference > law.knee:
@@ -222,6 +223,7 @@ class LawsOfGroups(Shown):
         if self.forecasts:
             low, high = power.prediction_interval(np.array(self.forecasts), self.level)
             ends = list(zip(low, high, strict=True))
+            # JSON has the intervals under one key, readers see them beside the values.
             values = power.predict(np.array(self.forecasts))
             quantities = [
                 Quantity("size", "size", self.forecasts),

@@ -20,8 +20,7 @@ from sgdtheory._common.sheets import Sheet
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import SMALLEST, Convention, common_convention
 from sgdtheory.fits.degradation import Degradation, degradations
-from sgdtheory.fits.grid_laws import GridLaw, grid_laws
-from sgdtheory.fits.grid_sheet import grid_sheet
+from sgdtheory.fits.grid_laws import GridLaw, grid_laws, grid_sheet
 from sgdtheory.fits.laws_of_groups import law_remarks
 from sgdtheory.fits.loss_noise import LossNoise, loss_noise, other_edges, resampled, tuned_groups
 from sgdtheory.fits.loss_targets import (
@@ -31,7 +30,7 @@ from sgdtheory.fits.loss_targets import (
     default_targets,
     loss_target,
 )
-from sgdtheory.fits.steps_law import MIN_POINTS
+from sgdtheory.fits.steps_measurement import MIN_POINTS
 from sgdtheory.fits.tuned_loss import ABOVE, BELOW, CLIFF, DIVERGED, LossCurves, TunedLosses
 
 
@@ -133,6 +132,7 @@ def fit_loss_grid(
         for place, (each, margin) in enumerate(every)
     ]
     if convention.reference is None:
+        # One reference for all targets, so that their B* can be compared.
         reached = [each for group in groups for each in group.batch_sizes_at_targets(needed)]
         convention = common_convention(reached, None, convention.overhead)
     found = []
@@ -186,6 +186,7 @@ def _prepared(
     # With 400 draws ten lie beyond each end of a 95% interval.
     others = np.concatenate([resampled(tuned, noise, 400, seed, margins), other_edges(tuned, level)])
     curves, drawn = (curves_of(tuned, each, edges) for each in (here, others))
+    # Default targets are those of the measured losses, not of a draw.
     targets = default_targets(tuned, curves, needed) if wanted is None else wanted
     return _Group(tuned, noise, noisy, here, others, curves, drawn, targets)
 
@@ -225,6 +226,7 @@ def _remarks(
     number = {3: "three", 4: "four"}[needed]
     for group, noise, *_ in groups:
         name = f"{group.group}: " if group.group else ""
+        # Targets that were asked for may be missing in a group; of chosen ones a group has some or none.
         fitted = {each.target for each in targets if each.group == group.group}
         for text in (
             *_on_rates(group, edges),
@@ -250,6 +252,7 @@ def _on_rates(group: TunedLosses, edges: bool) -> Iterator[str]:
     if group.untuned:
         yield "one learning rate at each batch size and data size: nothing is tuned, L* is the loss at that rate"
         return
+    # Shares are of the settings that were run.
     number = int((group.state != "").sum())
     left_out = "used as they are, though upper bounds" if edges else "left out of fits"
     for state, where, remedy in ((BELOW, "lowest", "smaller"), (ABOVE, "highest", "larger")):

@@ -10,16 +10,14 @@ from sgdtheory._common.shown import Shown
 from sgdtheory.fits.abstract_law import AbstractStepsLaw
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import interpolated_critical_batch_size
-from sgdtheory.fits.log_least_squares import below, log_least_squares
 from sgdtheory.fits.loss_noise import widened
 from sgdtheory.fits.profile_likelihood import INVISIBLE, ratio_range
 from sgdtheory.fits.searches import golden_section
 from sgdtheory.fits.steps_fit import fit_steps_law
-from sgdtheory.fits.steps_law import MIN_POINTS
-from sgdtheory.fits.steps_measurement import StepsMeasurement
+from sgdtheory.fits.steps_measurement import MIN_POINTS, StepsMeasurement
 from sgdtheory.fits.tuned_loss import LossCurves, TunedLosses
 from sgdtheory.fits.u_shaped_law import UsefulRange, UShapedLaw, useful_range, visible
-from sgdtheory.fits.u_shaped_profile import terms_at
+from sgdtheory.fits.u_shaped_profile import below, log_least_squares, terms_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +159,7 @@ def loss_target(
         return None
     batch_sizes = tuned.batch_sizes[places]
     steps = np.array(list(data.values())) / batch_sizes
+    # The law is fitted once to the measured losses, and to each draw of other runs and edges.
     law = fit_steps_law(batch_sizes, steps, optimal_batch_size=optimal_batch_size)
     drawn = _drawn(law, _drawn_steps(others, places, target, batch_sizes), convention)
 

@@ -177,6 +177,7 @@ class NoiseScaleFit(Shown):
                 *(np.array_split(each, num_windows) for each in (self.steps, self.squared_gradients, self.traces))
             )
         ]
+        # Rows are in the order of their steps, so that parts are windows of the run.
         rows = [
             (part.steps.mean(), part.noise_scale, *part.interval(level), part.squared_gradient, part.trace)
             for part in parts
@@ -263,6 +264,7 @@ class NoiseScaleFit(Shown):
         rows_have = "1 row has" if self.left_out == 1 else f"{self.left_out} rows have"
         missing = f"{rows_have} a norm that is missing or not finite: left out" if self.left_out else ""
         ends = ABSENT if np.isnan(low) else between(low, high)
+        # Without an upper end the quotient says little, and the first line has the lower end instead.
         value = f"{number(self.noise_scale)} ({ends})"
         if np.isinf(high):
             value = f"at least {number(low)} ({level:.0%}), without an upper bound" if low > 0 else "not determined"
@@ -327,6 +329,7 @@ def fit_noise_scale(
         )
     positive_array("small_norms", small[logged])
     positive_array("large_norms", large[logged])
+    # The difference of two infinite norms would warn.
     small, large = (np.where(logged, each, np.nan) for each in (small, large))
     squared = (large_batch * large - small_batch * small) / (large_batch - small_batch)
     trace = (small - large) / (1 / small_batch - 1 / large_batch)

@@ -80,6 +80,7 @@ def plan(
     Raises:
         ValueError: numbers that are not positive, or batch sizes among which devices can share none.
     """
+    # A B* that the fit of the steps has found keeps its convention and level, unless others are asked for.
     steps, fitted = _steps(law, num_samples, convention, optimal_batch_size)
     if convention is None:
         convention = SMALLEST if fitted is None else fitted.convention
@@ -175,6 +176,7 @@ def _machine(
         raise ValueError(
             "memory needs a table of throughput with memory_gb, got a throughput without: give max_micro_batch"
         )
+    # The smallest of three limits counts: the caller's, that of the memory, and without a memory the largest measured.
     limits = [] if most is None else [whole_number("max_micro_batch", most, 1)]
     if measured is not None:
         limits.append(

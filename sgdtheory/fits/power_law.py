@@ -177,6 +177,7 @@ def fit_power_product(x: Mapping[str, ArrayLike], y: ArrayLike) -> PowerProduct:
             f"y and {', '.join(columns)} must be one-dimensional and of one length, got y of {log_y.shape}"
         )
     design = np.column_stack([np.ones(log_y.size), *columns.values()])
+    # Less their means, columns of logs have the full rank only if each x varies by itself.
     if np.linalg.matrix_rank(design - np.r_[0.0, design[:, 1:].mean(0)]) < design.shape[1]:
         raise ValueError(f"{' and '.join(columns)} must vary, each by itself, in enough points, got {log_y.size}")
     numbers, *_ = np.linalg.lstsq(design, log_y)

@@ -60,6 +60,7 @@ class RateIntervals:
         scores = np.zeros((count, slopes.shape[1]))
         np.add.at(scores, self.likelihood.clusters, slopes * off[:, None])
         freedom = max(off.size - self.likelihood.number_fitted, 1)
+        # The usual factors of sandwich variances, which are too small with few clusters or rates.
         corrected = (off.size - 1) / freedom * count / self._between
         return off @ off / freedom * inverse, corrected * inverse @ scores.T @ scores @ inverse
 

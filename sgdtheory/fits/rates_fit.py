@@ -158,6 +158,7 @@ class LearningRateLaw(Shown):
             )
         known = self.rates.side == 0
         axes = np.array([np.ones(known.size), self.rates.log_batch, self.rates.log_samples])
+        # Along a line in (ln B, ln D) any c goes with some p.
         if np.isnan(self.batch_exponent) and self.samples.size > 1 and np.linalg.matrix_rank(axes[:, known]) < 3:
             yield "batch size and duration vary together, so c and p are unknown: run more batch sizes at a duration"
         if self.has_kink and not self._is_open and np.isinf(self.kink_intervals[:, 1]).any():
@@ -180,6 +181,7 @@ class LearningRateLaw(Shown):
         ]
         if not np.isnan(self.size_exponent):
             exponents.append(("growth of the kink with model size N: ν", self.size_exponent, self.size_interval))
+        # The first line says what the rates determine, the legend which law the exponents are of.
         answer, law = self._in_words
         level = f"{self.level:.0%}"
         labels, values, intervals = zip(*exponents, strict=True)

@@ -24,7 +24,7 @@ from sgdtheory._common.shown import Shown
 from sgdtheory.fits.abstract_law import HasSteps, knee
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.layouts import Layout, Machine
-from sgdtheory.fits.plan_sheet import plan_sheet
+from sgdtheory.fits.plan_sheet import MARKS, plan_sheet
 from sgdtheory.fits.steps_law import StepsLaw
 from sgdtheory.fits.steps_measurement import FittedCriticalBatchSize
 from sgdtheory.fits.throughput import ConstantThroughput, MeasuredThroughput
@@ -107,6 +107,7 @@ class RunPlan(Shown):
         batch = float(self.feasible(batch_size))
         found = self.columns(np.array([batch]))
         hours, device_hours, steps = float(found.hours[0]), float(found.device_hours[0]), float(found.steps[0])
+        # Time and cost are proportional to the steps, and so are the ends of their intervals.
         low, high = self._shares(batch)
         cost = float("nan") if self.price is None else device_hours * self.price
         return PlanRow(
@@ -217,12 +218,7 @@ class RunPlan(Shown):
     @property
     def marks(self) -> dict[str, float]:
         """Batch sizes with a name, of the useful range and the knee; 0, inf or nan where there is none."""
-        return {
-            "smallest useful": self.smallest_batch_size,
-            "B_opt": self.optimal_batch_size,
-            "B*": self.critical_batch_size,
-            "knee": self.knee,
-        }
+        return {name: getattr(self, quantity) for name, quantity in MARKS.items()}
 
     @cached_property
     def knee(self) -> float:
@@ -264,8 +260,7 @@ class RunPlan(Shown):
             return self.critical_interval
         if name == "knee":
             return self.knee_interval
-        quantity = {"smallest useful": "smallest_batch_size", "B_opt": "optimal_batch_size"}[name]
-        return self._interval(quantity) if isinstance(self.law, UShapedLaw) else UNKNOWN
+        return self._interval(MARKS[name]) if isinstance(self.law, UShapedLaw) else UNKNOWN
 
     def _interval(self, *quantity: str) -> tuple[float, float]:
         find = getattr(self.law, "interval", None)
@@ -332,6 +327,7 @@ def _on_devices(plan: RunPlan) -> Iterator[str]:
 def _on_throughput(plan: RunPlan) -> Iterator[str]:
     choice = plan.choice
     throughput = plan.machine.throughput
+    # Between measured points the fit interpolates. Beyond them it assumes what no run has shown.
     if bool(throughput.outside(choice.micro_batch)):
         yield (
             f"{choice.micro_batch:g} samples a device and step lie outside of the table of "

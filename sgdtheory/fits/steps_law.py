@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
 from sgdtheory._common.array_like import ArrayLike
@@ -23,8 +22,8 @@ from sgdtheory.fits.profile_likelihood import (
     log_data,
     safe_exp,
 )
+from sgdtheory.fits.steps_measurement import MIN_POINTS
 
-MIN_POINTS = 3  # Batch sizes that a fit of a and b needs: with two there is no residual.
 SAME_UNIT = "critical_batch_size", "knee", "a"  # Quantities that mean the same whatever the exponent is.
 RISING = "critical_batch_size", "knee", "b/a"  # Quantities that rise with b/a and do not depend on a.
 
@@ -275,6 +274,7 @@ class StepsLaw(AbstractStepsLaw):
         freedom = self.freedom - 1
         if self.alpha_fitted or self.standard_errors is not None:
             return None
+        # A law with α through all batch sizes leaves no residual to compare an improvement with.
         if freedom < 1 or np.unique(self.batch_sizes).size < MIN_POINTS + 1:
             return None
         measured = np.log(self.batch_sizes), np.log(self.steps), self.weights
@@ -283,7 +283,7 @@ class StepsLaw(AbstractStepsLaw):
             return None
 
         def p_value(squares: float) -> float:
-            return float(special.fdtrc(1, freedom, max(squares - least, 0.0) / least * freedom))
+            return Scatter(1.0, freedom).p_value(max(squares - least, 0.0) / least * freedom)
 
         nearest = float(np.clip(alpha, *self.exponents))
         of_range = 1.0 if nearest == alpha else p_value(fit_numbers(*measured, nearest)[-1])

@@ -76,6 +76,7 @@ class StepsTable:
             )
         if standard_errors is not None:
             errors = positive_array("standard_errors", standard_errors)
+            # The interval of a B* has the errors of all steps in it already.
             if critical is not None or errors.shape not in ((), sizes.shape):
                 raise ValueError(
                     f"standard_errors must be one number or as many as steps, got shape {errors.shape}; leave them out "

@@ -149,6 +149,7 @@ class MeasuredThroughput:
         counts, times, seconds, error = _fit(n, m, k, n * m * k / rate)
         sizes = np.unique(m)
         memory = None if memory_gb is None else _memory(m, memory_gb)
+        # The dataclass is frozen: its attributes follow from the arguments once and for all.
         micro_batches = Throughput(sizes, sizes / times)
         vars(self).update(
             micro_batches=micro_batches, devices=counts, seconds=seconds, memory=memory, largest_error=error

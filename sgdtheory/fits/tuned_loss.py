@@ -116,6 +116,7 @@ def _cells(rows: LossRows, batch_sizes: np.ndarray, samples: np.ndarray) -> Iter
             for all_of, each in ((batch_sizes, rows.batch_size), (samples, rows.samples), (rates, rows.learning_rate))
         ]
     )
+    # Sorted by B, D and γ, the rows of a cell follow each other, and so do the runs at one rate.
     order = np.lexsort(key[::-1])
     key, loss = key[:, order], rows.loss[order]
     starts = np.flatnonzero(np.r_[True, (np.diff(key[:2]) != 0).any(0)])
@@ -183,6 +184,7 @@ def lowest(log_rates: np.ndarray, log_losses: np.ndarray, margin: float = 0.0) -
 
 def _interior(x: np.ndarray, y: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(log L*, its fall, log γ*, state), each (R,), from the lowest and two rates on each side of it, (R, 5)."""
+    # The side with the cliff has no part in the parabola. A cliff above counts first: learning rates are limited there.
     above = np.isfinite(y[:, 1]) & _is_cliff(x[:, :4], y[:, :4], margin)
     below = ~above & np.isfinite(y[:, 3]) & _is_cliff(x[:, :0:-1], y[:, :0:-1], margin)
     side = above.astype(int) - below

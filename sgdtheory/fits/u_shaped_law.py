@@ -4,15 +4,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
 from sgdtheory._common.array_like import ArrayLike
-from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter, misfit_and_chi_square, weights_of
+from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter
 from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention
-from sgdtheory.fits.log_least_squares import below, log_least_squares
 from sgdtheory.fits.profile_likelihood import EXACT_FIT, INVISIBLE
-from sgdtheory.fits.u_shaped_profile import QUANTITIES, ConfidenceSet, terms_at
+from sgdtheory.fits.u_shaped_profile import QUANTITIES, ConfidenceSet, below, log_least_squares, terms_at
 
 
 class UsefulRange(NamedTuple):
@@ -146,12 +144,7 @@ class UShapedLaw(AbstractStepsLaw):
         if gain <= EXACT_FIT:
             return CurvatureTest(0.0, scatter.freedom, 1.0)
         statistic = gain / scatter.variance if scatter.variance else float("inf")
-        tail = (
-            special.fdtrc(1, scatter.freedom, statistic)
-            if np.isfinite(scatter.freedom)
-            else special.chdtrc(1, statistic)
-        )
-        return CurvatureTest(float(statistic), scatter.freedom, float(tail) / 2)
+        return CurvatureTest(float(statistic), scatter.freedom, scatter.p_value(statistic) / 2)
 
     def interval(
         self,
@@ -210,18 +203,14 @@ class UShapedLaw(AbstractStepsLaw):
         return ConfidenceSet(self.batch_sizes, np.log(self.steps), self.weights, theta, least + reach)
 
 
-def fit_u_shaped_law(batch_sizes: np.ndarray, steps: np.ndarray, errors: np.ndarray | None) -> UShapedLaw:
-    """Least squares of `log Y = log(a + b/B + c/B²)`; see `fit_steps_law`."""
-    log_steps = np.log(steps)
+def u_shaped_numbers(
+    batch_sizes: np.ndarray, steps: np.ndarray, weights: np.ndarray
+) -> tuple[tuple[float, float, float], float]:
+    """Return a, b and c of weighted least squares, those that no batch size shows as 0, and the sum of squares."""
     terms = terms_at(batch_sizes)
-
-    def least(weights: np.ndarray) -> float:
-        return _least(log_steps, terms, weights)[1]
-
-    square, chi_square = misfit_and_chi_square(least, errors, steps.size - 3)
-    theta, _ = _least(log_steps, terms, weights_of(errors, square, steps))
+    theta, squares = _least(np.log(steps), terms, weights)
     a, b, c = visible(theta, terms, steps).tolist()
-    return UShapedLaw(a, b, c, batch_sizes, steps, errors, float(np.sqrt(square)), chi_square)
+    return (a, b, c), squares
 
 
 def visible(theta: np.ndarray, terms: np.ndarray, steps: np.ndarray) -> np.ndarray:

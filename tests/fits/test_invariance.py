@@ -110,19 +110,6 @@ def test_interpolation_against_a_dense_search(reference, overhead):
         np.testing.assert_allclose(found, dense_search(BATCHES, steps, reference, overhead), rtol=3e-5)
 
 
-@pytest.mark.parametrize(
-    ("data", "overhead", "critical"),
-    [
-        ([1, 2, 1, 2, 4], 0.2, 4.8),  # crossed three times, last between 4 and 8
-        ([1, 4, 2, 4, 8], 1.0, 4),  # touched there: within the limit
-    ],
-)
-def test_interpolation_takes_the_last_crossing(data, overhead, critical):
-    batches = 2.0 ** np.arange(5)
-    found = interpolated_critical_batch_size(batches, np.array(data) / batches, Convention(1.0, overhead))
-    np.testing.assert_allclose(found, critical, rtol=1e-12)
-
-
 @pytest.mark.parametrize(("ratio", "reference"), [(1e5, 16), (150, 8), (150, 1000)])
 def test_interpolation_does_not_extrapolate(ratio, reference):
     assert np.isnan(interpolated_critical_batch_size(BATCHES, 300 * (1 + ratio / BATCHES), Convention(reference, 0.2)))
