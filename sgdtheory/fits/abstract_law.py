@@ -238,11 +238,11 @@ class AbstractStepsLaw(Shown, ABC):
 
     def sheet(self) -> Sheet:
         """Return the law's numbers, and B* with its 95% interval; the overhead counts from the smallest batch size."""
-        third = "c" if hasattr(self, "c") else "alpha"
-        shown = ("a", "b", third)[: self.num_parameters]
+        curved = hasattr(self, "c")
+        shown = ("a", "b", "c" if curved else "alpha")[: self.num_parameters]
         quantities = [Quantity(name, name, getattr(self, name)) for name in shown]
         names = {"critical_batch_size": "B*"}
-        if self.optimal_batch_size:
+        if curved and self.optimal_batch_size:
             names |= {"optimal_batch_size": "best B", "smallest_batch_size": "smallest useful B"}
         for name, label in names.items():
             found = getattr(self, name)
@@ -250,8 +250,8 @@ class AbstractStepsLaw(Shown, ABC):
             ends = self.interval(name, convention=SMALLEST) if self.freedom else (np.nan, np.nan)
             quantities.append(Quantity(name, label, value, ends))
         smallest = float(self.batch_sizes.min())
-        best = smallest < self.optimal_batch_size < np.inf
-        # Overheads of a law with an optimum count from there if it lies above the smallest batch size.
+        best = curved and smallest < self.optimal_batch_size < np.inf
+        # Overheads of a law with c count from B_opt if it lies above the smallest batch size.
         reference = "the best one" if best else f"batch size {number(smallest)}, the smallest measured"
         title = "steps to the target against batch size"
         return Sheet(title, [Table(quantities, legend=f"B*: 20% more data than {reference}")])
