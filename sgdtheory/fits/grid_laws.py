@@ -1,4 +1,4 @@
-"""What a grid of losses shows: power laws of the best rate and of batch sizes in B, D and model size, and its sheet."""
+"""Power laws that a grid of losses shows, of the best rate and of batch sizes in B, D and model size; and its sheet."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

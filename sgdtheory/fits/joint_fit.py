@@ -66,7 +66,7 @@ def fit_joint_law(
     found = np.concatenate(every, axis=1)
     _check(found)
     *logs, losses = *np.log(found[:3]), found[3]
-    # Relative to the middle of the table the exponents and factors hardly depend on each other.
+    # Relative to the middle of the table, exponents and factors depend less on each other.
     centre = float(logs[0].mean()), float(logs[1].mean()), float(logs[2].mean())
     at = Settings(*(each - middle for each, middle in zip(logs, centre, strict=True)))
     of_table = TunedTable(at, losses)

@@ -78,10 +78,7 @@ class BestRun(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class JointLaw(Shown):
-    """The law of the loss in N, D and B; made by `fit_joint_law`, drawn by `st.plot.joint_law` (THEORY.md T48).
-
-        L(N, D, B) = E + [(A N^−α)^k + (C D_e^−β)^k]^{1/k} + G/√B,    β = α/(1 + α),    k = 5/2
-        D = D_e [1 + (B/(B_0 D_e^κ))^h]^{1/h}
+    """The law of the loss in N, D and B; made by `fit_joint_law`, which has its equation, drawn by `st.plot.joint_law`.
 
     Intervals contain the estimates of other laws that predict left-out settings about as well.
 

@@ -218,16 +218,26 @@ FREED = tuple(
 )
 RIVALS = (
     LossShape(
-        *("four powers", "E + A/N^α + C/D^β + F (B/D)^q + G/B^r", _four),
-        *(("α", "β", "q", "r"), ("E", "A", "F", "G", "C")),
+        "four powers",
+        "E + A/N^α + C/D^β + F (B/D)^q + G/B^r",
+        _four,
+        ("α", "β", "q", "r"),
+        ("E", "A", "F", "G", "C"),
     ),
     LossShape(
-        *("three powers", "E + A/N^α + F (B/D)^q + G/B^r (arXiv 2607.01487)", _three),
-        *(("α", "q", "r"), ("E", "A", "F", "G")),
+        "three powers",
+        "E + A/N^α + F (B/D)^q + G/B^r (arXiv 2607.01487)",
+        _three,
+        ("α", "q", "r"),
+        ("E", "A", "F", "G"),
     ),
     LossShape(
-        *("McCandlish", "E + A/N^α + C/D_e^β, D = D_e + B D_e^(1−κ)/B_0", _mccandlish),
-        *(("α", "β", "log B_0", "κ"), ("E", "A", "C"), {"h": np.ones(())}),
+        "McCandlish",
+        "E + A/N^α + C/D_e^β, D = D_e + B D_e^(1−κ)/B_0",
+        _mccandlish,
+        ("α", "β", "log B_0", "κ"),
+        ("E", "A", "C"),
+        {"h": np.ones(())},
     ),
     LossShape("Chinchilla", "E + A/N^α + C/D^β, without a batch size", _chinchilla, ("α", "β"), ("E", "A", "C")),
 )

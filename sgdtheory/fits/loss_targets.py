@@ -11,12 +11,10 @@ from sgdtheory.fits.abstract_law import AbstractStepsLaw
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import interpolated_critical_batch_size
 from sgdtheory.fits.loss_noise import widened
-from sgdtheory.fits.profile_likelihood import INVISIBLE, ratio_range
-from sgdtheory.fits.searches import golden_section
 from sgdtheory.fits.steps_fit import fit_steps_law
 from sgdtheory.fits.steps_measurement import MIN_POINTS, StepsMeasurement
 from sgdtheory.fits.tuned_loss import LossCurves, TunedLosses
-from sgdtheory.fits.u_shaped_law import UsefulRange, UShapedLaw, useful_range, visible
+from sgdtheory.fits.u_shaped_law import UsefulRange, useful_range, visible
 from sgdtheory.fits.u_shaped_profile import below, log_least_squares, terms_at
 
 
@@ -161,10 +159,11 @@ def loss_target(
     steps = np.array(list(data.values())) / batch_sizes
     # The law is fitted once to the measured losses, and to each draw of other runs and edges.
     law = fit_steps_law(batch_sizes, steps, optimal_batch_size=optimal_batch_size)
-    drawn = _drawn(law, _drawn_steps(others, places, target, batch_sizes), convention)
+    other_steps = _drawn_steps(others, places, target, batch_sizes)
+    drawn = useful_ranges_of(batch_sizes, other_steps, convention, curved=optimal_batch_size)
 
     def estimate(quantity: str) -> _Estimate:
-        return _estimate(quantity, law, drawn[quantity], convention, level, noisy)
+        return _estimate(quantity, law, getattr(drawn, quantity), convention, level, noisy)
 
     critical = estimate("critical_batch_size")
     left_out = {
@@ -195,13 +194,6 @@ def _estimate(
     return _Estimate(value, ends, scatter, resampled, (float(edges.min()), float(edges.max())))
 
 
-def _drawn(law: AbstractStepsLaw, steps: np.ndarray, convention: Convention) -> dict[str, np.ndarray]:
-    """Quantity → (R,) of laws of the same kind through other steps, (R, n)."""
-    if isinstance(law, UShapedLaw):
-        return UsefulRange(*useful_ranges_of(law.batch_sizes, steps, convention).T)._asdict()
-    return {"critical_batch_size": critical_batch_sizes_of(law.batch_sizes, steps, convention)}
-
-
 def _drawn_steps(
     others: dict[int, LossCurves], places: list[int], target: float, batch_sizes: np.ndarray
 ) -> np.ndarray:
@@ -226,31 +218,19 @@ def _why(tuned: TunedLosses, place: int, curves: dict[int, LossCurves], target: 
 # ------------------------------------------------------------------ many laws at once, for resampling
 
 
-def critical_batch_sizes_of(batch_sizes: np.ndarray, steps: np.ndarray, convention: Convention) -> np.ndarray:
-    """(R,) B* of a + b/B fitted to each row of `steps`, (R, m), at `batch_sizes`, (m,), as `StepsLaw` has it."""
-    log_batch = np.log(batch_sizes)
+def useful_ranges_of(
+    batch_sizes: np.ndarray, steps: np.ndarray, convention: Convention, *, curved: bool
+) -> UsefulRange:
+    """B_opt and the ends of the useful range, (R,) each, of laws fitted to rows of steps, as `fit_steps_law` does.
+
+    Args:
+        batch_sizes: (m,).
+        steps: (R, m).
+        convention: of the ends.
+        curved: whether the laws have c/B² too; without it B_opt and the smallest useful batch size are 0.
+    """
     log_steps = np.log(steps)
-
-    def squares(log_ratio: np.ndarray) -> np.ndarray:
-        """(R,) residual sum of squares at log(b/a), (R,)."""
-        rest = log_steps - np.logaddexp(0.0, log_ratio[:, None] - log_batch)
-        return ((rest - rest.mean(1, keepdims=True)) ** 2).sum(1)
-
-    grid = np.linspace(*ratio_range(log_batch, 1.0), 200)
-    shape = np.logaddexp(0.0, grid[:, None] - log_batch)
-    shape -= shape.mean(1, keepdims=True)
-    # Sums of squares less those of the steps by themselves, which are the same at all points of the grid.
-    start = grid[((shape**2).sum(1) - 2 * log_steps @ shape.T).argmin(1)]
-    log_ratio = golden_section(squares, start - (grid[1] - grid[0]), start + (grid[1] - grid[0]))
-    reference = convention.reference_among(batch_sizes)
-    critical = convention.overhead * np.exp(log_ratio) + (1 + convention.overhead) * reference
-    return np.where(log_ratio - log_batch.max() > INVISIBLE, np.inf, critical)
-
-
-def useful_ranges_of(batch_sizes: np.ndarray, steps: np.ndarray, convention: Convention) -> np.ndarray:
-    """(R, 3) B_opt, the smallest and the largest useful batch size of a + b/B + c/B², as `UShapedLaw` has them."""
-    log_steps = np.log(steps)
-    terms = terms_at(batch_sizes)
+    terms = terms_at(batch_sizes)[:, : 3 if curved else 2]
     theta, _ = log_least_squares(log_steps, terms, np.ones(batch_sizes.size), below(log_steps, terms[None]))
-    found = useful_range(visible(theta, terms, steps), convention.reference_among(batch_sizes), convention.overhead)
-    return np.stack(found, -1)
+    numbers = np.pad(visible(theta, terms, steps), ((0, 0), (0, 3 - terms.shape[1])))
+    return useful_range(numbers, convention.reference_among(batch_sizes), convention.overhead)

@@ -1,4 +1,4 @@
-"""A power of size: `y = c x^p` by least squares in logs, with Student's t intervals."""
+"""A power of size, `y = c x^p`, and products of powers, by least squares in logs, with Student's t intervals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -103,7 +103,8 @@ class StepsTable:
             self.critical.require(level)
             with np.errstate(divide="ignore"):  # an end at 0 moves the curve beyond all batch sizes
                 low, high = np.log(self.critical.batch_size) - np.log(self.critical.interval)[::-1]
-            return tuple(np.exp(self._log_samples(log_batch + end) - log_batch) for end in (low, high))
+            low, high = (np.exp(self._log_samples(log_batch + end) - log_batch) for end in (low, high))
+            return low, high
         reach = self._reach(level)
         error = np.full(log_batch.shape, np.nan) if reach is None else np.interp(log_batch, self._rows, reach)
         steps = self.predict(batch_size)

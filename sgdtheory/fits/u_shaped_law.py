@@ -22,7 +22,11 @@ class UsefulRange(NamedTuple):
 
 
 def useful_range(terms: np.ndarray, reference: np.ndarray | float, overhead: float) -> UsefulRange:
-    """B_opt, the smallest and the largest useful batch size of laws.
+    """B_opt, the smallest and the largest useful batch size of laws, in closed form (THEORY.md T43).
+
+    With u = log(B/B_opt) and ρ = b/(2√(ac)) the data are `B Y = 2√(ac) (cosh u + ρ)`: symmetric about B_opt on a
+    logarithmic axis. Overheads count from R = max{B_opt, B_ref}, where data are least among batch sizes from the
+    convention's reference on; both ends are `B_opt e^{±u}`, `cosh u = (1 + ω)(cosh log(R/B_opt) + ρ) − ρ`.
 
     >>> import numpy as np
     >>> from sgdtheory.fits.u_shaped_law import useful_range
@@ -41,7 +45,7 @@ def useful_range(terms: np.ndarray, reference: np.ndarray | float, overhead: flo
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         best = np.where(c > 0, np.sqrt(c) / np.sqrt(a), 0.0)
         start = np.maximum(best, reference)
-        # data B Y at R, less b: without a they fall for ever, towards b
+        # Data B Y at R, less b: without a they fall for ever, towards b.
         at_start = np.where(a > 0, a * start, 0.0) + np.where(np.isfinite(start), c / start, 0.0)
         excess = (1 + overhead) * at_start + overhead * b  # aB + c/B at both ends
         root = np.sqrt(np.maximum(excess**2 - 4 * a * c, 0.0))
@@ -116,7 +120,7 @@ class UShapedLaw(AbstractStepsLaw):
         return float(self._range(SMALLEST).optimal_batch_size)
 
     def _end(self, convention: Convention, *, largest: bool) -> float:
-        """Where a = 0 the largest is inf, since data never rise again; where c = 0 the smallest is 0."""
+        """Return an end: inf where a = 0, since data never rise again, and 0 for the smallest where c = 0."""
         found = self._range(convention)
         return float(found.critical_batch_size if largest else found.smallest_batch_size)
 

@@ -164,37 +164,28 @@ def test_seeds_and_runs_that_did_not_reach_the_target(write, separator):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("columns", "content", "message"),
     [
-        ("", "has no column 'batch_size'; its columns are: none"),
-        (PLAIN, "has no rows below its header"),
-        ("batch,steps\n" + ROWS, "has no column 'batch_size'; its columns are: 'batch', 'steps'"),
-        ("batch;steps\n64;1\n", "has no column 'batch_size'; its columns are: 'batch', 'steps'"),
-        (PLAIN + "64,46000\n128,23000\n", "the file has 2 batch sizes; a fit needs at least 3"),
-        (PLAIN + "64,46000\n128,0\n256,13000\n", "line 3: steps must be positive and finite, got 0"),
-        (PLAIN + "64,nan\n128,23000\n256,5\n", "line 2: steps must be positive and finite, got nan"),
-        (PLAIN + "64,1e999\n128,23000\n256,5\n", "line 2: steps must be positive and finite, got inf"),
-        (PLAIN + "0,46000\n128,23000\n256,5\n", "line 2: batch_size must be positive and finite, got 0"),
-        (PLAIN + "64,46000\n\n\n128,many\n256,5\n", "line 5: steps must be a number, got 'many'"),
-        (PLAIN + "64,46000\n128\n256,5\n", "the file has 2 batch sizes; a fit needs at least 3"),
+        ({}, "", "has no column 'batch_size'; its columns are: none"),
+        ({}, PLAIN, "has no rows below its header"),
+        ({}, "batch,steps\n" + ROWS, "has no column 'batch_size'; its columns are: 'batch', 'steps'"),
+        ({}, "batch;steps\n64;1\n", "has no column 'batch_size'; its columns are: 'batch', 'steps'"),
+        ({}, PLAIN + "64,46000\n128,23000\n", "the file has 2 batch sizes; a fit needs at least 3"),
+        ({}, PLAIN + "64,46000\n128,0\n256,13000\n", "line 3: steps must be positive and finite, got 0"),
+        ({}, PLAIN + "64,nan\n128,23000\n256,5\n", "line 2: steps must be positive and finite, got nan"),
+        ({}, PLAIN + "64,1e999\n128,23000\n256,5\n", "line 2: steps must be positive and finite, got inf"),
+        ({}, PLAIN + "0,46000\n128,23000\n256,5\n", "line 2: batch_size must be positive and finite, got 0"),
+        ({}, PLAIN + "64,46000\n\n\n128,many\n256,5\n", "line 5: steps must be a number, got 'many'"),
+        ({}, PLAIN + "64,46000\n128\n256,5\n", "the file has 2 batch sizes; a fit needs at least 3"),
         (
+            {},
             "batch_size,steps,rate\n64,46000,1\n128,23000,1\n64.0,5,2\n",
             "line 4: batch_size 64 occurs twice, with different rate; keep its best run, or name the column",
         ),
-        (b"\x89PNG\r\n\x1a\n\x00\x00\xff\xfe" * 50, "cannot read .*: it is not a CSV file in UTF-8"),
-        (b"batch_size,steps\n64,46000\n128,\xff\xfe\n", "cannot read .*: it is not a CSV file in UTF-8"),
-        (PLAIN + '64,"' + "1" * 200_000 + '"\n', "cannot read .*: it is not a CSV file in UTF-8"),
-        (None, r"cannot read .*nothing\.csv: No such file or directory"),
-    ],
-)
-def test_bad_files(write, tmp_path, content, message):
-    with pytest.raises(ValueError, match=message):
-        st.read_measurements(tmp_path / "nothing.csv" if content is None else write(content))
-
-
-@pytest.mark.parametrize(
-    ("columns", "content", "message"),
-    [
+        ({}, b"\x89PNG\r\n\x1a\n\x00\x00\xff\xfe" * 50, "cannot read .*: it is not a CSV file in UTF-8"),
+        ({}, b"batch_size,steps\n64,46000\n128,\xff\xfe\n", "cannot read .*: it is not a CSV file in UTF-8"),
+        ({}, PLAIN + '64,"' + "1" * 200_000 + '"\n', "cannot read .*: it is not a CSV file in UTF-8"),
+        ({}, None, r"cannot read .*nothing\.csv: No such file or directory"),
         ({"group": "m", "size": "n"}, "m,batch_size,steps\na,1,5\n", "has no column 'n'; its columns are: 'm', 'batch"),
         ({"group": "m", "size": "n"}, "n,batch_size,steps\n5,1,5\n", "has no column 'm'; its columns are: 'n', 'batch"),
         ({"group": "m"}, GROUPED + "a,5,1,9\na,5,2,8\na,5,4,7\nb,5,1,9\n", "b has 1 batch sizes; a fit needs at least"),
@@ -224,9 +215,9 @@ def test_bad_files(write, tmp_path, content, message):
         ),
     ],
 )
-def test_bad_columns(write, columns, content, message):
+def test_bad_files(write, tmp_path, columns, content, message):
     with pytest.raises(ValueError, match=message):
-        st.read_measurements(write(content), **columns)
+        st.read_measurements(tmp_path / "nothing.csv" if content is None else write(content), **columns)
 
 
 # ------------------------------------------------------------------ B* of a fit in the cells of a file

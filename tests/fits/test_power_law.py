@@ -84,6 +84,7 @@ def test_bad_power_law_data(x, y, message):
         (lambda law: law.interval(1), "level must lie between 0 and 1, got"),
         (lambda law: law.prediction_interval(10.0, 0), "level must lie between 0 and 1, got"),
         (lambda law: law.predict(-1), "x must be positive and finite, got -1"),
+        (lambda _: fit_power_product({"B": [1, 2, 4]}, [1, 3, 4]).interval("B", 1.5), "level must lie between 0 and 1"),
     ],
 )
 def test_bad_questions(call, message):
@@ -161,8 +162,3 @@ def test_one_point_to_spare_makes_an_interval_and_none_does_not():
 def test_bad_points(x, y, message):
     with pytest.raises(ValueError, match=message):
         fit_power_product(x, y)
-
-
-def test_bad_level(points):
-    with pytest.raises(ValueError, match="level must lie between 0 and 1, got 1.5"):
-        fit_power_product(*points).interval("B", 1.5)

@@ -116,6 +116,8 @@ def test_memory_is_a_line_that_no_point_exceeds():
     assert (even.largest_micro_batch(20), even.largest_micro_batch(19.9)) == (4, 3)
     with pytest.raises(ValueError, match=r"memory of 13 GB holds no sample: 12 GB \+ 2 GB a sample are needed"):
         even.largest_micro_batch(13)
+    with pytest.raises(ValueError, match="memory needs a table of throughput with memory_gb"):
+        points([(8, 1, 1), (8, 4, 1)]).largest_micro_batch(80)
 
 
 def test_a_file_of_points(tmp_path):
@@ -152,8 +154,3 @@ def test_bad_points(change, message):
     good = {"devices": [8, 8], "micro_batch": [1, 4], "accumulation": [1, 1], "samples_per_second": [40, 80]}
     with pytest.raises(ValueError, match=message):
         st.fits.MeasuredThroughput(**(good | change))
-
-
-def test_memory_that_was_not_measured_limits_nothing():
-    with pytest.raises(ValueError, match="memory needs a table of throughput with memory_gb"):
-        points([(8, 1, 1), (8, 4, 1)]).largest_micro_batch(80)

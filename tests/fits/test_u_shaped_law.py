@@ -9,15 +9,12 @@ import sgdtheory as st
 from sgdtheory.fits.loss_targets import useful_ranges_of
 from sgdtheory.fits.u_shaped_law import useful_range
 from sgdtheory.fits.u_shaped_profile import below, log_least_squares
+from tests.fits.test_log_least_squares import terms_of
 from tests.marks import slow
 
 BATCHES = 4.0 ** np.arange(1, 7)
 RANGE = "smallest_batch_size", "optimal_batch_size", "critical_batch_size"
 CONVENTION = st.Convention(None, 0.2)
-
-
-def terms_of(batches):
-    return batches[:, None] ** -np.arange(3.0)
 
 
 def steps_of(numbers, batches=BATCHES, noise=0.0, seed=0, rows=()):
@@ -41,6 +38,7 @@ def test_a_noiseless_law_is_recovered_and_what_is_absent_is_0(numbers):
     assert law.residual_std < 1e-9
     assert law.misfit == 0
     assert np.isnan(law.chi_square)
+    assert law.curvature_test().p_value < 1e-12 if law.c else law.curvature_test().p_value == 1
 
 
 def test_with_three_numbers_it_fits_as_scipy_does():
@@ -278,16 +276,11 @@ def test_a_scatter_that_is_known_better_narrows_intervals():
 def test_many_at_once_are_one_by_one(reference):
     steps = steps_of((1, 100, 300), noise=0.1, rows=(12,))
     convention = st.Convention(reference, 0.3)
-    found = useful_ranges_of(BATCHES, steps, convention)
+    found = np.stack(useful_ranges_of(BATCHES, steps, convention, curved=True), -1)
     for row, each in zip(found, steps, strict=True):
         law = fit(each)
         expected = law.optimal_batch_size, law.smallest_batch_size(convention=convention)
         assert tuple(row) == pytest.approx((*expected, law.critical_batch_size(convention=convention)), rel=1e-6)
-
-
-def test_exact_steps_need_c_or_do_not():
-    assert fit(steps_of((2, 300, 900))).curvature_test().p_value < 1e-12
-    assert fit(steps_of((2, 300, 0))).curvature_test().p_value == 1
 
 
 @pytest.mark.parametrize("seed", range(8))
