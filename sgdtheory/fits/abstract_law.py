@@ -1,18 +1,80 @@
-"""Common part of laws of steps against batch size: measurements, residuals, a test, critical batch sizes, intervals."""
+"""Common part of laws of steps against batch size: measurements, residuals, a test, critical batch sizes, intervals.
+
+With relative standard errors s_i of the steps, residuals of log steps have the variance s_i² + τ²: τ is the law's
+misfit, what tuning, evaluation and the law's own shape add. `χ² = min Σ r_i²/s_i²` tests τ = 0. The estimate of τ²
+solves `min Σ r_i²/(s_i² + τ²) = m − p` (Mandel and Paule 1970), 0 where χ² ≤ m − p already; both minima are over the
+law's p parameters. With the weights 1/(s_i² + τ²) the confidence set is `RSS ≤ RSS_min + F_{1,m−p}` (THEORY.md T13).
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import Quantity, Sheet, Table, number
 from sgdtheory._common.shown import Shown
-from sgdtheory.fits.conventions import SMALLEST, Convention
-from sgdtheory.fits.known_noise import LackOfFit
+from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention
 from sgdtheory.fits.steps_measurement import StepsMeasurement
+
+
+class LackOfFit(NamedTuple):
+    """The χ² test that a law is right and its measurements are off by their standard errors alone.
+
+    >>> import sgdtheory as st
+    >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800], standard_errors=0.02)
+    >>> round(law.lack_of_fit.p_value, 2)
+    0.93
+
+    Attributes:
+        chi_square: min Σ r²/s² over the law's parameters.
+        freedom: m − p, batch sizes less parameters.
+        p_value: probability of so large a χ² if the law is right; nan without a degree of freedom.
+    """
+
+    chi_square: float
+    freedom: int
+    p_value: float
+
+    @classmethod
+    def of(cls, chi_square: float, freedom: int) -> "LackOfFit":
+        """Make the test with the p-value of χ² with so many degrees of freedom."""
+        return cls(chi_square, freedom, float(special.chdtrc(freedom, chi_square)) if freedom else float("nan"))
+
+
+def misfit_variance(least: Callable[[np.ndarray], float], standard_errors: np.ndarray, freedom: int) -> float:
+    """Scatter of measurements beyond their standard errors: τ² with `least(1/(s² + τ²)) = m − p`; 0 if there is none.
+
+    >>> import numpy as np
+    >>> from sgdtheory.fits import misfit_variance
+    >>> residuals = np.array([0.3, -0.1, -0.3, 0.1])  # about a line: two degrees of freedom are left
+    >>> round(misfit_variance(lambda weights: weights @ residuals**2, np.full(4, 0.1), freedom=2), 4)
+    0.09
+
+    Args:
+        least: weights → the least weighted sum of squared residuals, which falls as τ² grows.
+        standard_errors: (m,) s, in units of the residuals.
+        freedom: m − p, measurements less parameters; with none left τ² is 0.
+    """
+
+    def excess(square: float) -> float:
+        return least(1 / (standard_errors**2 + square)) - freedom
+
+    if freedom <= 0 or excess(0.0) <= 0:
+        return 0.0
+    largest = least(np.ones_like(standard_errors)) / freedom  # there the sum is below m − p, whatever s is
+    return float(optimize.brentq(excess, 0.0, largest, xtol=1e-10 * largest, rtol=1e-10))  # pyright: ignore[reportArgumentType]
+
+
+def misfit_and_chi_square(
+    least: Callable[[np.ndarray], float], standard_errors: np.ndarray | None, freedom: int
+) -> tuple[float, float]:
+    """τ², as of `misfit_variance`, and χ² of the law at its best for τ = 0; 0 and nan without standard errors."""
+    if standard_errors is None:
+        return 0.0, float("nan")
+    return misfit_variance(least, standard_errors, freedom), least(1 / standard_errors**2)
 
 
 class Scatter(NamedTuple):
@@ -32,6 +94,12 @@ class Scatter(NamedTuple):
             return float(special.chdtri(1, 1 - level))
         return float(special.fdtri(1, self.freedom, level))
 
+    def p_value(self, statistic: float) -> float:
+        """Return the probability of a larger value of the same distribution."""
+        if np.isinf(self.freedom):
+            return float(special.chdtrc(1, statistic))
+        return float(special.fdtrc(1, self.freedom, statistic))
+
 
 class AbstractStepsLaw(Shown, ABC):
     """A law of the steps to a target against batch size, fitted by least squares in logs.
@@ -46,7 +114,7 @@ class AbstractStepsLaw(Shown, ABC):
 
     figure = "steps_laws"
 
-    # annotations alone, no fields of a dataclass: these would come first in every constructor, before a law's α or c
+    # Annotations alone, no fields of a dataclass: these would come first in every constructor, before a law's α or c.
     a: float
     b: float
     batch_sizes: np.ndarray
@@ -69,13 +137,43 @@ class AbstractStepsLaw(Shown, ABC):
     def optimal_batch_size(self) -> float:
         """B_opt, at which the data B·Y are least."""
 
-    @abstractmethod
-    def critical_batch_size(self, *, convention: Convention | None = None) -> float:
-        """B*, the largest batch size that takes at most 1 + ω times the data that the reference takes."""
+    @property
+    def S_min(self) -> float:
+        """McCandlish et al.'s S_min, the fewest steps that reach the target, however large the batch: a."""
+        return self.a
+
+    def critical_batch_size(
+        self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
+    ) -> float:
+        """B*, the largest root of `B Y(B) = (1 + ω) R Y(R)`: there the target takes 1 + ω times the data.
+
+        R is B_ref or, for a law with c, the larger one of B_ref and B_opt. B* depends on both numbers of the
+        convention: see `sensitivity`.
+
+        Args:
+            reference: B_ref, a batch size in the regime of linear scaling; None: the smallest that was measured, as
+                `sgdtheory fit` and `plan` count. The paper's 256 is `st.fits.PAPER`.
+            overhead: ω > 0, the fraction of extra data.
+            convention: both at once, in place of the two numbers.
+
+        Returns:
+            B*, in the unit of the batch sizes; `inf` where no plateau was measured (a = 0, α ≥ 1).
+        """
+        return self._end(one_convention(convention, reference, overhead), largest=True)
+
+    def smallest_batch_size(
+        self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
+    ) -> float:
+        """The smallest root of the same equation, below which data are lost too; 0 where they never are.
+
+        Args:
+            reference, overhead, convention: as of `critical_batch_size`.
+        """
+        return self._end(one_convention(convention, reference, overhead), largest=False)
 
     @abstractmethod
-    def smallest_batch_size(self, *, convention: Convention | None = None) -> float:
-        """The smallest batch size that takes at most 1 + ω times the data that the reference takes."""
+    def _end(self, convention: Convention, *, largest: bool) -> float:
+        """The largest or the smallest batch size with at most 1 + ω times the data of the reference."""
 
     @abstractmethod
     def interval(
@@ -140,11 +238,11 @@ class AbstractStepsLaw(Shown, ABC):
 
     def sheet(self) -> Sheet:
         """Return the law's numbers, and B* with its 95% interval; the overhead counts from the smallest batch size."""
-        third = "c" if hasattr(self, "c") else "alpha"
-        shown = ("a", "b", third)[: self.num_parameters]
+        curved = hasattr(self, "c")
+        shown = ("a", "b", "c" if curved else "alpha")[: self.num_parameters]
         quantities = [Quantity(name, name, getattr(self, name)) for name in shown]
         names = {"critical_batch_size": "B*"}
-        if self.optimal_batch_size:
+        if curved and self.optimal_batch_size:
             names |= {"optimal_batch_size": "best B", "smallest_batch_size": "smallest useful B"}
         for name, label in names.items():
             found = getattr(self, name)
@@ -152,7 +250,8 @@ class AbstractStepsLaw(Shown, ABC):
             ends = self.interval(name, convention=SMALLEST) if self.freedom else (np.nan, np.nan)
             quantities.append(Quantity(name, label, value, ends))
         smallest = float(self.batch_sizes.min())
-        best = smallest < self.optimal_batch_size < np.inf
+        best = curved and smallest < self.optimal_batch_size < np.inf
+        # Overheads of a law with c count from B_opt if it lies above the smallest batch size.
         reference = "the best one" if best else f"batch size {number(smallest)}, the smallest measured"
         title = "steps to the target against batch size"
         return Sheet(title, [Table(quantities, legend=f"B*: 20% more data than {reference}")])
@@ -194,3 +293,38 @@ def pooled_scatter(laws: Sequence[AbstractStepsLaw]) -> Scatter:
     if freedom < 1:
         raise ValueError("laws must have more batch sizes than parameters in all, got as many: measure more")
     return Scatter(float(sum((law.residuals**2).sum() for law in laws) / freedom), freedom)
+
+
+# A knee is searched up to this factor beyond the batch sizes of a plan, first at so many points. Neighbours are less
+# than 10% apart, so that the knee lies between the neighbours of the best point.
+KNEE_FARTHEST, KNEE_POINTS = 1e4, 400
+
+
+class HasSteps(Protocol):
+    """A law of steps to a target: a `StepsLaw`, or your own.
+
+    If it has `batch_sizes`, these are what was measured; `steps_interval(batch_size, level)`: intervals of its steps;
+    `critical_batch_size(convention=…)`: B*, and `interval(level=…, convention=…)` that of it;
+    `smallest_batch_size(convention=…)` and `optimal_batch_size`: where the range begins in which a batch size pays, and
+    which takes the least data.
+    """
+
+    def predict(self, batch_size: ArrayLike) -> np.ndarray:
+        """Steps at `batch_size`."""
+        ...
+
+
+def knee(law: HasSteps, around: tuple[float, float]) -> float:
+    """The batch size with the least S E = B S(B)², looked for up to a factor of 10⁴ around; 0 or inf at the ends."""
+    low = np.log(around[0] / KNEE_FARTHEST)
+    high = np.log(around[1] * KNEE_FARTHEST)
+
+    def product(log_batch: float) -> float:
+        return log_batch + 2 * float(np.log(law.predict(np.exp(log_batch))))
+
+    grid = np.linspace(low, high, KNEE_POINTS)
+    best = int(np.argmin([product(point) for point in grid]))
+    if best in (0, grid.size - 1):  # The product rises or falls all over the range, and there is no knee.
+        return 0.0 if best == 0 else float("inf")
+    fine: Any = optimize.minimize_scalar(product, bounds=(grid[best - 1], grid[best + 1]), options={"xatol": 1e-9})
+    return float(np.exp(fine.x))

@@ -4,13 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.loss_noise import widened
-from sgdtheory.fits.steps_law import MIN_POINTS
-from sgdtheory.fits.tuned_loss import TUNED, TunedLosses, lowest
-
-MOST = 12  # data sizes of a group
-APART = np.log(1.05)  # data sizes that are closer are one: D = BY is rounded to whole steps
+from sgdtheory.fits.searches import last_crossing
+from sgdtheory.fits.steps_measurement import MIN_POINTS
+from sgdtheory.fits.tuned_loss import TUNED, LossCurves, TunedLosses, lowest
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +40,7 @@ class Degradation:
 def degradations(
     tuned: TunedLosses,
     log_losses: np.ndarray,
-    others: tuple[np.ndarray, np.ndarray],
+    others: np.ndarray,
     edges: bool,
     *,
     share: float,
@@ -54,7 +51,7 @@ def degradations(
 
     Args:
         tuned: L*(B, D).
-        log_losses, others: (1, m, k) log L*; (R, m, k) with other runs and (2, m, k) with other edges.
+        log_losses, others: (1, m, k) log L*; (R + 2, m, k) with other runs and, in the last two, with other edges.
         edges: whether upper bounds count.
         share: x.
         level: of intervals.
@@ -62,9 +59,7 @@ def degradations(
     """
     usable = tuned.usable(edges)
     curves = [
-        [LossCurves(tuned.samples[here], each[:, place, here]) for each in (log_losses, *others)]
-        if here.any()
-        else None
+        [LossCurves(tuned.samples[here], each[:, place, here]) for each in (log_losses, others)] if here.any() else None
         for place, here in enumerate(usable)
     ]
     found = []
@@ -73,13 +68,13 @@ def degradations(
             place: [curve.log_loss_at(samples) for curve in all_of] for place, all_of in enumerate(curves) if all_of
         }
         places = [place for place, (here, *_) in columns.items() if np.isfinite(here[0])]
-        tables = [np.column_stack([columns[place][kind] for place in places]) for kind in range(3)]
+        tables = [np.column_stack([columns[place][kind] for place in places]) for kind in range(2)]
         found.append(_degradation(tuned, samples, places, tables, share, level, noisy))
     return found
 
 
 def _data_sizes(tuned: TunedLosses, usable: np.ndarray) -> list[float]:
-    """D of the grid that three batch sizes cover, the smallest among them: at most MOST, evenly in log D.
+    """D of the grid that three batch sizes cover, the smallest among them: at most twelve, evenly in log D.
 
     Without the smallest, what is lost against the best batch size would be lost against a worse one.
     """
@@ -87,10 +82,11 @@ def _data_sizes(tuned: TunedLosses, usable: np.ndarray) -> list[float]:
     spans = [log_samples[here][[0, -1]] for here in usable if here.any()]
     for place in log_samples:
         covered = [low <= place <= high for low, high in spans]
-        if sum(covered) >= MIN_POINTS and covered[0] and not (kept and place - kept[-1] < APART):
+        # Data sizes less than 5% apart count as one, since D = BY is rounded to whole steps.
+        if sum(covered) >= MIN_POINTS and covered[0] and not (kept and place - kept[-1] < np.log(1.05)):
             kept.append(place)
-    if len(kept) > MOST:
-        even = np.linspace(kept[0], kept[-1], MOST)
+    if len(kept) > 12:
+        even = np.linspace(kept[0], kept[-1], 12)
         kept = sorted({min(kept, key=lambda each, wanted=wanted: abs(each - wanted)) for wanted in even})
     return [float(tuned.samples[int(np.flatnonzero(log_samples == place)[0])]) for place in kept]
 
@@ -107,29 +103,18 @@ def _degradation(
     batch_sizes, tails = tuned.batch_sizes[places], ((1 - level) / 2, (1 + level) / 2)
     here = tables[0]
     with np.errstate(over="ignore"):  # a draw may be anything where losses scatter by orders of magnitude
-        (ratios,), drawn, edges = (np.exp(each - each.min(1, keepdims=True)) for each in tables)
-    batch_size = largest_within(batch_sizes, ratios, share)
-    at_edges = np.array([largest_within(batch_sizes, each, share) for each in edges])
+        (ratios,), drawn = (np.exp(each - each.min(1, keepdims=True)) for each in tables)
+    batch_size, *others = (last_crossing(batch_sizes, each - (1 + share)) for each in (ratios, *drawn))
+    others = np.array(others)
     intervals, interval = np.full((ratios.size, 2), np.nan), (float("nan"), float("nan"))
     if noisy:
-        noise = np.quantile(drawn, tails, axis=0, method="closest_observation").T
-        ends = np.quantile(
-            [largest_within(batch_sizes, each, share) for each in drawn], tails, method="closest_observation"
-        )
-        interval = widened(batch_size, [(float(ends[0]), float(ends[1]))], at_edges)
-        each_of = zip(ratios, noise, edges.T, strict=True)
+        noise = np.quantile(drawn[:-2], tails, axis=0, method="closest_observation").T
+        ends = np.quantile(others[:-2], tails, method="closest_observation")
+        interval = widened(batch_size, [(float(ends[0]), float(ends[1]))], others[-2:])
+        each_of = zip(ratios, noise, drawn[-2:].T, strict=True)
         intervals = np.array([widened(ratio, [(low, high)], edge) for ratio, (low, high), edge in each_of]).clip(1.0)
     best = lowest(np.log(batch_sizes), here)
     optimum = float(np.exp(best.log_rate[0])) if best.state[0] == TUNED else float("nan")
     return Degradation(
         tuned.group, tuned.size, samples, batch_sizes, ratios, intervals, share, batch_size, interval, optimum
     )
-
-
-def largest_within(batch_sizes: np.ndarray, ratios: np.ndarray, share: float) -> float:
-    """The B at which the ratio last crosses 1 + share, on a line in B; inf where it does not."""
-    last = int(np.flatnonzero(ratios <= 1 + share)[-1])
-    if last == ratios.size - 1:
-        return float("inf")
-    part = (1 + share - ratios[last]) / (ratios[last + 1] - ratios[last])
-    return float(batch_sizes[last] + part * (batch_sizes[last + 1] - batch_sizes[last]))

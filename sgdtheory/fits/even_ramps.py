@@ -11,6 +11,7 @@ takes the fewest steps, and is found by bisection; of all k, and of the constant
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -18,13 +19,6 @@ import numpy as np
 
 Stages = tuple[tuple[int, int], ...]  # (start in samples, batch size)
 EvenRule = Callable[[int, int, int, int], Stages]  # of start, increment, number of increments, ramp-up samples
-# More increments are not tried: each costs time in the search, and 32 follow a straight line to 3% of the difference
-# between the first batch size and the last.
-MOST_INCREMENTS = 32
-# A ramp that takes more steps than a constant batch size, if any real number could be one, is written only where batch
-# sizes are so coarse that the best constant one takes this share of steps more. With 0 a last step or two of twice the
-# batch size would count as a ramp.
-COARSE = 0.01
 HALF_A_SAMPLE = 0.5  # The number of samples of a run is rounded to a whole one, by as much at most.
 
 
@@ -146,9 +140,8 @@ def megatron_stages(start: int, increment: int, count: int, samples: int) -> Sta
     stages = [(0, start)]
     for j in range(1, count + 1):
         begin = -(-samples * j // count)
-        if (
-            int(begin / (samples / count)) < j
-        ):  # as the trainer rounds it, a whole quotient may come out as a little less
+        # As the trainer rounds it, a whole quotient may come out as a little less.
+        if int(begin / (samples / count)) < j:
             begin += 1
         stages.append((begin, start + j * increment))
     return tuple(stages)
@@ -181,7 +174,8 @@ def nearest_even_ramp(target: RampTarget, planned: Stages, *, unit: int, rule: E
     found = []
     for start, last in itertools.combinations(sizes, 2):
         units = (last - start) // unit
-        for count in range(1, min(units, MOST_INCREMENTS) + 1):
+        # Each number of increments costs time, and 32 follow a straight line to 3% of the difference of batch sizes.
+        for count in range(1, min(units, 32) + 1):
             ramp = _earliest(target, start, unit * round(units / count), count, rule)
             found += [] if ramp is None else [ramp]
     constant = target.constant(unit)
@@ -201,8 +195,13 @@ def _as_even(target: RampTarget, planned: Stages, unit: int, rule: EvenRule) -> 
 
 
 def _is_worth_it(steps: int, at_constant: int, target: RampTarget) -> bool:
-    """Tell whether a ramp with so many steps is better than a constant batch size; see COARSE."""
-    return steps < min(at_constant, target.constant_steps) or steps < at_constant * (1 - COARSE)
+    """Tell whether a ramp with so many steps is better than a constant batch size.
+
+    A ramp that takes more steps than a constant batch size, if any real number could be one, is written only where
+    batch sizes are so coarse that the best constant one takes 1% of steps more. With 0 a last step or two of twice the
+    batch size would count as a ramp.
+    """
+    return steps < min(at_constant, target.constant_steps) or steps < at_constant * 0.99
 
 
 def _earliest(target: RampTarget, start: int, increment: int, count: int, rule: EvenRule) -> EvenRamp | None:
@@ -211,15 +210,13 @@ def _earliest(target: RampTarget, start: int, increment: int, count: int, rule: 
     def reaches(samples: int) -> bool:
         return target.is_reached(rule(start, increment, count, samples))
 
-    low = count - 1  # fewer samples than increments leave stages without a sample
-    high = count * (target.num_samples + start)  # the first stage fills the run
-    if not reaches(high):
+    # Fewer samples than increments leave stages without a sample; with the most the first stage fills the run.
+    numbers = range(count, count * (target.num_samples + start) + 1)
+    if not reaches(numbers[-1]):
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reaches(middle) else (middle, high)
-    stages = target.within(rule(start, increment, count, high))
-    return EvenRamp(start, increment, count, high, stages, target.steps(stages))
+    fewest = numbers[bisect_left(numbers, True, key=reaches)]
+    stages = target.within(rule(start, increment, count, fewest))
+    return EvenRamp(start, increment, count, fewest, stages, target.steps(stages))
 
 
 def _beside(size: int, unit: int) -> set[int]:

@@ -10,7 +10,7 @@ one holds its level whatever the groups share (THEORY.md, T14). Two groups have 
 may be it, the slope's interval is unlimited and the verdict inconclusive.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -21,12 +21,11 @@ from sgdtheory._common.arguments import checked_name, positive_array, positive_n
 from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
 from sgdtheory._common.shown import Shown
-from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention
+from sgdtheory.fits.conventions import SMALLEST, Convention, common_convention, one_convention
+from sgdtheory.fits.searches import last_crossing
 from sgdtheory.fits.steps_fit import fit_steps_law
 from sgdtheory.fits.steps_measurement import StepsMeasurement
 
-STEP = 1e-4  # of log steps, for derivatives
-TWO_SIZES = "two sizes cannot distinguish scatter of B* between sizes from a slope: measure three or more"
 Method = Literal["law", "interpolation", "balance"]
 METHODS: Mapping[Method, str] = {"law": "B* of the law", "interpolation": "B* interpolated", "balance": "b/a"}
 VerdictName = Literal["holds", "fails", "inconclusive"]
@@ -119,7 +118,8 @@ class SizeDependence(Shown):
     @property
     def remark(self) -> str:
         """Return why no other verdict is possible; empty if one is."""
-        return TWO_SIZES if self.sizes.size == 2 else ""
+        two = "two sizes cannot distinguish scatter of B* between sizes from a slope: measure three or more"
+        return two if self.sizes.size == 2 else ""
 
     def sheet(self) -> Sheet:
         """B* at each size, the slope, and the verdict."""
@@ -173,14 +173,17 @@ def size_dependence(
     for each in measurements:
         positive_array("batch_sizes", each.batch_sizes)
     if convention.reference is None:
-        convention = Convention(common_reference(measurements), convention.overhead)
+        # One reference for all groups: with different ones B* would move by its convention.
+        convention = common_convention([each.batch_sizes for each in measurements], None, convention.overhead)
+        if convention.reference is None:
+            raise ValueError("reference must be given: the groups have no batch size in common")
     laws = [fit_steps_law(each.batch_sizes, each.steps) for each in measurements]
     freedom = sum(law.steps.size - 2 for law in laws)
     if freedom < 2:
         raise ValueError("measurements must have four batch sizes or more to distinguish scatter from law")
+    # One scatter for all groups: a group alone often has one or two degrees of freedom.
     scatter = float(np.sqrt(sum((law.residuals**2).sum() for law in laws) / freedom))
-    find = _finder(method)
-    critical = np.array([find(each.batch_sizes, each.steps, convention) for each in measurements])
+    critical = np.array([_found(method, each.batch_sizes, each.steps, convention) for each in measurements])
     if not np.isfinite(critical).all():
         groups = [each.group for each, value in zip(measurements, critical, strict=True) if not np.isfinite(value)]
         raise ValueError(
@@ -270,14 +273,6 @@ def _verdict(inner: Pair, outer: Pair, margin: float) -> VerdictName:
     return "fails" if outer[0] > 0 or outer[1] < 0 else "inconclusive"
 
 
-def common_reference(measurements: Sequence[StepsMeasurement]) -> float:
-    """The smallest batch size that all groups have."""
-    common = set.intersection(*(set(each.batch_sizes.tolist()) for each in measurements))
-    if not common:
-        raise ValueError("reference must be given: the groups have no batch size in common")
-    return float(min(common))
-
-
 def interpolated_critical_batch_size(
     batch_sizes: ArrayLike, steps: ArrayLike, convention: Convention = SMALLEST
 ) -> float:
@@ -312,27 +307,18 @@ def interpolated_critical_batch_size(
     if not batch_sizes[0] <= reference <= batch_sizes[-1]:
         return float("nan")
     excess = data - (1 + overhead) * np.interp(reference, batch_sizes, data)
-    below = np.flatnonzero(excess <= 0)
-    if not below.size or below[-1] == len(excess) - 1:
-        return float("nan")
-    last = int(below[-1])
-    share = -excess[last] / (excess[last + 1] - excess[last])
-    return float(batch_sizes[last] + share * (batch_sizes[last + 1] - batch_sizes[last]))
+    found = last_crossing(batch_sizes, excess)
+    return found if np.isfinite(found) else float("nan")
 
 
-def _of_law(batch_sizes: np.ndarray, steps: np.ndarray, convention: Convention) -> float:
-    return fit_steps_law(batch_sizes, steps).critical_batch_size(convention=convention)
-
-
-def _balance(batch_sizes: np.ndarray, steps: np.ndarray, convention: Convention) -> float:
-    del convention
+def _found(method: Method, batch_sizes: np.ndarray, steps: np.ndarray, convention: Convention) -> float:
+    """B* or b/a, by a method; nan where the measurements do not have it."""
+    if method == "interpolation":
+        return interpolated_critical_batch_size(batch_sizes, steps, convention)
     law = fit_steps_law(batch_sizes, steps)
+    if method == "law":
+        return law.critical_batch_size(convention=convention)
     return law.E_min / law.S_min if law.a and law.b else float("nan")
-
-
-def _finder(method: Method) -> Callable[[np.ndarray, np.ndarray, Convention], float]:
-    """(batch_sizes, steps, convention) → B* or b/a, by a method."""
-    return {"law": _of_law, "interpolation": interpolated_critical_batch_size, "balance": _balance}[method]
 
 
 def log_sensitivity(measurement: StepsMeasurement, convention: Convention = SMALLEST, method: Method = "law") -> float:
@@ -343,14 +329,15 @@ def log_sensitivity(measurement: StepsMeasurement, convention: Convention = SMAL
     >>> round(log_sensitivity(st.example_measurements()[0], st.Convention(256)), 2)
     0.62
     """
-    find, slopes = _finder(method), []
+    slopes = []
+    step = 1e-4  # of log steps: central differences are off by 1e-8, about as much as the roundings of fits make
     for place in range(measurement.steps.size):
         ends = []
         for sign in (-1, 1):
             steps = measurement.steps.copy()
-            steps[place] *= np.exp(sign * STEP)
-            ends.append(np.log(find(measurement.batch_sizes, steps, convention)))
-        slopes.append((ends[1] - ends[0]) / (2 * STEP))
+            steps[place] *= np.exp(sign * step)
+            ends.append(np.log(_found(method, measurement.batch_sizes, steps, convention)))
+        slopes.append((ends[1] - ends[0]) / (2 * step))
     return float(np.linalg.norm(slopes))
 
 

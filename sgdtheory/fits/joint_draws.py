@@ -16,12 +16,6 @@ DRAWS = 200
 TESTED = 99
 # Random exponents from which a fit begins too. From one start in two step-law's runs are fitted best.
 STARTS = 8
-# The least sum of squares: losses without errors may follow a law exactly.
-TINY = 1e-300
-# The parameters that differences between pairs of model size and data determine: E, A, α and C.
-BETWEEN = 4
-# With fewer pairs of model size and data the residuals of a pair are not resampled together.
-FEWEST_PAIRS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,12 +66,13 @@ class TunedTable:
         The statistic is by what factor the sum of squares falls. Its distribution under the tie is that for resampled
         residuals.
         """
+        tiny = 1e-300  # Losses without errors may follow a law exactly.
         losses, _ = resampled(self, tied, TESTED, level, seed)
         gains = []
         for loss in losses:
             two = [fitted_law(law.shape, self.settings, loss, law.exponents).squares for law in (tied, free)]
-            gains.append(two[0] / max(two[1], TINY))
-        gain = tied.squares / max(free.squares, TINY)
+            gains.append(two[0] / max(two[1], tiny))
+        gain = tied.squares / max(free.squares, tiny)
         return (1 + sum(each >= gain for each in gains)) / (TESTED + 1)
 
 
@@ -126,8 +121,11 @@ def resampled(table: TunedTable, law: LossLaw, number: int, level: float, seed: 
     random = np.random.default_rng(seed)
     fit = law.loss(table.settings)
     pairs = int(table.pairs.max()) + 1
-    clusters = table.pairs if pairs >= FEWEST_PAIRS else np.arange(fit.size)
-    freedom = pairs - BETWEEN if pairs >= FEWEST_PAIRS else max(fit.size - law.shape.number_fitted, 1)
+    clusters = np.arange(fit.size)
+    freedom = max(fit.size - law.shape.number_fitted, 1)
+    if pairs >= 8:  # With fewer pairs the residuals of a pair are not resampled together.
+        clusters = table.pairs
+        freedom = pairs - 4  # Differences between pairs determine E, A, α and C.
     tail = (1 + level) / 2
     enlarged = np.sqrt((clusters.max() + 1) / freedom) * special.stdtrit(freedom, tail) / special.ndtri(tail)
     rest = enlarged * np.log(table.loss / fit)

@@ -9,9 +9,7 @@ from sgdtheory._common.arguments import share_between_0_and_1, whole_number
 from sgdtheory.fits.joint_draws import TunedTable, drawn
 from sgdtheory.fits.joint_law import ComparedLaw, JointLaw
 from sgdtheory.fits.joint_shapes import FREED, JOINT, RIVALS, LossLaw, Settings
-from sgdtheory.fits.loss_noise import cliff_margins
-from sgdtheory.fits.loss_rows import loss_rows
-from sgdtheory.fits.tuned_loss import tuned_losses
+from sgdtheory.fits.loss_noise import tuned_groups
 
 # Laws whose errors at left-out pairs are up to this multiple of the least take part in the intervals.
 AS_GOOD = 1.5
@@ -58,10 +56,9 @@ def fit_joint_law(
             settings with a known best learning rate.
     """
     level, seed = share_between_0_and_1("level", level), whole_number("seed", seed, 0)
-    tuned = [tuned_losses(each, cliff_margins(tuned_losses(each))) for each in loss_rows(table)]
     every = []
     settings = 0
-    for group in tuned:
+    for group, _ in tuned_groups(table):
         settings += len(group.cells)
         batch, data = np.nonzero(group.usable(edges))
         size = np.full(batch.size, group.size)
@@ -69,12 +66,15 @@ def fit_joint_law(
     found = np.concatenate(every, axis=1)
     _check(found)
     *logs, losses = *np.log(found[:3]), found[3]
+    # Relative to the middle of the table, exponents and factors depend less on each other.
     centre = float(logs[0].mean()), float(logs[1].mean()), float(logs[2].mean())
     at = Settings(*(each - middle for each, middle in zip(logs, centre, strict=True)))
     of_table = TunedTable(at, losses)
     law = of_table.fitted(JOINT)
     freed = [of_table.fitted(shape, np.append(law.exponents, shape.ranges[1, -1])) for shape in FREED]
     fits = {each: _compared(of_table, each) for each in (law, *freed, *(of_table.fitted(shape) for shape in RIVALS))}
+    # A law with one parameter more predicts pairs a little better by chance. It is taken only if it is better by a
+    # factor of 1.5.
     taken = min((law, *freed), key=lambda each: fits[each].pairs * (1.0 if each is not law else 1 / AS_GOOD))
     best = min(each.pairs for each in fits.values())
     others = tuple(each for each, compared in fits.items() if compared.pairs <= AS_GOOD * best)

@@ -12,27 +12,21 @@ from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import Quantity, Sheet, Table, between
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import Convention
-from sgdtheory.fits.fitted_critical import FittedCriticalBatchSize
 from sgdtheory.fits.joint_draws import Draws
 from sgdtheory.fits.joint_predictions import prediction, table_of_best_runs
-from sgdtheory.fits.joint_searches import FARTHEST, NEAREST, OVERHEAD, best_batch, first_below, growth, log_critical
-from sgdtheory.fits.joint_shapes import LossLaw, Settings
+from sgdtheory.fits.joint_shapes import (
+    FARTHEST,
+    NEAREST,
+    OVERHEAD,
+    LossLaw,
+    Settings,
+    best_batch,
+    growth,
+    log_critical,
+)
+from sgdtheory.fits.searches import bisected
+from sgdtheory.fits.steps_measurement import FittedCriticalBatchSize
 from sgdtheory.fits.steps_table import StepsTable
-
-# The form of the law adds this to the errors of ln B*. On exact risks of models with 1,024 features ln B* is off by at
-# most 0.17 for a = 2, b = 3, for 1.2 and 1.8, and for 1.5 and 2; but by up to 0.48 for 1.1 and 1.5 (T48).
-FORM = 0.2
-# A tie that resampling refutes at this level is reported as refuted.
-REFUTED = 0.05
-# Pairs of model size and data whose B* is shown, at most: a screen holds them.
-SHOWN = 6
-# Model sizes among which that of the best run is searched: a parabola through three of them is exact to 1e-3.
-CANDIDATES = np.linspace(-np.log(1000.0), np.log(1000.0), 201)
-# A critical batch size beyond the measured ones by more than this factor has no upper end: no run says where data
-# begin to be lost.
-EXTRAPOLATED = 2.0
-# Batch sizes of a table of steps, as multiples of B*.
-TABLE = np.geomspace(1 / 64, 64, 49)
 
 
 class ComparedLaw(NamedTuple):
@@ -85,10 +79,7 @@ class BestRun(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class JointLaw(Shown):
-    """The law of the loss in N, D and B; made by `fit_joint_law`, drawn by `st.plot.joint_law` (THEORY.md T48).
-
-        L(N, D, B) = E + [(A N^−α)^k + (C D_e^−β)^k]^{1/k} + G/√B,    β = α/(1 + α),    k = 5/2
-        D = D_e [1 + (B/(B_0 D_e^κ))^h]^{1/h}
+    """The law of the loss in N, D and B; made by `fit_joint_law`, which has its equation, drawn by `st.plot.joint_law`.
 
     Intervals contain the estimates of other laws that predict left-out settings about as well.
 
@@ -188,10 +179,12 @@ class JointLaw(Shown):
         """
         at = self._settings(size, samples, 1.0)
         logs = self.draws.estimated(lambda law: log_critical(law, at.log_size, at.log_samples))[:, 0]
-        logs += [0.0, -FORM, FORM]
+        # The form of the law adds 0.2 to the errors of ln B*. On exact risks of models with 1,024 features ln B* is off
+        # by at most 0.17 for a = 2, b = 3, for 1.2 and 1.8, and for 1.5 and 2; but by up to 0.48 for 1.1 and 1.5 (T48).
+        logs += [0.0, -0.2, 0.2]
         value, low, high = np.where(logs < FARTHEST - 1, np.exp(logs + self.centre[2]), np.inf).tolist()
-        if value > EXTRAPOLATED * self.batch_sizes.max():
-            high = np.inf
+        if value > 2 * self.batch_sizes.max():
+            high = np.inf  # No run shows where data begin to be lost.
         reference = self.best_batch_size(size, samples)
         return FittedCriticalBatchSize(value, low, high, Convention(reference or None, OVERHEAD), self.level)
 
@@ -209,13 +202,17 @@ class JointLaw(Shown):
             raise ValueError("the losses show no cost of large batches, so that steps have no plateau: run larger ones")
         at = self._settings(size, samples, 1.0)
         law = self.draws.law
-        rest = np.log(found.batch_size * TABLE) - self.centre[2]
+        rest = np.log(found.batch_size * np.geomspace(1 / 64, 64, 49)) - self.centre[2]
+        # Below the best batch size small batches add to the loss, and more data do not take that away.
         first = max(float(best_batch(law, at.log_size, at.log_samples)[0]), rest[0])
         log_batch = np.append(first, rest[rest > first + 1e-6])
         target = law.loss(Settings(at.log_size, at.log_samples, np.array(first)))
-        needed = first_below(
-            lambda log_data: law.loss(Settings(at.log_size, log_data, log_batch)), target, NEAREST, log_batch.shape
-        )
+
+        def above(log_data: np.ndarray) -> np.ndarray:
+            return law.loss(Settings(at.log_size, log_data, log_batch)) > target
+
+        needed = bisected(above, np.full(log_batch.shape, NEAREST), np.full(log_batch.shape, FARTHEST))
+        # Rows that no data bring to the target are left out.
         reached = needed < FARTHEST - 1
         sizes = np.exp(log_batch[reached] + self.centre[2])
         steps = np.exp(needed[reached] + self.centre[1]) / sizes
@@ -235,16 +232,18 @@ class JointLaw(Shown):
             ValueError: a number that is not positive.
         """
         budget = np.log(positive_number("compute", compute) / positive_number("flops", flops))
-        data = budget - self.centre[0] - self.centre[1] - CANDIDATES
+        # A parabola through three of these model sizes is exact to 1e-3.
+        sizes = np.linspace(-np.log(1000.0), np.log(1000.0), 201)
+        data = budget - self.centre[0] - self.centre[1] - sizes
 
         def best(law: LossLaw) -> np.ndarray:
             """Return log N, log B and log L, along the last axis, by a parabola through three candidates."""
-            log_batch, loss = best_batch(law, CANDIDATES, data)
-            at = np.clip(loss.argmin(-1), 1, CANDIDATES.size - 2)[..., None]
+            log_batch, loss = best_batch(law, sizes, data)
+            at = np.clip(loss.argmin(-1), 1, sizes.size - 2)[..., None]
             low, middle, high = (np.take_along_axis(np.log(loss), at + side, -1)[..., 0] for side in (-1, 0, 1))
             moved = np.clip((low - high) / (2 * (low - 2 * middle + high)), -1.0, 1.0)
             slope = np.gradient(log_batch, axis=-1)
-            size = CANDIDATES[at[..., 0]] + moved * (CANDIDATES[1] - CANDIDATES[0])
+            size = sizes[at[..., 0]] + moved * (sizes[1] - sizes[0])
             batch = np.take_along_axis(log_batch + moved[..., None] * slope, at, -1)[..., 0]
             return np.stack([size, batch, middle + moved * (high - low) / 4], -1)
 
@@ -272,8 +271,9 @@ class JointLaw(Shown):
     def _remarks(self) -> Iterator[str]:
         others = [each.irreducible for each in self.compared]
         yield f"E is not identified, because it depends on the law: the laws have {between(min(others), max(others))}"
-        if self.tied <= REFUTED:
+        if self.tied <= 0.05:
             yield f"the tie β = α/(1 + α) is refuted (p = {self.tied:.2g}): see the law with β free"
+        # Intervals contain the estimates of laws that are about as good. A better law is named as well.
         better = min(self.compared, key=lambda each: each.pairs)
         if better is not self.compared[0]:
             yield (
@@ -314,6 +314,7 @@ class JointLaw(Shown):
         return Sheet(title, tables, self.remarks, settings | predicted, answer=answer)
 
     def _exponents(self) -> Table:
+        # β = α/(1 + α) rises with α, so that its ends are those of α.
         by_size = self.size_exponent
         rows = {
             "fall with model size N: α": by_size,
@@ -333,6 +334,7 @@ class JointLaw(Shown):
         )
 
     def _critical(self) -> Table:
+        # Pairs of the table: elsewhere B* is extrapolated.
         pairs = self._shown_pairs()
         found = [self.critical_batch_size(*each) for each in pairs]
         sizes = [each.batch_size for each in found]
@@ -349,6 +351,7 @@ class JointLaw(Shown):
         )
 
     def _laws(self) -> Table:
+        # The errors are fractions, and percentages in the table.
         columns = {"deviation": "fit, %", "largest": "largest N, %", "pairs": "pairs, %"}
         return Table(
             [
@@ -368,5 +371,5 @@ class JointLaw(Shown):
 
     def _shown_pairs(self) -> list[tuple[float, float]]:
         every = np.unique(np.stack([self.sizes, self.samples]), axis=1).T
-        chosen = np.unique(np.linspace(0, len(every) - 1, SHOWN).round().astype(int))
+        chosen = np.unique(np.linspace(0, len(every) - 1, 6).round().astype(int))  # A screen holds six rows.
         return [(float(size), float(data)) for size, data in every[chosen]]

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
+from sgdtheory.fits.searches import bisected, golden_section
+
 # The sharpness k with which the limits of model and data meet. Exact risks of averaged SGD with 64 to 4,096 features
 # are fitted best by 2.3 (a = 2, b = 3), 2.6 (1.2, 1.8) and 3.5 (1.1, 1.5), and step-law's runs by 2.7 (T48).
 BLEND = 2.5
@@ -31,14 +33,6 @@ SEARCHED = {
     "q": (0.02, 0.6, 4.0),
     "r": (0.05, SMALL_BATCH_POWER, 4.0),
 }
-# Distance over which terms are differentiated: the errors of the slopes, 1e-6, only slow the search down.
-MOVE = 1e-6
-# Calls after which a search ends. From the first values step-law's runs need 10, from random values 90% need fewer.
-MOST_CALLS = 60
-# The largest logarithm of a term: its square is a finite number.
-LARGEST = 300.0
-# Newton steps for the data that vanishing batches would need. They begin within (log 2)/h of it, and six leave 1e-12.
-NEWTON = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +130,7 @@ def fitted_law(shape: LossShape, settings: Settings, loss: np.ndarray, start: np
         start: (p,) exponents to begin with; None: the first values of `SEARCHED`.
     """
     low, first, high = shape.ranges
-    moves = MOVE * np.eye(first.size)
+    move = 1e-6  # Errors of slopes over this distance, 1e-6 too, only slow the search down.
 
     def weighted(exponents: np.ndarray) -> np.ndarray:
         return shape.columns(exponents, settings) / loss[:, None]
@@ -149,18 +143,17 @@ def fitted_law(shape: LossShape, settings: Settings, loss: np.ndarray, start: np
         """Return the (n, p) derivatives, in which factors follow the exponents to first order (Kaufman 1975)."""
         terms = weighted(exponents)
         factors = optimize.nnls(terms, ones)[0]
-        moved = shape.columns((exponents + moves).T[:, :, None], settings) / loss[:, None]
-        by_exponents = ((moved - terms) @ factors).T / MOVE
+        moved = shape.columns((exponents + move * np.eye(first.size)).T[:, :, None], settings) / loss[:, None]
+        by_exponents = ((moved - terms) @ factors).T / move
         basis = np.linalg.qr(terms[:, factors > 0])[0]
         return by_exponents - basis @ (basis.T @ by_exponents)
 
     ones = np.ones(loss.size)
     inside = 1e-6 * (high - low)
     begin = np.clip(first if start is None else start, low + inside, high - inside)
-    options: Any = {"jac": slopes, "x_scale": "jac"}  # which SciPy's annotations do not have
-    found: Any = optimize.least_squares(
-        residuals, begin, bounds=(low, high), xtol=1e-6, ftol=1e-8, max_nfev=MOST_CALLS, **options
-    )
+    # From the first values step-law's runs need 10 calls, and from random values 90% need fewer than 60.
+    options: Any = {"jac": slopes, "x_scale": "jac", "max_nfev": 60}  # which SciPy's annotations do not have
+    found: Any = optimize.least_squares(residuals, begin, bounds=(low, high), xtol=1e-6, ftol=1e-8, **options)
     factors = optimize.nnls(weighted(found.x), ones)[0]
     return LossLaw(shape, found.x, factors, float(2 * found.cost))
 
@@ -176,7 +169,7 @@ def useful_samples(exponents: Exponents, at: Settings) -> np.ndarray:
     growth, sharpness = exponents["κ"], exponents["h"]
     over = at.log_batch - exponents["log B_0"] - exponents.get("ν", 0.0) * at.log_size
     useful = np.minimum(at.log_samples, (at.log_samples - over) / (1 - growth))
-    for _ in range(NEWTON):
+    for _ in range(6):  # Newton's steps begin within (log 2)/h of the root, and six leave 1e-12.
         beyond = sharpness * (over - growth * useful)
         excess = useful + np.logaddexp(0.0, beyond) / sharpness - at.log_samples
         useful = useful - excess / (1 - growth / (1 + np.exp(-beyond)))
@@ -185,7 +178,7 @@ def useful_samples(exponents: Exponents, at: Settings) -> np.ndarray:
 
 def _power(exponent: np.ndarray | float, log_value: np.ndarray) -> np.ndarray:
     """Return the power −exponent of a number given by its logarithm, finite at any exponents."""
-    return np.exp(np.clip(-exponent * log_value, -LARGEST, LARGEST))
+    return np.exp(np.clip(-exponent * log_value, -300.0, 300.0))  # Its square is finite too.
 
 
 def _joint(exponents: Exponents, at: Settings) -> tuple[np.ndarray, ...]:
@@ -225,16 +218,66 @@ FREED = tuple(
 )
 RIVALS = (
     LossShape(
-        *("four powers", "E + A/N^α + C/D^β + F (B/D)^q + G/B^r", _four),
-        *(("α", "β", "q", "r"), ("E", "A", "F", "G", "C")),
+        "four powers",
+        "E + A/N^α + C/D^β + F (B/D)^q + G/B^r",
+        _four,
+        ("α", "β", "q", "r"),
+        ("E", "A", "F", "G", "C"),
     ),
     LossShape(
-        *("three powers", "E + A/N^α + F (B/D)^q + G/B^r (arXiv 2607.01487)", _three),
-        *(("α", "q", "r"), ("E", "A", "F", "G")),
+        "three powers",
+        "E + A/N^α + F (B/D)^q + G/B^r (arXiv 2607.01487)",
+        _three,
+        ("α", "q", "r"),
+        ("E", "A", "F", "G"),
     ),
     LossShape(
-        *("McCandlish", "E + A/N^α + C/D_e^β, D = D_e + B D_e^(1−κ)/B_0", _mccandlish),
-        *(("α", "β", "log B_0", "κ"), ("E", "A", "C"), {"h": np.ones(())}),
+        "McCandlish",
+        "E + A/N^α + C/D_e^β, D = D_e + B D_e^(1−κ)/B_0",
+        _mccandlish,
+        ("α", "β", "log B_0", "κ"),
+        ("E", "A", "C"),
+        {"h": np.ones(())},
     ),
     LossShape("Chinchilla", "E + A/N^α + C/D^β, without a batch size", _chinchilla, ("α", "β"), ("E", "A", "C")),
 )
+
+
+# ------------------------------------------------------------------ searches, for many laws and settings at once
+
+
+# The overhead of data that defines B*, over the best batch size.
+OVERHEAD = 0.2
+# Logarithms, from the middle of the table, between which batch sizes, data and model sizes are searched. No table
+# comes near their ends, so that a number there is 0 or infinite.
+NEAREST, FARTHEST = -15.0, 45.0
+
+
+def best_batch(law: LossLaw, log_size: np.ndarray, log_samples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return ln B of the least loss at N and D, and that loss."""
+    rows = np.broadcast_shapes(law.factors.shape[:-1], np.shape(log_size), np.shape(log_samples))
+
+    def loss(log_batch: np.ndarray) -> np.ndarray:
+        return law.loss(Settings(log_size, log_samples, log_batch))
+
+    # The search is over −ln B: where small batches cost nothing, equal losses then lead to the smallest.
+    best = -golden_section(lambda minus: loss(-minus), np.full(rows, -FARTHEST), np.full(rows, -NEAREST))
+    return best, loss(best)
+
+
+def log_critical(law: LossLaw, log_size: np.ndarray, log_samples: np.ndarray) -> np.ndarray:
+    """Return ln B*; `FARTHEST` where large batches cost nothing."""
+    best, least = best_batch(law, log_size, log_samples)
+    more = log_samples + np.log1p(OVERHEAD)
+
+    def within(log_batch: np.ndarray) -> np.ndarray:
+        return law.loss(Settings(log_size, more, log_batch)) < least
+
+    return bisected(within, best, np.full(best.shape, FARTHEST))
+
+
+def growth(law: LossLaw, by_size: float, by_samples: float) -> np.ndarray:
+    """Return the slope of ln B* along a direction of log N and log D, in the middle of the table."""
+    step = 0.05  # in logs: errors of 1e-6 of the searches leave 2e-5 of the slope
+    up, down = (log_critical(law, np.array(end * by_size), np.array(end * by_samples)) for end in (step, -step))
+    return (up - down) / (2 * step)

@@ -13,16 +13,78 @@ from sgdtheory._common.shown import Shown
 from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter
 from sgdtheory.fits.conventions import Convention, sensitivity
 from sgdtheory.fits.power_law import PowerFit, fit_power_law
-from sgdtheory.fits.remarks import law_remarks
+from sgdtheory.fits.steps_law import StepsLaw
 from sgdtheory.fits.steps_measurement import StepsMeasurement
 from sgdtheory.fits.u_shaped_law import UShapedLaw
 
-POOR = 0.5  # A law about which log steps scatter by more, a factor of 1.6, is called no description of them.
 LABELS = {"smallest_batch_size": "least B", "optimal_batch_size": "B_opt", "alpha": "α", "critical_batch_size": "B*"}
-CURVED = "a", "b", "c", "smallest_batch_size", "optimal_batch_size", "critical_batch_size"
-STRAIGHT = "a", "b", "alpha", "critical_batch_size"
-P_AND_MISFIT = "p: probability of so large a χ² if the law holds. Misfit: scatter of steps beyond their errors."
 C_IS_0 = "c = 0: p-value of the F-test that no c is needed."
+
+
+def law_remarks(law: AbstractStepsLaw, convention: Convention, scatter: Scatter | None = None) -> Iterator[str]:
+    """Sentences on a fitted law, without a full stop; with c it is tested by a scatter, or its own.
+
+    >>> import sgdtheory as st
+    >>> from sgdtheory.fits import law_remarks
+    >>> law = st.fit_steps_law([64, 256, 1024, 4096], [50000, 14000, 5000, 2800])
+    >>> list(law_remarks(law, st.Convention(reference=16)))
+    ['the reference 16 lies outside the batch sizes 64 … 4096']
+    """
+    low = law.batch_sizes.min()
+    high = law.batch_sizes.max()
+    inside = f"the batch sizes {low:g} … {high:g}"
+    critical = law.critical_batch_size(convention=convention)
+    reference = convention.reference_among(law.batch_sizes)
+    curved = isinstance(law, UShapedLaw)
+    if not low <= reference <= high and not (curved and law.optimal_batch_size >= reference):
+        yield f"the reference {reference:g} lies outside {inside}"
+    # One remark on B* at most: a second one would only follow from the first.
+    if not (law.b or (curved and law.c)):
+        yield "steps do not fall with the batch size, so B* is the convention alone"
+    elif isinstance(law, StepsLaw) and reference > law.knee:
+        least = (1 + convention.overhead) * reference
+        yield (
+            f"the reference {reference:g} lies beyond the knee {law.knee:.4g}, where steps hardly fall any more, so B* "
+            f"is close to {1 + convention.overhead:g} × {reference:g} = {least:.4g} wherever the knee is: give steps "
+            "of smaller batch sizes"
+        )
+    elif np.isinf(critical):
+        yield "no plateau was measured, so B* is not bounded from above"
+    elif not low <= critical <= high:
+        yield f"B* = {critical:.4g} lies outside {inside}"
+    if isinstance(law, StepsLaw):
+        yield from _on_shape(law, convention)
+    if curved:
+        yield from _on_optimum(law, scatter, low, high)
+
+
+def _on_shape(law: StepsLaw, convention: Convention) -> Iterator[str]:
+    """Return the remark that residuals favour another exponent, with what it makes of B*."""
+    test = law.shape_test
+    # With five batch sizes and steps that scatter by 2%, a p-value of 0.2 names α = 0.8 in four of five data sets; 0.05
+    # would in one of three.
+    if test is None or test.p_value > 0.2:
+        return
+    other = test.law.critical_batch_size(convention=convention)
+    begin = f"the law's shape is in doubt: α = {test.law.alpha:.3g} fits better (p = {test.p_value:.2g}), with B* = "
+    remedy = "fit α too" if test.law.alpha < 1 else "fit α too, or an optimal batch size"
+    low, high = law.admitted_exponents
+    if low <= test.law.alpha <= high:
+        allowed = "the interval allows for it"
+    elif low == high:
+        allowed = f"the interval assumes α = {low:.3g}"
+    else:
+        allowed = f"the interval allows α from {low:.3g} to {high:.3g}"
+    yield f"{begin}{other:.4g}; {allowed}: {remedy}"
+
+
+def _on_optimum(law: UShapedLaw, scatter: Scatter | None, low: float, high: float) -> Iterator[str]:
+    test = law.curvature_test(scatter)
+    best = law.optimal_batch_size
+    if test.p_value > 0.05:
+        yield f"c is not needed (p = {test.p_value:.2g}): no optimal batch size is seen, a + b/B does as well"
+    elif not low <= best <= high:
+        yield f"the optimal batch size {best:.4g} lies outside the batch sizes {low:g} … {high:g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +163,9 @@ class LawsOfGroups(Shown):
         return f"B* = {number(value)} ({between(*ends)}, {self.level:.0%}), {definition}"
 
     def _laws(self) -> Table:
-        names = CURVED if self.is_curved else STRAIGHT
+        names = ["a", "b", "alpha", "critical_batch_size"]
+        if self.is_curved:
+            names = ["a", "b", "c", "smallest_batch_size", "optimal_batch_size", "critical_batch_size"]
         tested = all(law.standard_errors is not None for law in self.laws)
         found = [[self._of(law, name) for law in self.laws] for name in names]
         groups = [each.group for each in self.measurements]
@@ -138,7 +202,9 @@ class LawsOfGroups(Shown):
                 Quantity("", "p", [fit.p_value for fit in fits], digits=1),
                 Quantity("", "misfit", [f"{law.misfit:.1%}" for law in self.laws]),
             ]
-            legend.append(P_AND_MISFIT)
+            legend.append(
+                "p: probability of so large a χ² if the law holds. Misfit: scatter of steps beyond their errors."
+            )
         has_alpha = any(law.num_parameters > 2 for law in self.laws)
         formula = "a + b/B + c/B²" if self.is_curved else "a + b/B^α" if has_alpha else "a + b/B"
         hidden = ["group", "size", "residual_std", "curvature_test", "lack_of_fit", "misfit"]
@@ -157,6 +223,7 @@ class LawsOfGroups(Shown):
         if self.forecasts:
             low, high = power.prediction_interval(np.array(self.forecasts), self.level)
             ends = list(zip(low, high, strict=True))
+            # JSON has the intervals under one key, readers see them beside the values.
             values = power.predict(np.array(self.forecasts))
             quantities = [
                 Quantity("size", "size", self.forecasts),
@@ -188,7 +255,7 @@ class LawsOfGroups(Shown):
             yield from measured.remarks
             for remark in law_remarks(law, self.convention, self.scatter):
                 yield f"{name}: {remark}"
-            if law.residual_std > POOR:
+            if law.residual_std > 0.5:  # A factor of 1.6: the law does not describe such steps.
                 yield (
                     f"{name}: the steps scatter about the law by {law.residual_std:.0%}, so that it does not describe "
                     "them and B* means nothing; give steps to one target, with each batch size tuned"

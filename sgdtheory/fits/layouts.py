@@ -15,8 +15,6 @@ import numpy as np
 from sgdtheory._common.arguments import positive_array
 from sgdtheory._common.array_like import ArrayLike
 
-CANDIDATES = 20_000  # batch sizes among which the choice is made, at most, for each number of devices
-
 
 class HasThroughput(Protocol):
     """Protocol of a device's throughput: `ConstantThroughput`, `Throughput` or `MeasuredThroughput`."""
@@ -115,10 +113,11 @@ class Machine:
 
     def candidates(self, low: float, high: float) -> np.ndarray:
         """Batch sizes from low to high: all that devices can share, or where these are too many some all over it."""
-        found = [self.nearest(np.geomspace(low, high, CANDIDATES)).ravel()]
+        most = 20_000  # for each number of devices: neighbours of a geometric grid are then 0.1% apart at most
+        found = [self.nearest(np.geomspace(low, high, most)).ravel()]
         for count in self._counts:
             step = self.unit * (count or 1)
-            if (high - low) / step < CANDIDATES:
+            if (high - low) / step < most:
                 found.append(step * np.arange(max(np.ceil(low / step), 1), np.floor(high / step) + 1))
         batch = np.unique(np.concatenate(found))
         return batch[(batch >= low) & (batch <= high)]

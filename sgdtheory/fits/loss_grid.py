@@ -19,26 +19,19 @@ from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import Sheet
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import SMALLEST, Convention, common_convention
-from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.degradation import Degradation, degradations
-from sgdtheory.fits.grid_laws import GridLaw, grid_laws
-from sgdtheory.fits.grid_sheet import grid_sheet
-from sgdtheory.fits.loss_noise import LossNoise, cliff_margins, loss_noise, other_edges, resampled
-from sgdtheory.fits.loss_rows import loss_rows
+from sgdtheory.fits.grid_laws import GridLaw, grid_laws, grid_sheet
+from sgdtheory.fits.laws_of_groups import law_remarks
+from sgdtheory.fits.loss_noise import LossNoise, loss_noise, other_edges, resampled, tuned_groups
 from sgdtheory.fits.loss_targets import (
     LossTarget,
     curves_of,
     data_to,
     default_targets,
     loss_target,
-    points_needed,
 )
-from sgdtheory.fits.remarks import law_remarks
-from sgdtheory.fits.steps_law import MIN_POINTS
-from sgdtheory.fits.tuned_loss import ABOVE, BELOW, CLIFF, DIVERGED, TunedLosses, tuned_losses
-
-RESAMPLES = 400
-WORDS = {3: "three", 4: "four"}
+from sgdtheory.fits.steps_measurement import MIN_POINTS
+from sgdtheory.fits.tuned_loss import ABOVE, BELOW, CLIFF, DIVERGED, LossCurves, TunedLosses
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,16 +123,16 @@ def fit_loss_grid(
     degradation, level = positive_number("degradation", degradation), share_between_0_and_1("level", level)
     seed = whole_number("seed", seed, 0)
     wanted = None if targets is None else np.atleast_1d(positive_array("targets", targets)).ravel().tolist()
-    needed = points_needed(optimal_batch_size)
-    rows = list(loss_rows(table))
-    margins = [cliff_margins(tuned_losses(each)) for each in rows]
-    tuned = [tuned_losses(each, margin) for each, margin in zip(rows, margins, strict=True)]
+    needed = MIN_POINTS + optimal_batch_size
+    every = tuned_groups(table)
+    tuned = [each for each, _ in every]
     _check_batch_sizes(tuned)
     groups = [
         _prepared(each, margin, wanted, level, edges, seed + place, needed)
-        for place, (each, margin) in enumerate(zip(tuned, margins, strict=True))
+        for place, (each, margin) in enumerate(every)
     ]
     if convention.reference is None:
+        # One reference for all targets, so that their B* can be compared.
         reached = [each for group in groups for each in group.batch_sizes_at_targets(needed)]
         convention = common_convention(reached, None, convention.overhead)
     found = []
@@ -151,10 +144,10 @@ def fit_loss_grid(
         more = {"share": degradation, "level": level, "noisy": group.noisy}
         worse += degradations(group.tuned, group.log_losses, group.others, edges, **more)
     _check_targets(wanted, found, tuned, needed)
-    noises = [group.noise for group in groups]
+    noises = tuple(group.noise for group in groups)
     laws = grid_laws(tuned, found, worse)
-    remarks = tuple(_remarks(tuned, noises, found, worse, wanted, edges, convention, needed))
-    return LossGrid(tuple(tuned), tuple(noises), tuple(found), tuple(worse), laws, convention, level, remarks)
+    remarks = tuple(_remarks(groups, found, worse, wanted, edges, convention, needed))
+    return LossGrid(tuple(tuned), noises, tuple(found), tuple(worse), laws, convention, level, remarks)
 
 
 class _Group(NamedTuple):
@@ -164,9 +157,9 @@ class _Group(NamedTuple):
     noise: LossNoise
     noisy: bool
     log_losses: np.ndarray
-    others: tuple[np.ndarray, np.ndarray]
+    others: np.ndarray
     curves: dict[int, LossCurves]
-    drawn: tuple[dict[int, LossCurves], dict[int, LossCurves]]
+    drawn: dict[int, LossCurves]
     targets: list[float]
 
     def batch_sizes_at_targets(self, needed: int) -> Iterator[np.ndarray]:
@@ -190,10 +183,12 @@ def _prepared(
     noisy = bool(noise.source) or bool((tuned.slack > 0).any())
     with np.errstate(divide="ignore"):
         here = np.log(tuned.loss)[None]
-    others = resampled(tuned, noise, RESAMPLES, seed, margins), other_edges(tuned, level)
-    curves, *drawn = (curves_of(tuned, each, edges) for each in (here, *others))
+    # With 400 draws ten lie beyond each end of a 95% interval.
+    others = np.concatenate([resampled(tuned, noise, 400, seed, margins), other_edges(tuned, level)])
+    curves, drawn = (curves_of(tuned, each, edges) for each in (here, others))
+    # Default targets are those of the measured losses, not of a draw.
     targets = default_targets(tuned, curves, needed) if wanted is None else wanted
-    return _Group(tuned, noise, noisy, here, others, curves, (drawn[0], drawn[1]), targets)
+    return _Group(tuned, noise, noisy, here, others, curves, drawn, targets)
 
 
 def _check_batch_sizes(groups: list[TunedLosses]) -> None:
@@ -220,8 +215,7 @@ def _check_targets(wanted: list[float] | None, found: list[LossTarget], groups: 
 
 
 def _remarks(
-    groups: Sequence[TunedLosses],
-    noises: Sequence[LossNoise],
+    groups: Sequence[_Group],
     targets: Sequence[LossTarget],
     worse: Sequence[Degradation],
     wanted: list[float] | None,
@@ -229,9 +223,10 @@ def _remarks(
     convention: Convention,
     needed: int,
 ) -> Iterator[str]:
-    number = WORDS[needed]
-    for group, noise in zip(groups, noises, strict=True):
+    number = {3: "three", 4: "four"}[needed]
+    for group, noise, *_ in groups:
         name = f"{group.group}: " if group.group else ""
+        # Targets that were asked for may be missing in a group; of chosen ones a group has some or none.
         fitted = {each.target for each in targets if each.group == group.group}
         for text in (
             *_on_rates(group, edges),
@@ -257,6 +252,7 @@ def _on_rates(group: TunedLosses, edges: bool) -> Iterator[str]:
     if group.untuned:
         yield "one learning rate at each batch size and data size: nothing is tuned, L* is the loss at that rate"
         return
+    # Shares are of the settings that were run.
     number = int((group.state != "").sum())
     left_out = "used as they are, though upper bounds" if edges else "left out of fits"
     for state, where, remedy in ((BELOW, "lowest", "smaller"), (ABOVE, "highest", "larger")):

@@ -1,18 +1,14 @@
 """Scatter of a loss between runs, and L*(B, D) as it would have been with other runs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from sgdtheory.fits.tuned_loss import MIDDLE, Cell, TunedLosses, lowest
-
-FEW = 5.0  # degrees of freedom: a batch size with fewer shares the variance of the whole group
-MEDIAN = 0.4549  # of χ² with one degree of freedom
-QUARTILE, EFFICIENCY_OF_QUARTILE = 0.1015, 0.156  # the same for the lower quartile
-CHANCE = 1e-4  # that scatter makes a rate seem to be past a cliff; a smaller one takes more of a rise for scatter
-EFFICIENCY = 0.37  # of a variance by the median: what a square counts in degrees of freedom
+from sgdtheory.fits.loss_rows import loss_rows
+from sgdtheory.fits.tuned_loss import Cell, TunedLosses, divided_difference, lowest, tuned_losses
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +39,21 @@ def cliff_margins(tuned: TunedLosses) -> np.ndarray:
     noise = loss_noise(tuned)
     if noise.source == "rates":
         squares = [square for cell in tuned.cells for square in _of_rates(cell)]
-        variances, freedom = np.quantile(squares, 0.25) / QUARTILE, EFFICIENCY_OF_QUARTILE * len(squares)
+        # The lower quartile of χ² with one degree of freedom is 0.1015, and such a square counts as 0.156 of one.
+        variances, freedom = np.quantile(squares, 0.25) / 0.1015, 0.156 * len(squares)
     else:
         variances, freedom = noise.variances, noise.freedom
-    bound = stats.t.isf(CHANCE, np.maximum(freedom, 1.0)) * np.sqrt(variances)
+    bound = stats.t.isf(1e-4, np.maximum(freedom, 1.0)) * np.sqrt(variances)
     return np.broadcast_to(bound, noise.variances.shape)
+
+
+def tuned_groups(table: Mapping[str, Any] | Sequence[Any]) -> list[tuple[TunedLosses, np.ndarray]]:
+    """Return L*(B, D) of every group of a table, and the `cliff_margins` with which its cliffs were found."""
+    found = []
+    for rows in loss_rows(table):
+        margins = cliff_margins(tuned_losses(rows))
+        found.append((tuned_losses(rows, margins), margins))
+    return found
 
 
 def loss_noise(tuned: TunedLosses) -> LossNoise:
@@ -58,7 +64,8 @@ def loss_noise(tuned: TunedLosses) -> LossNoise:
         return LossNoise("runs", *_pooled([np.array(each).reshape(-1, 2) for each in pairs]))
     squares = [[x for cell in tuned.cells if cell.batch == b for x in _of_rates(cell)] for b in range(number)]
     if any(squares):
-        medians = [[(np.median(each) / MEDIAN, EFFICIENCY * len(each))] if each else [] for each in squares]
+        # The median of χ² with one degree of freedom is 0.4549, and a square counts as 0.37 degrees of freedom.
+        medians = [[(np.median(each) / 0.4549, 0.37 * len(each))] if each else [] for each in squares]
         return LossNoise("rates", *_pooled([np.array(each).reshape(-1, 2) for each in medians]))
     return LossNoise("", np.zeros(number), np.zeros(number))
 
@@ -79,15 +86,15 @@ def _of_rates(cell: Cell) -> Iterator[float]:
     if starts:
         start = min(starts, key=lambda start: cell.log_losses[start : start + 4].max())
         x, y = cell.log_rates[start : start + 4], cell.log_losses[start : start + 4]
-        weights = 1 / (x[:, None] - x + np.eye(4)).prod(1)  # of the third divided difference
+        weights = divided_difference(x)
         if np.isfinite(y).all():
             yield float(weights @ y) ** 2 / float(weights @ weights)
 
 
 def _pooled(batches: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Variance and degrees of freedom of each batch size, from rows of both; of all where one has few."""
+    """Variance and degrees of freedom of each batch size, from rows of both; of all where one has fewer than five."""
     everything = np.concatenate(batches)
-    found = [each if each[:, 1].sum() >= FEW else everything for each in batches]
+    found = [each if each[:, 1].sum() >= 5 else everything for each in batches]
     freedom = np.array([each[:, 1].sum() for each in found])
     return np.array([(each[:, 0] * each[:, 1]).sum() for each in found]) / freedom, freedom
 
@@ -111,7 +118,7 @@ def resampled(
         z = random.standard_normal((number, cell.counts.size)) if shared is None else shared[:, cell.batch, cell.places]
         errors = spread[:, cell.batch, None] * z / np.sqrt(cell.counts)
         margin = 0.0 if margins is None else cell.margin(margins)
-        found[:, cell.batch, cell.data] = lowest(cell.log_rates, cell.log_losses + errors, margin).value(MIDDLE)
+        found[:, cell.batch, cell.data] = lowest(cell.log_rates, cell.log_losses + errors, margin).value
     return found
 
 

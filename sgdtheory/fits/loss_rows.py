@@ -106,6 +106,7 @@ def loss_rows(table: Mapping[str, Any] | Sequence[Any]) -> list[LossRows]:
     columns = _columns(table)
     numbers = {name: positive_array(name, columns[name]) for name in NEEDED[:3]}
     loss = _losses(columns["loss"])
+    # Less data than a batch come from two different units, as samples and tokens.
     short = numbers["samples"] < numbers["batch_size"]
     if short.any():
         raise ValueError(
@@ -113,6 +114,7 @@ def loss_rows(table: Mapping[str, Any] | Sequence[Any]) -> list[LossRows]:
             f"batch_size {first_where(numbers['batch_size'], short):g}: count both in the same unit"
         )
     sizes = positive_array("size", columns["size"]) if "size" in columns else np.full(loss.size, np.nan)
+    # Without names of groups each model size is one, and a single size needs no name.
     without = [f"{size:.10g}" for size in sizes] if np.unique(sizes).size > 1 else [""] * loss.size
     names = np.array([str(each) for each in columns.get("group", without)])
     found = []

@@ -9,21 +9,13 @@ from sgdtheory._common.sheets import Quantity, Sheet, Table, number
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.abstract_law import AbstractStepsLaw
 from sgdtheory.fits.conventions import Convention
-from sgdtheory.fits.data_to_loss import LossCurves
 from sgdtheory.fits.invariance import interpolated_critical_batch_size
 from sgdtheory.fits.loss_noise import widened
-from sgdtheory.fits.many_laws import critical_batch_sizes_of, useful_ranges_of
 from sgdtheory.fits.steps_fit import fit_steps_law
-from sgdtheory.fits.steps_law import MIN_POINTS
-from sgdtheory.fits.steps_measurement import StepsMeasurement
-from sgdtheory.fits.tuned_loss import TunedLosses
-from sgdtheory.fits.u_shaped_law import MIN_POINTS as MIN_POINTS_WITH_OPTIMUM
-from sgdtheory.fits.u_shaped_law import UShapedLaw
-from sgdtheory.fits.useful_range import UsefulRange
-
-PLACES = 0.25, 0.5, 0.75  # of the default targets, in log D of the smallest batch size
-CANDIDATES = 201  # data sizes at which it is asked who reaches the loss there
-DIGITS = 4  # of a default target
+from sgdtheory.fits.steps_measurement import MIN_POINTS, StepsMeasurement
+from sgdtheory.fits.tuned_loss import LossCurves, TunedLosses
+from sgdtheory.fits.u_shaped_law import UsefulRange, useful_range, visible
+from sgdtheory.fits.u_shaped_profile import below, log_least_squares, terms_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,24 +99,19 @@ def curves_of(tuned: TunedLosses, log_losses: np.ndarray, edges: bool) -> dict[i
 
 
 def default_targets(tuned: TunedLosses, curves: dict[int, LossCurves], needed: int = MIN_POINTS) -> list[float]:
-    """Three losses that as many batch sizes as possible reach, evenly in log D of the first that has a curve."""
+    """Three losses of four digits that most batch sizes reach, at the quarters in log D of the first with a curve."""
     if len(curves) < needed:
         return []
     first = next(iter(curves.values()))
-    log_samples = np.linspace(first.log_samples[0], first.log_samples[-1], CANDIDATES)
+    log_samples = np.linspace(first.log_samples[0], first.log_samples[-1], 201)
     losses = np.array([first.log_loss_at(each)[0] for each in np.exp(log_samples)[1:-1]])
     ends = np.array([each.knots[0, [0, -1]] for each in curves.values()])
     reached = ((ends[:, :1] >= losses) & (losses >= ends[:, 1:])).sum(0)
     if reached.max() < needed:
         return []
     here = losses[reached == reached.max()]
-    chosen = np.exp(here[[round(share * (here.size - 1)) for share in PLACES]])
-    return sorted({float(f"{each:.{DIGITS}g}") for each in chosen}, reverse=True)
-
-
-def points_needed(optimal_batch_size: bool) -> int:
-    """Batch sizes that a law needs."""
-    return MIN_POINTS_WITH_OPTIMUM if optimal_batch_size else MIN_POINTS
+    chosen = np.exp(here[[round(share * (here.size - 1)) for share in (0.25, 0.5, 0.75)]])
+    return sorted({float(f"{each:.4g}") for each in chosen}, reverse=True)
 
 
 def data_to(target: float, curves: dict[int, LossCurves]) -> dict[int, float]:
@@ -147,7 +134,7 @@ def loss_target(
     tuned: TunedLosses,
     target: float,
     curves: dict[int, LossCurves],
-    others: tuple[dict[int, LossCurves], dict[int, LossCurves]],
+    others: dict[int, LossCurves],
     convention: Convention,
     level: float,
     noisy: bool,
@@ -159,22 +146,24 @@ def loss_target(
         tuned: L*(B, D).
         target: the loss.
         curves: of L*.
-        others: of L* with other runs, and with other edges.
+        others: of L* with other runs, and in the last two rows with other edges.
         convention, level: of B* and its interval.
         noisy: whether anything is known of how other runs differ.
         optimal_batch_size: whether the law has c/B² too.
     """
     data = data_to(target, curves)
     places = list(data)
-    if len(places) < points_needed(optimal_batch_size):
+    if len(places) < MIN_POINTS + optimal_batch_size:
         return None
     batch_sizes = tuned.batch_sizes[places]
     steps = np.array(list(data.values())) / batch_sizes
+    # The law is fitted once to the measured losses, and to each draw of other runs and edges.
     law = fit_steps_law(batch_sizes, steps, optimal_batch_size=optimal_batch_size)
-    drawn = [_drawn(law, _drawn_steps(each, places, target, batch_sizes), convention) for each in others]
+    other_steps = _drawn_steps(others, places, target, batch_sizes)
+    drawn = useful_ranges_of(batch_sizes, other_steps, convention, curved=optimal_batch_size)
 
     def estimate(quantity: str) -> _Estimate:
-        return _estimate(quantity, law, [each[quantity] for each in drawn], convention, level, noisy)
+        return _estimate(quantity, law, getattr(drawn, quantity), convention, level, noisy)
 
     critical = estimate("critical_batch_size")
     left_out = {
@@ -191,25 +180,18 @@ def loss_target(
 
 
 def _estimate(
-    quantity: str, law: AbstractStepsLaw, drawn: list[np.ndarray], convention: Convention, level: float, noisy: bool
+    quantity: str, law: AbstractStepsLaw, drawn: np.ndarray, convention: Convention, level: float, noisy: bool
 ) -> _Estimate:
     """Estimate "critical_batch_size", "optimal_batch_size" or "smallest_batch_size"; `drawn`: other runs and edges."""
     found = getattr(law, quantity)
     value = found if quantity == "optimal_batch_size" else found(convention=convention)
     scatter = law.interval(quantity, level, convention=convention)
-    others, edges = drawn
+    runs, edges = drawn[:-2], drawn[-2:]
     tails = (1 - level) / 2, (1 + level) / 2
-    low, high = np.quantile(others, tails, method="closest_observation") if noisy else (np.nan, np.nan)
+    low, high = np.quantile(runs, tails, method="closest_observation") if noisy else (np.nan, np.nan)
     resampled = float(low), float(high)
     ends = widened(value, (scatter, resampled), edges)
     return _Estimate(value, ends, scatter, resampled, (float(edges.min()), float(edges.max())))
-
-
-def _drawn(law: AbstractStepsLaw, steps: np.ndarray, convention: Convention) -> dict[str, np.ndarray]:
-    """Quantity → (R,) of laws of the same kind through other steps, (R, n)."""
-    if isinstance(law, UShapedLaw):
-        return UsefulRange(*useful_ranges_of(law.batch_sizes, steps, convention).T)._asdict()
-    return {"critical_batch_size": critical_batch_sizes_of(law.batch_sizes, steps, convention)}
 
 
 def _drawn_steps(
@@ -231,3 +213,24 @@ def _why(tuned: TunedLosses, place: int, curves: dict[int, LossCurves], target: 
         return "fewer than two data sizes with a tuned loss"
     high, low = np.exp(curves[place].knots[0, [0, -1]])
     return f"its L* lies above, {low:.4g} at the least" if low > target else f"its L* begins below, at {high:.4g}"
+
+
+# ------------------------------------------------------------------ many laws at once, for resampling
+
+
+def useful_ranges_of(
+    batch_sizes: np.ndarray, steps: np.ndarray, convention: Convention, *, curved: bool
+) -> UsefulRange:
+    """B_opt and the ends of the useful range, (R,) each, of laws fitted to rows of steps, as `fit_steps_law` does.
+
+    Args:
+        batch_sizes: (m,).
+        steps: (R, m).
+        convention: of the ends.
+        curved: whether the laws have c/B² too; without it B_opt and the smallest useful batch size are 0.
+    """
+    log_steps = np.log(steps)
+    terms = terms_at(batch_sizes)[:, : 3 if curved else 2]
+    theta, _ = log_least_squares(log_steps, terms, np.ones(batch_sizes.size), below(log_steps, terms[None]))
+    numbers = np.pad(visible(theta, terms, steps), ((0, 0), (0, 3 - terms.shape[1])))
+    return useful_range(numbers, convention.reference_among(batch_sizes), convention.overhead)

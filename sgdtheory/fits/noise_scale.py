@@ -25,22 +25,6 @@ BLOCKS = 32
 FEWEST_BLOCKS = 4
 # Length of a block in units of the correlation time: neighbouring blocks then share a tenth of their variance.
 MEMORIES = 5
-# Rows count as dependent if correlations of neighbours exceed chance by this many standard deviations: those of rows
-# without the trend of their quarter of the run (1 in 10⁴), or those of differences of rows (1 in 200), which see short
-# logs that were smoothed and no slow trend.
-CHANCE = 3.9
-CHANCE_OF_DIFFERENCES = 2.6
-TRENDS = 4  # quarters of the run
-EIGHTHS = 8  # Rows count by the level and the scale of their eighth of the run: both follow a run whose norms fall.
-# Heavy tails: Hill's estimator of the tail index, of √n rows, is below 2, an infinite variance, and one row has a tenth
-# of the sum of squares. In 500 rows it finds t(3) in 82 of 100 logs and t(2.2) in all. False alarms of gradients of
-# regression: 3 of 100 where norms are means over eight micro batches, 29 to 52 with a single one. With fewer rows it
-# cannot tell these apart.
-FEWEST_FOR_TAILS = 400
-INFINITE_VARIANCE = 2.0
-LARGEST_SHARE = 0.1
-WINDOWS = 8  # A sheet shows the path in at most this many windows.
-ROWS = 32  # Rows of such a window: its interval then rests on 32 blocks, as that of the whole run does.
 FEWEST = 8  # With fewer rows means of squares are far from normal.
 
 
@@ -193,15 +177,12 @@ class NoiseScaleFit(Shown):
                 *(np.array_split(each, num_windows) for each in (self.steps, self.squared_gradients, self.traces))
             )
         ]
-        low, high = np.array([part.interval(level) for part in parts]).T
-        return NoiseScalePath(
-            np.array([part.steps.mean() for part in parts]),
-            np.array([part.noise_scale for part in parts]),
-            low,
-            high,
-            np.array([part.squared_gradient for part in parts]),
-            np.array([part.trace for part in parts]),
-        )
+        # Rows are in the order of their steps, so that parts are windows of the run.
+        rows = [
+            (part.steps.mean(), part.noise_scale, *part.interval(level), part.squared_gradient, part.trace)
+            for part in parts
+        ]
+        return NoiseScalePath(*np.array(rows).T)
 
     def _blocks(self) -> np.ndarray:
         """(2, k) sums of ‖G‖² and tr Σ over blocks of rows, five times as long as rows depend on each other."""
@@ -216,18 +197,19 @@ class NoiseScaleFit(Shown):
 
         The correlation is that of S − ρG without its trend in each quarter of the run: a noise scale that moves is no
         dependence. In short logs the trends take most of it, while differences of rows keep theirs: −½ if rows are
-        independent, near 0 if they were smoothed.
+        independent, near 0 if they were smoothed. A correlation counts if it exceeds chance by 3.9 standard deviations
+        (1 in 10⁴), or that of differences by 2.6 (1 in 200), which sees short smoothed logs and no slow trend.
         """
-        windows = np.linspace(0, self.steps.size, TRENDS + 1).astype(int)[:-1]
+        windows = np.linspace(0, self.steps.size, 4 + 1).astype(int)[:-1]
         ratio = self.trace / self.squared_gradient if self.squared_gradient else 0.0
         raw = self.traces - ratio * self.squared_gradients
         off = _over_levels(signal.detrend(raw, bp=windows[1:]), windows)
         products = off[1:] * off[:-1]
-        by_rows = products.sum() >= CHANCE * np.sqrt(products @ products)
+        by_rows = products.sum() >= 3.9 * np.sqrt(products @ products)
         steps = _over_levels(np.diff(raw), windows)
         of_steps = (steps[1:] @ steps[:-1]) / max(steps @ steps, 1e-300)
-        # Bartlett's formula: for independent rows this correlation has the variance 1/(2 n)
-        by_steps = of_steps + 0.5 >= CHANCE_OF_DIFFERENCES * np.sqrt(0.5 / steps.size)
+        # Bartlett's formula: for independent rows this correlation has the variance 1/(2 n).
+        by_steps = of_steps + 0.5 >= 2.6 * np.sqrt(0.5 / steps.size)
         if not off.any() or not (by_rows or by_steps):
             return 1.0
         # Exponential smoothing makes it 1 + 2 of_steps; the trends of short windows take most of the other estimate.
@@ -237,19 +219,28 @@ class NoiseScaleFit(Shown):
 
     @functools.cached_property
     def _heavy_tails(self) -> bool:
-        """Return whether rows of tr Σ have an infinite variance, by Hill's estimator of their tail index."""
-        if self.steps.size < FEWEST_FOR_TAILS or self._memory > 1:
+        """Return whether rows of tr Σ have an infinite variance: Hill's estimator of their tail index is below 2.
+
+        The estimator takes the √n largest rows, and one row must have a tenth of the sum of squares. In 500 rows it
+        finds t(3) in 82 of 100 logs and t(2.2) in all. False alarms of gradients of regression: 3 of 100 where norms
+        are means over eight micro batches, 29 to 52 with a single one. Fewer than 400 rows cannot distinguish these.
+        """
+        if self.steps.size < 400 or self._memory > 1:
             return False
-        parts = [part - np.median(part) for part in np.array_split(self.traces, EIGHTHS)]
+        # Rows count by the level and the scale of their eighth of the run: both follow a run whose norms fall.
+        parts = [part - np.median(part) for part in np.array_split(self.traces, 8)]
         off = np.concatenate([part / max(np.median(np.abs(part)), 1e-300) for part in parts])
         largest = np.sort(off)[::-1][: int(np.sqrt(off.size)) + 1]
-        if largest[-1] <= 0 or largest[0] ** 2 < LARGEST_SHARE * (off @ off):
+        if largest[-1] <= 0 or largest[0] ** 2 < 0.1 * (off @ off):
             return False
-        return bool(np.log(largest[:-1] / largest[-1]).mean() > 1 / INFINITE_VARIANCE)
+        return bool(np.log(largest[:-1] / largest[-1]).mean() > 1 / 2.0)
 
     def sheet(self, level: float = 0.95) -> Sheet:
-        """Return the noise scale with its interval, and its path in windows of a few dozen rows."""
-        path = self.path(max(1, min(WINDOWS, self.steps.size // ROWS)), level)
+        """Return the noise scale with its interval, and its path in at most eight windows.
+
+        Windows have 32 rows or more: the interval of each then rests on 32 blocks, as that of the whole run does.
+        """
+        path = self.path(max(1, min(8, self.steps.size // BLOCKS)), level)
         quantities = [
             Quantity("", "mean step", np.round(path.steps)),
             Quantity("", "noise scale", path.noise_scale, np.stack([path.low, path.high], axis=-1)),
@@ -273,6 +264,7 @@ class NoiseScaleFit(Shown):
         rows_have = "1 row has" if self.left_out == 1 else f"{self.left_out} rows have"
         missing = f"{rows_have} a norm that is missing or not finite: left out" if self.left_out else ""
         ends = ABSENT if np.isnan(low) else between(low, high)
+        # Without an upper end the quotient says little, and the first line has the lower end instead.
         value = f"{number(self.noise_scale)} ({ends})"
         if np.isinf(high):
             value = f"at least {number(low)} ({level:.0%}), without an upper bound" if low > 0 else "not determined"
@@ -337,6 +329,7 @@ def fit_noise_scale(
         )
     positive_array("small_norms", small[logged])
     positive_array("large_norms", large[logged])
+    # The difference of two infinite norms would warn.
     small, large = (np.where(logged, each, np.nan) for each in (small, large))
     squared = (large_batch * large - small_batch * small) / (large_batch - small_batch)
     trace = (small - large) / (1 / small_batch - 1 / large_batch)

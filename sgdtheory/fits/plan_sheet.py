@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 
 from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
-from sgdtheory.fits.measured_throughput import MeasuredThroughput
+from sgdtheory.fits.throughput import MeasuredThroughput
 
 MEANINGS = {"knee": "beyond it 1% more batch saves less than ½% of the steps", "B_opt": "the least data"}
 RANGE = {"smallest useful": "smallest_batch_size", "B_opt": "optimal_batch_size"}
+MARKS = RANGE | {"B*": "critical_batch_size", "knee": "knee"}
 
 
 def plan_sheet(plan: Any, currency: str) -> Sheet:
@@ -33,6 +34,7 @@ def plan_sheet(plan: Any, currency: str) -> Sheet:
         "overhead": plan.convention.overhead,
         "level": plan.level,
     }
+    # That B* is not determined comes before the answer, since the plan assumes the fitted law.
     lines = [_open_interval(plan), answer, _marks(plan), *_machine(plan)]
     return Sheet("", [_runs(plan, currency)], plan.notes, settings, answer="\n".join(filter(None, lines)))
 

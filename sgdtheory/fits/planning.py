@@ -6,16 +6,14 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from sgdtheory._common.arguments import positive_array, positive_number, share_between_0_and_1, whole_number
+from sgdtheory.fits.abstract_law import HasSteps
 from sgdtheory.fits.conventions import SMALLEST, Convention
-from sgdtheory.fits.fitted_critical import FittedCriticalBatchSize
-from sgdtheory.fits.knee import HasSteps
 from sgdtheory.fits.layouts import HasThroughput, Machine
-from sgdtheory.fits.measured_throughput import MeasuredThroughput
 from sgdtheory.fits.run_plan import RunPlan
 from sgdtheory.fits.steps_fit import fit_steps_law
-from sgdtheory.fits.steps_measurement import StepsMeasurement
+from sgdtheory.fits.steps_measurement import FittedCriticalBatchSize, StepsMeasurement
 from sgdtheory.fits.steps_table import StepsTable
-from sgdtheory.fits.throughput import ConstantThroughput, Throughput
+from sgdtheory.fits.throughput import ConstantThroughput, MeasuredThroughput, Throughput
 
 
 @runtime_checkable
@@ -82,6 +80,7 @@ def plan(
     Raises:
         ValueError: numbers that are not positive, or batch sizes among which devices can share none.
     """
+    # A B* that the fit of the steps has found keeps its convention and level, unless others are asked for.
     steps, fitted = _steps(law, num_samples, convention, optimal_batch_size)
     if convention is None:
         convention = SMALLEST if fitted is None else fitted.convention
@@ -160,8 +159,6 @@ def _range(law: HasSteps, batch_sizes: tuple[float, float] | None) -> tuple[floa
 
 
 def _throughput(throughput: float | HasThroughput | Mapping[float, float]) -> HasThroughput:
-    if isinstance(throughput, ConstantThroughput | Throughput | MeasuredThroughput):
-        return throughput
     if isinstance(throughput, Mapping):
         return Throughput(list(throughput), list(throughput.values()))
     return throughput if hasattr(throughput, "at") else ConstantThroughput(positive_number("throughput", throughput))  # pyright: ignore[reportReturnType]
@@ -179,6 +176,7 @@ def _machine(
         raise ValueError(
             "memory needs a table of throughput with memory_gb, got a throughput without: give max_micro_batch"
         )
+    # The smallest of three limits counts: the caller's, that of the memory, and without a memory the largest measured.
     limits = [] if most is None else [whole_number("max_micro_batch", most, 1)]
     if measured is not None:
         limits.append(

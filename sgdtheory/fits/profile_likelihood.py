@@ -18,23 +18,27 @@ range then also has the limit that it would have if it were known (THEORY.md T13
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from scipy import optimize, special
 
-WIDEST = 25.0  # |log| of b/a, relative to the batch sizes, at which it counts as 0 or infinite
-ALPHA_STEP, ALPHA_SPAN, ALPHA_GRID = 0.02, 3.0, 41  # search over log α: first step, widest, points
-FINE = 1e-6  # error of α at the end of a search, relative to the bracket: its square is in the quantity
-RANGE_GRID = 11  # Points over a given range of α, which is so short that RSS and ends have one extremum between them.
-RATIO_GRID = 400  # Points over the range of log b/a: so many that RSS has at most one minimum between neighbours.
-RISING = 1e-3  # in a log quantity, between two points of the α grid
-INFINITE = 1e6  # for the logarithm of a quantity
-EXACT_FIT = 1e-20  # a sum of squares that rounding alone can cause
-# Next to an exponent that the set just excludes RSS is at its limit but for rounding: of 500 data sets one took 103
-# steps of Brent's method, which ends after 100 if nothing is said.
-MOST_STEPS = 1000
+# Logarithm, beyond what the batch sizes show, at which a number or b/a counts as 0 or infinite: a term that is e^−25 of
+# the other changes log steps by 1e-11.
+WIDEST = 25.0
+# A term that is e^−18 times the other, at every batch size measured, counts as absent.
+INVISIBLE = 18.0
+# A sum of squares that rounding alone can cause.
+EXACT_FIT = 1e-20
+# A search over log α goes no farther from the fit than this: beyond, the data do not limit α.
+ALPHA_SPAN = 3.0
+# Error of α at the end of a search, relative to its bracket: the square of this error is in the quantity.
+FINE = 1e-6
+# Points over a given range of α, which is so short that RSS and ends have one extremum between neighbours.
+RANGE_GRID = 11
+# Points over the range of log(b/a): so many that RSS has at most one minimum between neighbours.
+RATIO_GRID = 400
 
 Quantity = Callable[[float, float, float], float]  # of (log a, log b/a, α), nondecreasing in log a; itself a log
 
@@ -76,7 +80,7 @@ class Profile:
         low, high = self.exponents
         if low == high:
             return safe_exp(side * largest(low))
-        grid = np.exp(np.linspace(*self._alpha_range, ALPHA_GRID if np.isinf(high) else RANGE_GRID)).tolist()
+        grid = np.exp(np.linspace(*self._alpha_range, 41 if np.isinf(high) else RANGE_GRID)).tolist()
         values = [largest(point) for point in grid]
         k = int(np.argmax(values))
         if np.isinf(values[k]) or self._grows_without_end(values, k):
@@ -84,7 +88,7 @@ class Profile:
         around = grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)]
 
         def loss(point: float) -> float:
-            return -np.clip(largest(point), -INFINITE, INFINITE)
+            return -np.clip(largest(point), -1e6, 1e6)  # The parabolas of the search need finite values.
 
         tolerance = FINE * (around[1] - around[0])
         fine: Any = optimize.minimize_scalar(loss, bounds=around, options={"xatol": tolerance})
@@ -116,7 +120,7 @@ class Profile:
     @cached_property
     def _alpha_range(self) -> tuple[float, float]:
         """Ends of the set in log α, at most ALPHA_SPAN away from the fit."""
-        return self._walk(-ALPHA_STEP), self._walk(ALPHA_STEP)
+        return self._walk(-0.02), self._walk(0.02)
 
     def _residuals(self, log_ratio: float, alpha: float) -> tuple[float, float]:
         """Mean residual at log a = 0, and RSS at the best log a."""
@@ -134,21 +138,37 @@ class Profile:
         """(m,) weights over their sum."""
         return self.weights / self._total
 
-    @cached_property
-    def _lowest(self) -> dict[float, tuple[float, float]]:
-        """Log(b/a) of the least RSS, and this RSS, at every α so far: both sides of an interval need the same ones."""
-        return {}
+    # Both sides of an interval, and all quantities, need the same exponents again: their searches are kept.
 
     @cached_property
-    def _ratios(self) -> dict[float, tuple[float, float, float] | None]:
-        """Limit of RSS and the set's ends in log(b/a) at every α so far, None outside: of all quantities the same."""
-        return {}
+    def _lowest_at(self) -> Callable[[float], tuple[float, float]]:
+        """Return the function of α with log(b/a) of the least RSS, and this RSS."""
 
-    def _lowest_at(self, alpha: float) -> tuple[float, float]:
-        if alpha not in self._lowest:
+        def lowest_at(alpha: float) -> tuple[float, float]:
             log_ratio = best_ratio(self.log_batch, self.log_steps, self.weights, alpha)
-            self._lowest[alpha] = log_ratio, self._residuals(log_ratio, alpha)[1]
-        return self._lowest[alpha]
+            return log_ratio, self._residuals(log_ratio, alpha)[1]
+
+        return cache(lowest_at)
+
+    @cached_property
+    def _ratios_at(self) -> Callable[[float], tuple[float, float, float] | None]:
+        """Return the function of α with the limit of RSS and the set's ends in log(b/a); None of α outside the set."""
+
+        def ratios_at(alpha: float) -> tuple[float, float, float] | None:
+            centre, least = self._lowest_at(alpha)
+            limit = min(self._limit, least * (1 + self.own_widening) + self.slack)
+            if least > limit:
+                return None
+
+            def room(log_ratio: float) -> float:
+                return limit - self._residuals(log_ratio, alpha)[1]
+
+            # Where the set reaches the bound, the measurements no longer determine b/a.
+            bounds = ratio_range(self.log_batch, alpha)
+            low, high = (bound if room(bound) >= 0 else root(room, centre, bound) for bound in bounds)
+            return limit, low, high
+
+        return cache(ratios_at)
 
     def _least(self, alpha: float) -> float:
         """Return the least RSS at one α."""
@@ -156,9 +176,7 @@ class Profile:
 
     def _over_ratio(self, quantity: Quantity, side: int, alpha: float, rises: bool) -> float:
         """Largest side·quantity at fixed α. Given b/a, log a ranges over `mean residual ± √(room/Σ w)`."""
-        if alpha not in self._ratios:
-            self._ratios[alpha] = self._ratios_at(alpha)
-        found = self._ratios[alpha]
+        found = self._ratios_at(alpha)
         if found is None:
             return -np.inf
         limit, *ends = found
@@ -171,32 +189,17 @@ class Profile:
         bounds = ratio_range(self.log_batch, alpha)
         for end, bound, inward in zip(ends, bounds, (1, -1), strict=True):
             if end == bound and value(end) - value(end + inward) > 0.5:
-                return np.inf  # still growing there
+                return np.inf  # The quantity still grows at the bound, where the data no longer see b/a.
         if rises:
             return value(ends[side > 0])
         inner: Any = optimize.minimize_scalar(lambda ratio: -value(ratio), bounds=ends, options={"xatol": 1e-10})
         return max(-inner.fun, *map(value, ends))
 
-    def _ratios_at(self, alpha: float) -> tuple[float, float, float] | None:
-        """Return the limit of RSS and the ends of the set in log(b/a) at one α; None if this α is not in the set."""
-        centre, least = self._lowest_at(alpha)
-        limit = min(self._limit, least * (1 + self.own_widening) + self.slack)
-        if least > limit:
-            return None
-
-        def room(log_ratio: float) -> float:
-            return limit - self._residuals(log_ratio, alpha)[1]
-
-        # Where the set reaches the bound, the measurements no longer determine b/a.
-        bounds = ratio_range(self.log_batch, alpha)
-        low, high = (bound if room(bound) >= 0 else root(room, centre, bound) for bound in bounds)
-        return limit, low, high
-
     def _grows_without_end(self, values: list[float], k: int) -> bool:
         """Return whether the largest value lies, still rising, at an end of the α range that the data do not set."""
         for end, inner, log_alpha in ((0, 1, self._alpha_range[0]), (-1, -2, self._alpha_range[1])):
             unlimited = abs(log_alpha - np.log(self._best_alpha)) >= ALPHA_SPAN
-            if unlimited and k == end % len(values) and values[end] > values[inner] + RISING:
+            if unlimited and k == end % len(values) and values[end] > values[inner] + 1e-3:
                 return True
         return False
 
@@ -264,10 +267,63 @@ def best_ratio(log_batch: np.ndarray, log_steps: np.ndarray, weights: np.ndarray
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
     """The root of `function` between two points of opposite sign."""
-    return float(optimize.brentq(function, low, high, xtol=1e-12, maxiter=MOST_STEPS))  # pyright: ignore[reportArgumentType]
+    # Next to an exponent that the set just excludes RSS is at its limit but for rounding: of 500 data sets one took 103
+    # steps of Brent's method, which ends after 100 if nothing is said.
+    return float(optimize.brentq(function, low, high, xtol=1e-12, maxiter=1000))  # pyright: ignore[reportArgumentType]
 
 
 def safe_exp(value: float) -> float:
     """Exponential that overflows to infinity without a warning."""
     with np.errstate(over="ignore"):
         return float(np.exp(value))
+
+
+# ------------------------------------------------------------------ the law at its best
+
+
+def fit_numbers(
+    log_batch: np.ndarray, log_steps: np.ndarray, weights: np.ndarray, alpha: float | None
+) -> tuple[float, float, float, float]:
+    """Return (log a, log b/a, α, RSS) of weighted least squares, at fixed α or with α fitted."""
+    if alpha is None:
+        log_ratio, alpha = _fit_with_alpha(log_batch, log_steps, weights)
+    else:
+        log_ratio = best_ratio(log_batch, log_steps, weights, alpha)
+    gap = log_steps - np.logaddexp(0.0, log_ratio - alpha * log_batch)
+    (log_a,) = mean_of(gap, weights)
+    return float(log_a), log_ratio, alpha, float((weights * (gap - log_a) ** 2).sum())
+
+
+def _fit_with_alpha(log_batch: np.ndarray, log_steps: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Return (log(b/a), α) of weighted least squares, from the best of a range of α."""
+    root_weights = np.sqrt(weights)
+
+    def gap(parameters: np.ndarray) -> np.ndarray:
+        log_ratio, log_alpha = parameters
+        rest = log_steps - np.logaddexp(0.0, log_ratio - np.exp(log_alpha) * log_batch)
+        return root_weights * (rest - mean_of(rest, weights))
+
+    starts = [(best_ratio(log_batch, log_steps, weights, alpha), np.log(alpha)) for alpha in np.geomspace(0.2, 5, 15)]
+    start = min(starts, key=lambda point: (gap(np.array(point)) ** 2).sum())
+    fit = optimize.least_squares(gap, start, xtol=1e-15, ftol=1e-15, gtol=1e-15, x_scale="jac")
+    return float(fit.x[0]), float(np.exp(fit.x[1]))
+
+
+def data_root(log_ratio: float, alpha: float, reference: float, overhead: float, *, largest: bool = True) -> float:
+    """Return the largest root B of `(1 + ρ/B^α) B = (1 + ω)(1 + ρ/B_ref^α) B_ref` with ρ = b/a = e^log_ratio.
+
+    For α > 1 there is a smallest one too.
+    """
+    if largest and alpha == 1.0:
+        return overhead * float(np.exp(log_ratio)) + (1 + overhead) * reference
+    log_reference = np.log(reference)
+    target = np.log1p(overhead) + log_data(log_reference, log_ratio, alpha)
+    # The data needed have one minimum at most, so that they cross the target once beyond the reference, where a B alone
+    # is too much, and once below it, where `ρ B^{1−α}` alone is.
+    ends = (log_reference, target + 1.0) if largest else ((log_ratio - target) / (alpha - 1) - 1.0, log_reference)
+    return safe_exp(root(lambda log_batch: log_data(log_batch, log_ratio, alpha) - target, *ends))
+
+
+def log_data(log_batch: float, log_ratio: float, alpha: float) -> float:
+    """Return log(B + ρ B^{1−α})."""
+    return float(log_batch + np.logaddexp(0.0, log_ratio - alpha * log_batch))

@@ -138,6 +138,7 @@ class BatchRamp(Shown):
         """Return the stages, and the flags of Megatron-LM for them; `sequence_length` is as in `pairs`."""
         first = [start for start, _ in self.stages]
         ends = [*np.searchsorted(np.round(self.starts), first), self.starts.size]
+        # A stage may join several noise scales: the first and the last are shown.
         scales = [self.noise_scales[begin:end] for begin, end in itertools.pairwise(ends)]
         quantities = [
             Quantity("", "from sample", first),

@@ -9,12 +9,8 @@ from scipy import linalg, optimize, special
 
 from sgdtheory.fits.rate_law import KINK, KINK_POWER, SHARPNESS, SIZE_POWER, Likelihood, RateLaw
 
-# An end of an interval that is farther from the estimate than this, in logs or powers, is infinite.
-FARTHEST = 30.0
 # With fewer pairs of group and duration the correlation of the residuals within each is not estimated.
 FEWEST_CLUSTERS = 8
-# Resampled sets of residuals in the test against no kink: p is known to a third at 0.01.
-RESAMPLED = 999
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +60,7 @@ class RateIntervals:
         scores = np.zeros((count, slopes.shape[1]))
         np.add.at(scores, self.likelihood.clusters, slopes * off[:, None])
         freedom = max(off.size - self.likelihood.number_fitted, 1)
+        # The usual factors of sandwich variances, which are too small with few clusters or rates.
         corrected = (off.size - 1) / freedom * count / self._between
         return off @ off / freedom * inverse, corrected * inverse @ scores.T @ scores @ inverse
 
@@ -114,7 +111,7 @@ class RateIntervals:
             return begin
         inner, outer = begin, begin + 2 * side * scale
         while excess(outer) < 0:
-            if abs(outer - begin) > FARTHEST:
+            if abs(outer - begin) > 30:  # in logs or powers: no data are so far apart
                 return side * np.inf
             inner, outer = outer, begin + 2 * (outer - begin)
         return float(optimize.brentq(excess, inner, outer, xtol=1e-3 * abs(outer - begin)))  # pyright: ignore[reportArgumentType]
@@ -147,10 +144,11 @@ def chance_without_kink(likelihood: Likelihood, law: RateLaw, seed: int) -> floa
         return (weights * design for *_, design in likelihood.designs(SHARPNESS[-1]))
 
     rest = min((_residuals(each, log_rate) for each in with_kinks()), key=lambda each: float((each**2).sum()))
+    number = 999  # of resampled sets of residuals: p is known to a third at 0.01
     clusters = likelihood.clusters
     if clusters.max() + 1 < FEWEST_CLUSTERS:
         clusters = np.arange(known.sum())
-    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(clusters.max() + 1, RESAMPLED))[clusters]
+    signs = np.random.default_rng(seed).choice([-1.0, 1.0], size=(clusters.max() + 1, number))[clusters]
     enlarged = rest * np.sqrt(rest.size / max(rest.size - likelihood.number_fitted, 1))
     power_law = (
         np.column_stack([likelihood.in_group, -likelihood.duration, likelihood.rates.log_batch])[known] * weights
@@ -161,7 +159,7 @@ def chance_without_kink(likelihood: Likelihood, law: RateLaw, seed: int) -> floa
     for each in with_kinks():  # one after the other: all of them may not fit into memory
         least = np.minimum(least, (_residuals(each, drawn) ** 2).sum(0))
     gain = squares / np.maximum(least, 1e-300)
-    return float((gain[1:] >= gain[0]).sum() + 1) / (RESAMPLED + 1)
+    return float((gain[1:] >= gain[0]).sum() + 1) / (number + 1)
 
 
 def _residuals(design: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -12,8 +12,7 @@ from sgdtheory._common.sheets import Quantity, Sheet, Table, number
 from sgdtheory._common.shown import Shown
 from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.loss_grid import LossGrid, fit_loss_grid
-from sgdtheory.fits.loss_noise import cliff_margins
-from sgdtheory.fits.loss_rows import loss_rows
+from sgdtheory.fits.loss_noise import tuned_groups
 from sgdtheory.fits.rate_intervals import RateIntervals, chance_without_kink, hull
 from sgdtheory.fits.rate_law import (
     FALL,
@@ -26,14 +25,10 @@ from sgdtheory.fits.rate_law import (
     RateLaw,
     best_rates,
 )
-from sgdtheory.fits.tuned_loss import CLIFF, TUNED, TunedLosses, tuned_losses
+from sgdtheory.fits.tuned_loss import CLIFF, TUNED, TunedLosses
 
-# c, p, B_0, κ and the standard deviation, and one degree of freedom to spare.
-NEEDED = 6
 # A power law without a kink is refuted if its p-value is at most this, whatever the level of the intervals.
 REFUTED = 0.05
-# Durations at which the kink has an interval, at most: each takes as long as the fit.
-SHOWN = 6
 Interval = tuple[float, float]
 
 
@@ -60,9 +55,7 @@ class LossComparison:
 
 @dataclass(frozen=True, eq=False)
 class LearningRateLaw(Shown):
-    """The law of the best learning rate; made by `fit_rates`, drawn by `st.plot.best_rates` (THEORY.md T47).
-
-        γ*(B, D) = A D^{−c} (B^{−k} + B_k^{−k})^{−p/k},    B_k = B_0 D^κ N^ν
+    """The law of the best learning rate; made by `fit_rates`, which has its equation, drawn by `st.plot.best_rates`.
 
     Attributes:
         groups: L*(B, D) and the best γ of every group.
@@ -163,6 +156,7 @@ class LearningRateLaw(Shown):
             )
         known = self.rates.side == 0
         axes = np.array([np.ones(known.size), self.rates.log_batch, self.rates.log_samples])
+        # Along a line in (ln B, ln D) any c goes with some p.
         if np.isnan(self.batch_exponent) and self.samples.size > 1 and np.linalg.matrix_rank(axes[:, known]) < 3:
             yield "batch size and duration vary together, so c and p are unknown: run more batch sizes at a duration"
         if self.has_kink and not self._is_open and np.isinf(self.kink_intervals[:, 1]).any():
@@ -185,6 +179,7 @@ class LearningRateLaw(Shown):
         ]
         if not np.isnan(self.size_exponent):
             exponents.append(("growth of the kink with model size N: ν", self.size_exponent, self.size_interval))
+        # The first line says what the rates determine, the legend which law the exponents are of.
         answer, law = self._in_words
         level = f"{self.level:.0%}"
         labels, values, intervals = zip(*exponents, strict=True)
@@ -307,8 +302,7 @@ def fit_rates(
             in fewer than 6 settings plus one per group.
     """
     level, seed = share_between_0_and_1("level", level), whole_number("seed", seed, 0)
-    rows = loss_rows(table)
-    every = tuple(tuned_losses(each, cliff_margins(tuned_losses(each))) for each in rows)
+    every = [group for group, _ in tuned_groups(table)]
     # A group without a known γ* has no level: its bounds alone would push it to any value.
     groups = tuple(each for each in every if np.isin(each.state, (TUNED, CLIFF)).any())
     rates = best_rates(groups)
@@ -331,7 +325,8 @@ def fit_rates(
         of_exponents.append(RateIntervals(likelihood, *likelihood.power_law, sharpness, level, seen))
     unit = np.eye(parameters.size)
     durations = np.unique(rates.log_samples)
-    durations = durations[np.unique(np.linspace(0, durations.size - 1, SHOWN).round().astype(int))]
+    # The kink has an interval at six durations at most, since each takes as long as the fit.
+    durations = durations[np.unique(np.linspace(0, durations.size - 1, 6).round().astype(int))]
     of_kinks = [of_kink.of(unit[KINK] + (each - likelihood.centre) * unit[KINK_POWER]) for each in durations]
     unknown = np.nan, (-np.inf, np.inf)
     several = likelihood.several_durations
@@ -373,10 +368,11 @@ def _known(value: float, interval: Interval) -> tuple[float, Interval]:
 def _check(rates: BestRates, groups: Sequence[TunedLosses]) -> None:
     known = rates.side == 0
     batches = np.unique(rates.log_batch[known]).size
-    if batches < 4 or known.sum() < NEEDED + np.unique(rates.group).size:
+    needed = 6  # c, p, B_0, κ and the standard deviation, and one degree of freedom to spare
+    if batches < 4 or known.sum() < needed + np.unique(rates.group).size:
         settings = sum(len(each.cells) for each in groups)
         raise ValueError(
-            f"table must have best learning rates between others at 4 batch sizes and in {NEEDED} settings more than "
+            f"table must have best learning rates between others at 4 batch sizes and in {needed} settings more than "
             f"groups, got {known.sum()} of {settings} settings, at {batches} batch sizes; run more learning rates"
         )
 

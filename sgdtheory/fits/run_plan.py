@@ -21,18 +21,15 @@ import numpy as np
 from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import Sheet
 from sgdtheory._common.shown import Shown
+from sgdtheory.fits.abstract_law import HasSteps, knee
 from sgdtheory.fits.conventions import Convention
-from sgdtheory.fits.fitted_critical import FittedCriticalBatchSize
-from sgdtheory.fits.knee import HasSteps, knee
 from sgdtheory.fits.layouts import Layout, Machine
-from sgdtheory.fits.measured_throughput import MeasuredThroughput
-from sgdtheory.fits.plan_sheet import plan_sheet
+from sgdtheory.fits.plan_sheet import MARKS, plan_sheet
 from sgdtheory.fits.steps_law import StepsLaw
-from sgdtheory.fits.throughput import ConstantThroughput
+from sgdtheory.fits.steps_measurement import FittedCriticalBatchSize
+from sgdtheory.fits.throughput import ConstantThroughput, MeasuredThroughput
 from sgdtheory.fits.u_shaped_law import UShapedLaw
 
-ROUGH = 0.05  # of a step's time: a fit that is farther off is worth a word
-HOUR = 3600.0
 UNKNOWN = float("nan"), float("nan")
 
 
@@ -110,6 +107,7 @@ class RunPlan(Shown):
         batch = float(self.feasible(batch_size))
         found = self.columns(np.array([batch]))
         hours, device_hours, steps = float(found.hours[0]), float(found.device_hours[0]), float(found.steps[0])
+        # Time and cost are proportional to the steps, and so are the ends of their intervals.
         low, high = self._shares(batch)
         cost = float("nan") if self.price is None else device_hours * self.price
         return PlanRow(
@@ -136,7 +134,7 @@ class RunPlan(Shown):
         return Columns(*(np.take_along_axis(np.stack(column), best, 0)[0] for column in zip(*runs, strict=True)))
 
     def _runs(self, batch_sizes: np.ndarray, steps: np.ndarray, layout: Layout) -> Columns:
-        hours = steps * layout.seconds / HOUR
+        hours = steps * layout.seconds / 3600
         shares = layout.devices, layout.micro_batch, layout.accumulation
         return Columns(batch_sizes, *shares, steps, hours, hours * layout.devices)
 
@@ -220,17 +218,12 @@ class RunPlan(Shown):
     @property
     def marks(self) -> dict[str, float]:
         """Batch sizes with a name, of the useful range and the knee; 0, inf or nan where there is none."""
-        return {
-            "smallest useful": self.smallest_batch_size,
-            "B_opt": self.optimal_batch_size,
-            "B*": self.critical_batch_size,
-            "knee": self.knee,
-        }
+        return {name: getattr(self, quantity) for name, quantity in MARKS.items()}
 
     @cached_property
     def knee(self) -> float:
         """Batch size at which 1% more saves ½% of the steps; inf or 0 where the law has no such place."""
-        return knee(self.law, self.range)
+        return self.law.knee if isinstance(self.law, StepsLaw) else knee(self.law, self.range)
 
     @cached_property
     def knee_interval(self) -> tuple[float, float]:
@@ -267,8 +260,7 @@ class RunPlan(Shown):
             return self.critical_interval
         if name == "knee":
             return self.knee_interval
-        quantity = {"smallest useful": "smallest_batch_size", "B_opt": "optimal_batch_size"}[name]
-        return self._interval(quantity) if isinstance(self.law, UShapedLaw) else UNKNOWN
+        return self._interval(MARKS[name]) if isinstance(self.law, UShapedLaw) else UNKNOWN
 
     def _interval(self, *quantity: str) -> tuple[float, float]:
         find = getattr(self.law, "interval", None)
@@ -295,19 +287,11 @@ class RunPlan(Shown):
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Reasons to trust the choice less."""
-        return tuple(_notes(self))
+        return (*_on_time(self), *_on_devices(self), *_on_throughput(self), *_on_batch_sizes(self))
 
     def sheet(self, currency: str = "USD") -> Sheet:
         """Return the choice, batch sizes with a name, and runs at some batch sizes; costs are in this currency."""
         return plan_sheet(self, currency)
-
-
-def _notes(plan: RunPlan) -> Iterator[str]:
-    """Yield sentences with reasons to trust the choice less."""
-    yield from _on_time(plan)
-    yield from _on_devices(plan)
-    yield from _on_throughput(plan)
-    yield from _on_batch_sizes(plan)
 
 
 def _on_time(plan: RunPlan) -> Iterator[str]:
@@ -343,6 +327,7 @@ def _on_devices(plan: RunPlan) -> Iterator[str]:
 def _on_throughput(plan: RunPlan) -> Iterator[str]:
     choice = plan.choice
     throughput = plan.machine.throughput
+    # Between measured points the fit interpolates. Beyond them it assumes what no run has shown.
     if bool(throughput.outside(choice.micro_batch)):
         yield (
             f"{choice.micro_batch:g} samples a device and step lie outside of the table of "
@@ -350,7 +335,7 @@ def _on_throughput(plan: RunPlan) -> Iterator[str]:
         )
     if not isinstance(throughput, MeasuredThroughput):
         return
-    if throughput.largest_error > ROUGH:
+    if throughput.largest_error > 0.05:
         off = f"{throughput.largest_error:.0%}"
         yield f"times of steps lie off k t(m) + u(n) by up to {off}, and so may the time of the run"
     measured = throughput.devices

@@ -6,14 +6,11 @@ import numpy as np
 
 from sgdtheory._common.arguments import positive_array, positive_number
 from sgdtheory._common.array_like import ArrayLike
-from sgdtheory.fits.abstract_law import weights_of
-from sgdtheory.fits.known_noise import misfit_and_chi_square
-from sgdtheory.fits.power_steps import fit_numbers
-from sgdtheory.fits.steps_law import MIN_POINTS, StepsLaw
-from sgdtheory.fits.u_shaped_law import MIN_POINTS as MIN_POINTS_WITH_OPTIMUM
-from sgdtheory.fits.u_shaped_law import UShapedLaw, fit_u_shaped_law
-
-INVISIBLE = 18.0  # A term that is e^−18 times the other, at every batch size measured, counts as absent.
+from sgdtheory.fits.abstract_law import misfit_and_chi_square, weights_of
+from sgdtheory.fits.profile_likelihood import INVISIBLE, fit_numbers
+from sgdtheory.fits.steps_law import StepsLaw
+from sgdtheory.fits.steps_measurement import MIN_POINTS
+from sgdtheory.fits.u_shaped_law import UShapedLaw, u_shaped_numbers
 
 
 @overload
@@ -105,24 +102,31 @@ def fit_steps_law(
     _check_measurements(batch_sizes, steps, fixed is None, optimal_batch_size)
     admitted = None if alpha_range is None else _exponents(alpha_range, fixed)
     errors = _relative_errors(standard_errors, steps)
+
+    def solved(weights: np.ndarray) -> tuple[tuple[float, float, float], float]:
+        """Return a, b and c or α, and the sum of squares, of weighted least squares."""
+        if optimal_batch_size:
+            return u_shaped_numbers(batch_sizes, steps, weights)
+        return _straight_numbers(np.log(batch_sizes), np.log(steps), weights, fixed)
+
+    # The misfit is found first: weights of the fit that counts depend on it.
+    freedom = steps.size - (3 if optimal_batch_size or fixed is None else 2)
+    square, chi_square = misfit_and_chi_square(lambda weights: solved(weights)[1], errors, freedom)
+    (a, b, third), _ = solved(weights_of(errors, square, steps))
+    known = batch_sizes, steps, errors, float(np.sqrt(square)), chi_square
     if optimal_batch_size:
-        return fit_u_shaped_law(batch_sizes, steps, errors)
-    log_batch = np.log(batch_sizes)
-    log_steps = np.log(steps)
+        return UShapedLaw(a, b, third, *known)
+    return StepsLaw(a, b, third, alpha is None, *known, admitted)
 
-    def least(weights: np.ndarray) -> float:
-        return fit_numbers(log_batch, log_steps, weights, fixed)[-1]
 
-    square, chi_square = misfit_and_chi_square(least, errors, steps.size - (2 if fixed else 3))
-    log_a, log_ratio, exponent, _ = fit_numbers(log_batch, log_steps, weights_of(errors, square, steps), fixed)
-    a = np.exp(log_a)
-    b = np.exp(log_a + log_ratio)
-    if log_ratio - exponent * log_batch.max() > INVISIBLE:
-        a = 0.0
-    if log_ratio - exponent * log_batch.min() < -INVISIBLE:
-        b = 0.0
-    known = errors, float(np.sqrt(square)), chi_square
-    return StepsLaw(float(a), float(b), exponent, alpha is None, batch_sizes, steps, *known, admitted)
+def _straight_numbers(
+    log_batch: np.ndarray, log_steps: np.ndarray, weights: np.ndarray, alpha: float | None
+) -> tuple[tuple[float, float, float], float]:
+    """Return a, b and α, with a term that no batch size shows as 0, and the sum of squares."""
+    log_a, log_ratio, exponent, squares = fit_numbers(log_batch, log_steps, weights, alpha)
+    a = 0.0 if log_ratio - exponent * log_batch.max() > INVISIBLE else float(np.exp(log_a))
+    b = 0.0 if log_ratio - exponent * log_batch.min() < -INVISIBLE else float(np.exp(log_a + log_ratio))
+    return (a, b, exponent), squares
 
 
 def _exponents(alpha_range: tuple[float, float], alpha: float | None) -> tuple[float, float]:
@@ -142,14 +146,8 @@ def _check_measurements(batch_sizes: np.ndarray, steps: np.ndarray, fit_alpha: b
             "batch_sizes and steps must be one-dimensional and of one length, got shapes "
             f"{batch_sizes.shape} and {steps.shape}"
         )
-    needed = MIN_POINTS
-    what = ""
-    if fit_alpha:
-        needed = MIN_POINTS + 1
-        what = " to fit alpha too"
-    elif optimum:
-        needed = MIN_POINTS_WITH_OPTIMUM
-        what = " to fit an optimal batch size"
+    what = " to fit alpha too" if fit_alpha else " to fit an optimal batch size" if optimum else ""
+    needed = MIN_POINTS + bool(what)  # With three for three numbers there is neither a test nor an interval.
     different = np.unique(batch_sizes).size
     if different < needed:
         raise ValueError(f"batch_sizes must hold at least {needed} different batch sizes{what}, got {different}")

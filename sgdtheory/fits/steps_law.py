@@ -8,21 +8,22 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
 from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter
 from sgdtheory.fits.conventions import Convention, one_convention
-from sgdtheory.fits.power_steps import fit_numbers, largest_root, log_data, smallest_root
-from sgdtheory.fits.profile_likelihood import EXACT_FIT, Profile, Quantity, safe_exp
+from sgdtheory.fits.profile_likelihood import (
+    EXACT_FIT,
+    Profile,
+    Quantity,
+    data_root,
+    fit_numbers,
+    log_data,
+    safe_exp,
+)
+from sgdtheory.fits.steps_measurement import MIN_POINTS
 
-MIN_POINTS = 3
-# An exponent that is not fitted is known within this factor. In the package's 17 tables of steps the exponents have the
-# mean 1.03, and their logs the standard deviation 0.09: `python -m benchmarks.measured_intervals --exponents`.
-EXPONENT_FACTOR = 1.25
-# Intervals admit exponents outside of this range from this p-value of the range on: benchmarks.measured_intervals.
-REJECTED = 0.05
 SAME_UNIT = "critical_batch_size", "knee", "a"  # Quantities that mean the same whatever the exponent is.
 RISING = "critical_batch_size", "knee", "b/a"  # Quantities that rise with b/a and do not depend on a.
 
@@ -80,7 +81,9 @@ class StepsLaw(AbstractStepsLaw):
             return 0.0, float("inf")
         if self.alpha_range is not None:
             return self.alpha_range
-        factor = EXPONENT_FACTOR if self.freedom > 1 else 1.0
+        # In the package's 17 tables of steps the exponents have the mean 1.03, and their logs the standard deviation
+        # 0.09: `python -m benchmarks.measured_intervals --exponents`.
+        factor = 1.25 if self.freedom > 1 else 1.0
         return self.alpha / factor, self.alpha * factor
 
     @cached_property
@@ -90,7 +93,7 @@ class StepsLaw(AbstractStepsLaw):
         A given `alpha_range` is extended to the range that applies without one, and this range to all exponents.
         """
         test = self.shape_test
-        if test is None or test.p_value_of_range >= REJECTED:
+        if test is None or test.p_value_of_range >= 0.05:
             return None
         (low, high), default = self.exponents, replace(self, alpha_range=None)
         least, largest = default.exponents
@@ -104,11 +107,6 @@ class StepsLaw(AbstractStepsLaw):
     def predict(self, batch_size: ArrayLike) -> np.ndarray:
         """Steps at `batch_size`: a + b/B^α."""
         return self.a + self.b / positive_array("batch_size", batch_size) ** self.alpha
-
-    @property
-    def S_min(self) -> float:
-        """McCandlish et al.'s S_min, the fewest steps that reach the target: a."""
-        return self.a
 
     @property
     def E_min(self) -> float:
@@ -137,46 +135,17 @@ class StepsLaw(AbstractStepsLaw):
             return 0.0
         return float(((2 * self.alpha - 1) * self.b / self.a) ** (1 / self.alpha)) if self.a else float("inf")
 
-    def critical_batch_size(
-        self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
-    ) -> float:
-        """B* at which reaching the target takes (1 + overhead) times the data that `reference` takes.
-
-        The largest root of `(a + b/B_ref^α) (1 + ω) B_ref = (a + b/B^α) B`; for α = 1 it is
-        `B* = ω b/a + (1 + ω) B_ref` (THEORY.md T13). It depends on both conventions: see `sensitivity`.
-
-        Args:
-            reference: B_ref, a batch size in the regime of linear scaling; None: the smallest that was measured, as
-                `sgdtheory fit` and `plan` count. The paper's 256 is `st.fits.PAPER`.
-            overhead: ω > 0, the fraction of extra data.
-            convention: both at once, in place of the two numbers.
-
-        Returns:
-            B*, in the unit of the batch sizes; `inf` where no plateau was measured (a = 0, α ≥ 1).
-        """
-        convention = one_convention(convention, reference, overhead)
+    def _end(self, convention: Convention, *, largest: bool) -> float:
+        """For α = 1 the largest is `B* = ω b/a + (1 + ω) B_ref` (THEORY.md T13)."""
+        if not largest and (self.alpha <= 1 or not self.b):
+            return 0.0  # Data rise with the batch size everywhere.
         reference = convention.reference_among(self.batch_sizes)
-        overhead = convention.overhead
-        if self.a == 0:  # data needed grows like B^(1−α) for ever
-            return reference * safe_exp(np.log1p(overhead) / (1 - self.alpha)) if self.alpha < 1 else float("inf")
-        return largest_root(np.log(self.b / self.a) if self.b else -np.inf, self.alpha, reference, overhead)
-
-    def smallest_batch_size(
-        self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
-    ) -> float:
-        """The smallest batch size with at most (1 + overhead) times the data of `reference`: 0 for α ≤ 1.
-
-        Args:
-            reference, overhead, convention: as of `critical_batch_size`.
-        """
-        convention = one_convention(convention, reference, overhead)
-        if self.alpha <= 1 or not self.b:
-            return 0.0
-        reference = convention.reference_among(self.batch_sizes)
-        overhead = convention.overhead
-        if self.a == 0:
-            return reference * safe_exp(-np.log1p(overhead) / (self.alpha - 1))
-        return smallest_root(np.log(self.b / self.a), self.alpha, reference, overhead)
+        if self.a == 0:  # Data B^(1−α) rise or fall for ever, and have one end.
+            if largest and self.alpha >= 1:
+                return float("inf")
+            return reference * safe_exp(np.log1p(convention.overhead) / (1 - self.alpha))
+        log_ratio = np.log(self.b / self.a) if self.b else -np.inf
+        return data_root(log_ratio, self.alpha, reference, convention.overhead, largest=largest)
 
     def interval(
         self,
@@ -211,7 +180,7 @@ class StepsLaw(AbstractStepsLaw):
         reference = convention.reference_among(self.batch_sizes)
         overhead = convention.overhead
         quantities: dict[str, Quantity] = {
-            "critical_batch_size": lambda _, ratio, alpha: np.log(largest_root(ratio, alpha, reference, overhead)),
+            "critical_batch_size": lambda _, ratio, alpha: np.log(data_root(ratio, alpha, reference, overhead)),
             "knee": lambda _, ratio, alpha: _log_knee(ratio, alpha),
             "a": lambda log_a, ratio, alpha: log_a,
             "b": lambda log_a, ratio, alpha: log_a + ratio,
@@ -305,6 +274,7 @@ class StepsLaw(AbstractStepsLaw):
         freedom = self.freedom - 1
         if self.alpha_fitted or self.standard_errors is not None:
             return None
+        # A law with α through all batch sizes leaves no residual to compare an improvement with.
         if freedom < 1 or np.unique(self.batch_sizes).size < MIN_POINTS + 1:
             return None
         measured = np.log(self.batch_sizes), np.log(self.steps), self.weights
@@ -313,7 +283,7 @@ class StepsLaw(AbstractStepsLaw):
             return None
 
         def p_value(squares: float) -> float:
-            return float(special.fdtrc(1, freedom, max(squares - least, 0.0) / least * freedom))
+            return Scatter(1.0, freedom).p_value(max(squares - least, 0.0) / least * freedom)
 
         nearest = float(np.clip(alpha, *self.exponents))
         of_range = 1.0 if nearest == alpha else p_value(fit_numbers(*measured, nearest)[-1])

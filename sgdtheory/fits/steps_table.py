@@ -11,7 +11,7 @@ from scipy.interpolate import PchipInterpolator
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
 from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.fits.conventions import SMALLEST, Convention
-from sgdtheory.fits.fitted_critical import FittedCriticalBatchSize
+from sgdtheory.fits.steps_measurement import FittedCriticalBatchSize
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,17 +76,16 @@ class StepsTable:
             )
         if standard_errors is not None:
             errors = positive_array("standard_errors", standard_errors)
+            # The interval of a B* has the errors of all steps in it already.
             if critical is not None or errors.shape not in ((), sizes.shape):
                 raise ValueError(
                     f"standard_errors must be one number or as many as steps, got shape {errors.shape}; leave them out "
                     "where the critical batch size is given"
                 )
             standard_errors = np.broadcast_to(errors, sizes.shape)
-        object.__setattr__(self, "batch_sizes", sizes)
-        object.__setattr__(self, "steps", values)
-        object.__setattr__(self, "standard_errors", standard_errors)
-        object.__setattr__(self, "critical", critical)
-        object.__setattr__(self, "remark", remark)
+        vars(self).update(
+            batch_sizes=sizes, steps=values, standard_errors=standard_errors, critical=critical, remark=remark
+        )
 
     def predict(self, batch_size: ArrayLike) -> np.ndarray:
         """Steps at `batch_size`."""
@@ -104,9 +103,8 @@ class StepsTable:
             self.critical.require(level)
             with np.errstate(divide="ignore"):  # an end at 0 moves the curve beyond all batch sizes
                 low, high = np.log(self.critical.batch_size) - np.log(self.critical.interval)[::-1]
-            return np.exp(self._log_samples(log_batch + low) - log_batch), np.exp(
-                self._log_samples(log_batch + high) - log_batch
-            )
+            low, high = (np.exp(self._log_samples(log_batch + end) - log_batch) for end in (low, high))
+            return low, high
         reach = self._reach(level)
         error = np.full(log_batch.shape, np.nan) if reach is None else np.interp(log_batch, self._rows, reach)
         steps = self.predict(batch_size)

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import interpolate, optimize
 
 from sgdtheory.fits.loss_rows import LossRows
+from sgdtheory.fits.searches import bisected
 
 TUNED, BELOW, ABOVE = "tuned", "lowest rate", "highest rate"
 CLIFF, SINGLE, DIVERGED, ABSENT = "beside divergence", "one rate", "diverged", ""
-STATES = TUNED, BELOW, ABOVE, CLIFF, SINGLE, DIVERGED  # of a cell that has runs
-WORSE = np.log(2.0)  # without a rate two further: one whose loss is twice the lowest is past a cliff
-MIDDLE = 0.5  # share of the fall towards a rate that diverged, where L* is not known closer
+MIDDLE = 0.5  # Share of the fall towards a rate that diverged at which L* is taken: it may lie at any share.
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ def tuned_losses(rows: LossRows, margins: np.ndarray | None = None) -> TunedLoss
     for cell in cells:
         margin = 0.0 if margins is None else cell.margin(margins)
         place, found = (cell.batch, cell.data), lowest(cell.log_rates, cell.log_losses[None], margin)
-        loss[place] = np.exp(found.value(MIDDLE)[0])
+        loss[place] = np.exp(found.value[0])
         slack[place] = found.fall[0] / 2
         rate[place], state[place] = np.exp(found.log_rate[0]), str(found.state[0])
     table = batch_sizes, samples, loss, slack, rate, state.astype(str)
@@ -116,6 +116,7 @@ def _cells(rows: LossRows, batch_sizes: np.ndarray, samples: np.ndarray) -> Iter
             for all_of, each in ((batch_sizes, rows.batch_size), (samples, rows.samples), (rates, rows.learning_rate))
         ]
     )
+    # Sorted by B, D and γ, the rows of a cell follow each other, and so do the runs at one rate.
     order = np.lexsort(key[::-1])
     key, loss = key[:, order], rows.loss[order]
     starts = np.flatnonzero(np.r_[True, (np.diff(key[:2]) != 0).any(0)])
@@ -152,9 +153,10 @@ class Lowest:
     log_rate: np.ndarray
     state: np.ndarray
 
-    def value(self, share: np.ndarray | float) -> np.ndarray:
-        """(R,) log L* a share of the fall below its upper end."""
-        return self.top - share * self.fall
+    @property
+    def value(self) -> np.ndarray:
+        """(R,) log L*, in the middle of what it may be."""
+        return self.top - MIDDLE * self.fall
 
 
 def lowest(log_rates: np.ndarray, log_losses: np.ndarray, margin: float = 0.0) -> Lowest:
@@ -182,6 +184,7 @@ def lowest(log_rates: np.ndarray, log_losses: np.ndarray, margin: float = 0.0) -
 
 def _interior(x: np.ndarray, y: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(log L*, its fall, log γ*, state), each (R,), from the lowest and two rates on each side of it, (R, 5)."""
+    # The side with the cliff has no part in the parabola. A cliff above counts first: learning rates are limited there.
     above = np.isfinite(y[:, 1]) & _is_cliff(x[:, :4], y[:, :4], margin)
     below = ~above & np.isfinite(y[:, 3]) & _is_cliff(x[:, :0:-1], y[:, :0:-1], margin)
     side = above.astype(int) - below
@@ -207,13 +210,18 @@ def _is_cliff(x: np.ndarray, y: np.ndarray, margin: float) -> np.ndarray:
     explains: where the loss hardly depends on the rate, noise alone makes it a little worse in a half of all cases.
     """
     opposite, least, beside = y[:, 0], y[:, 2], y[:, 3]
-    apart = x[:, :, None] - x[:, None, :] + np.eye(4)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        weights = 1 / apart.prod(2)  # of the third divided difference, 0 for every parabola
+        weights = divided_difference(x)
         above = np.sign(weights[:, 3]) * (weights * y).sum(1) / np.sqrt((weights**2).sum(1))
         alone = ~np.isfinite(y[:, :2]).all(1)
-        worse = beside > np.where(np.isinf(opposite), least + WORSE, opposite)
+        # Without a rate two further, one whose loss is twice the lowest is past a cliff.
+        worse = beside > np.where(np.isinf(opposite), least + np.log(2.0), opposite)
         return np.isinf(beside) | (worse & ((margin == 0) | alone | (above > margin)))
+
+
+def divided_difference(x: np.ndarray) -> np.ndarray:
+    """(…, n) weights of the divided difference of values at n points; with four it is 0 for every parabola."""
+    return 1 / (x[..., :, None] - x[..., None, :] + np.eye(x.shape[-1])).prod(-1)
 
 
 def _further(x: np.ndarray, y: np.ndarray, distance: np.ndarray) -> np.ndarray:
@@ -235,3 +243,61 @@ def _parabola(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> tuple[np.ndarray,
         slope = second + curvature * (2 * at - x[:, 1] - x[:, 2])
     line = ~np.isfinite(curvature)
     return np.where(line, second, slope), np.where(line, 0.0, curvature)
+
+
+# ------------------------------------------------------------------ data to a loss
+
+
+class LossCurves:
+    """log L against log D of several curves over the same data sizes, never rising, smooth between them.
+
+    Where noise makes a loss rise with D, neighbours are pooled to their mean (isotonic regression); between data sizes
+    log L is a monotone cubic of log D (Fritsch and Carlson's, as SciPy's PCHIP has it).
+
+    Args:
+        samples: (k,) D, increasing.
+        log_losses: (R, k) finite.
+    """
+
+    def __init__(self, samples: np.ndarray, log_losses: np.ndarray) -> None:
+        self.log_samples = np.log(samples)
+        falling = [bool(each.all()) for each in np.diff(log_losses) <= 0]
+        pooled = [
+            each if falls else optimize.isotonic_regression(each, increasing=False).x
+            for each, falls in zip(log_losses, falling, strict=True)
+        ]
+        self.knots = np.array(pooled)
+
+    def samples_to(self, log_target: float) -> np.ndarray:
+        """(R,) fewest D with log L ≤ `log_target`; nan where the curve does not reach it or begins below."""
+        found = np.full(len(self.knots), np.nan)
+        rows = np.flatnonzero((self.knots[:, 0] >= log_target) & (self.knots[:, -1] <= log_target))
+        if rows.size:
+            found[rows] = np.exp(self._solve(rows, log_target))
+        return found
+
+    def log_loss_at(self, samples: float) -> np.ndarray:
+        """(R,) log L at D; nan outside of the data sizes."""
+        place = np.log(samples)
+        if not self.log_samples[0] <= place <= self.log_samples[-1]:
+            return np.full(len(self.knots), np.nan)
+        if place in self.log_samples:
+            return self.knots[:, int(np.flatnonzero(self.log_samples == place)[0])]
+        return self._cubics(slice(None))(place)
+
+    def _cubics(self, rows: np.ndarray | slice) -> interpolate.PchipInterpolator:
+        return interpolate.PchipInterpolator(self.log_samples, self.knots[rows].T)
+
+    def _solve(self, rows: np.ndarray, log_target: float) -> np.ndarray:
+        """log D of the crossings of `rows`, by bisection of the cubic around each."""
+        first = (self.knots[rows] <= log_target).argmax(1)  # the first data size at or below the target
+        if self.log_samples.size == 1:
+            return np.full(rows.size, self.log_samples[0])
+        piece = np.maximum(first - 1, 0)
+        c3, c2, c1, c0 = self._cubics(rows).c[:, piece, np.arange(rows.size)]
+
+        def above(x: np.ndarray) -> np.ndarray:
+            return ((c3 * x + c2) * x + c1) * x + c0 > log_target
+
+        # Bisection holds also where the cubic is level at the target, at which its roots are double.
+        return self.log_samples[piece] + bisected(above, np.zeros(rows.size), np.diff(self.log_samples)[piece])

@@ -4,20 +4,54 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from sgdtheory._common.arguments import positive_array, share_between_0_and_1
 from sgdtheory._common.array_like import ArrayLike
-from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter, weights_of
+from sgdtheory.fits.abstract_law import AbstractStepsLaw, Scatter
 from sgdtheory.fits.conventions import SMALLEST, Convention, one_convention
-from sgdtheory.fits.known_noise import misfit_and_chi_square
-from sgdtheory.fits.log_least_squares import below, log_least_squares
-from sgdtheory.fits.profile_likelihood import EXACT_FIT
-from sgdtheory.fits.u_shaped_profile import QUANTITIES, ConfidenceSet, terms_at
-from sgdtheory.fits.useful_range import UsefulRange, useful_range
+from sgdtheory.fits.profile_likelihood import EXACT_FIT, INVISIBLE
+from sgdtheory.fits.u_shaped_profile import QUANTITIES, ConfidenceSet, below, log_least_squares, terms_at
 
-MIN_POINTS = 4  # one more than numbers: with three there is neither a test nor an interval
-INVISIBLE = float(np.exp(-18.0))  # a share of the steps that counts as absent, as of a + b/B
+
+class UsefulRange(NamedTuple):
+    """B_opt and the ends of the useful range of laws, (…,) each, named as a `UShapedLaw` has them."""
+
+    optimal_batch_size: np.ndarray
+    smallest_batch_size: np.ndarray
+    critical_batch_size: np.ndarray
+
+
+def useful_range(terms: np.ndarray, reference: np.ndarray | float, overhead: float) -> UsefulRange:
+    """B_opt, the smallest and the largest useful batch size of laws, in closed form (THEORY.md T43).
+
+    With u = log(B/B_opt) and ρ = b/(2√(ac)) the data are `B Y = 2√(ac) (cosh u + ρ)`: symmetric about B_opt on a
+    logarithmic axis. Overheads count from R = max{B_opt, B_ref}, where data are least among batch sizes from the
+    convention's reference on; both ends are `B_opt e^{±u}`, `cosh u = (1 + ω)(cosh log(R/B_opt) + ρ) − ρ`.
+
+    >>> import numpy as np
+    >>> from sgdtheory.fits.u_shaped_law import useful_range
+    >>> [round(float(each), 1) for each in useful_range(np.array([1.0, 300.0, 400.0]), 1.0, 0.2)]
+    [20.0, 3.8, 104.2]
+
+    Args:
+        terms: (…, 3) a, b, c ≥ 0, not all 0.
+        reference: B_ref, as far as B_opt does not exceed it.
+        overhead: ω.
+
+    Returns:
+        UsefulRange. Without a the largest is inf, without c the smallest is 0.
+    """
+    a, b, c = np.moveaxis(np.asarray(terms, dtype=float), -1, 0)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        best = np.where(c > 0, np.sqrt(c) / np.sqrt(a), 0.0)
+        start = np.maximum(best, reference)
+        # Data B Y at R, less b: without a they fall for ever, towards b.
+        at_start = np.where(a > 0, a * start, 0.0) + np.where(np.isfinite(start), c / start, 0.0)
+        excess = (1 + overhead) * at_start + overhead * b  # aB + c/B at both ends
+        root = np.sqrt(np.maximum(excess**2 - 4 * a * c, 0.0))
+        largest = np.where(a > 0, (excess + root) / (2 * a), np.inf)
+        smallest = np.where(c > 0, np.where(excess > 0, 2 * c / (excess + root), np.inf), 0.0)
+    return UsefulRange(best, smallest, largest)
 
 
 class CurvatureTest(NamedTuple):
@@ -76,11 +110,6 @@ class UShapedLaw(AbstractStepsLaw):
         return self.a + (self.b + self.c / batch_size) / batch_size
 
     @property
-    def S_min(self) -> float:
-        """The fewest steps that reach the target, however large the batch: a."""
-        return self.a
-
-    @property
     def E_min(self) -> float:
         """The fewest samples that reach the target: `b + 2√(ac)`, at B_opt."""
         return self.b + 2 * float(np.sqrt(self.a) * np.sqrt(self.c))
@@ -90,32 +119,10 @@ class UShapedLaw(AbstractStepsLaw):
         """B_opt = √(c/a), at which the data are least; 0 where c = 0, inf where a = 0 alone."""
         return float(self._range(SMALLEST).optimal_batch_size)
 
-    def critical_batch_size(
-        self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
-    ) -> float:
-        """B*, the largest root of `B Y(B) = (1 + ω) R Y(R)`, R = max{B_opt, B_ref}.
-
-        Args:
-            reference: B_ref, which counts where B_opt lies below it; None: the smallest batch size that was measured.
-            overhead: ω > 0, the fraction of extra data.
-            convention: both at once, in place of the two numbers.
-
-        Returns:
-            B*; inf where a = 0: data never rise again.
-        """
-        convention = one_convention(convention, reference, overhead)
-        return float(self._range(convention).critical_batch_size)
-
-    def smallest_batch_size(
-        self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
-    ) -> float:
-        """The smallest root of `B Y(B) = (1 + ω) R Y(R)`: below it more than the overhead is lost too; 0 where c = 0.
-
-        Args:
-            reference, overhead, convention: as of `critical_batch_size`.
-        """
-        convention = one_convention(convention, reference, overhead)
-        return float(self._range(convention).smallest_batch_size)
+    def _end(self, convention: Convention, *, largest: bool) -> float:
+        """Return an end: inf where a = 0, since data never rise again, and 0 for the smallest where c = 0."""
+        found = self._range(convention)
+        return float(found.critical_batch_size if largest else found.smallest_batch_size)
 
     def _range(self, convention: Convention) -> UsefulRange:
         reference = convention.reference_among(self.batch_sizes)
@@ -141,12 +148,7 @@ class UShapedLaw(AbstractStepsLaw):
         if gain <= EXACT_FIT:
             return CurvatureTest(0.0, scatter.freedom, 1.0)
         statistic = gain / scatter.variance if scatter.variance else float("inf")
-        tail = (
-            special.fdtrc(1, scatter.freedom, statistic)
-            if np.isfinite(scatter.freedom)
-            else special.chdtrc(1, statistic)
-        )
-        return CurvatureTest(float(statistic), scatter.freedom, float(tail) / 2)
+        return CurvatureTest(float(statistic), scatter.freedom, scatter.p_value(statistic) / 2)
 
     def interval(
         self,
@@ -205,23 +207,19 @@ class UShapedLaw(AbstractStepsLaw):
         return ConfidenceSet(self.batch_sizes, np.log(self.steps), self.weights, theta, least + reach)
 
 
-def fit_u_shaped_law(batch_sizes: np.ndarray, steps: np.ndarray, errors: np.ndarray | None) -> UShapedLaw:
-    """Least squares of `log Y = log(a + b/B + c/B²)`; see `fit_steps_law`."""
-    log_steps = np.log(steps)
+def u_shaped_numbers(
+    batch_sizes: np.ndarray, steps: np.ndarray, weights: np.ndarray
+) -> tuple[tuple[float, float, float], float]:
+    """Return a, b and c of weighted least squares, those that no batch size shows as 0, and the sum of squares."""
     terms = terms_at(batch_sizes)
-
-    def least(weights: np.ndarray) -> float:
-        return _least(log_steps, terms, weights)[1]
-
-    square, chi_square = misfit_and_chi_square(least, errors, steps.size - 3)
-    theta, _ = _least(log_steps, terms, weights_of(errors, square, steps))
+    theta, squares = _least(np.log(steps), terms, weights)
     a, b, c = visible(theta, terms, steps).tolist()
-    return UShapedLaw(a, b, c, batch_sizes, steps, errors, float(np.sqrt(square)), chi_square)
+    return (a, b, c), squares
 
 
 def visible(theta: np.ndarray, terms: np.ndarray, steps: np.ndarray) -> np.ndarray:
     """(…, 3) the numbers of the law, those that no batch size shows as 0."""
-    return np.where((terms * theta[..., None, :] / steps[..., None]).max(-2) > INVISIBLE, theta, 0.0)
+    return np.where((terms * theta[..., None, :] / steps[..., None]).max(-2) > np.exp(-INVISIBLE), theta, 0.0)
 
 
 def _least(log_steps: np.ndarray, terms: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, float]:

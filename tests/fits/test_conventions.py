@@ -7,17 +7,9 @@ from scipy import stats
 
 import sgdtheory as st
 from sgdtheory.fits.conventions import SMALLEST, common_convention, one_convention
+from tests.fits.test_steps_law import BATCHES, law_of, steps_of
 
-BATCHES = 2.0 ** np.arange(6, 15)
 SIZES = np.array([85.0, 151, 302, 604, 1200])
-
-
-def steps_of(a, b, noise=0.0, seed=0):
-    return (a + b / BATCHES) * np.exp(noise * np.random.default_rng(seed).standard_normal(BATCHES.size))
-
-
-def law_of(a, b):
-    return st.fits.StepsLaw(a, b, 1.0, False, BATCHES, steps_of(a, b))
 
 
 # ------------------------------------------------------------------ a convention

@@ -6,29 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sgdtheory.fits.degradation import degradations, largest_within
+from sgdtheory.fits.degradation import degradations
 from sgdtheory.fits.loss_noise import widened
-
-# ------------------------------------------------------------------ the largest batch size within a share
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_largest_batch_size_is_the_last_on_lines_between(seed):
-    """By looking at many batch sizes; ratios may cross the share several times."""
-    random = np.random.default_rng(seed)
-    batch_sizes = np.cumsum(random.uniform(1, 9, 7))
-    ratios = 1 + random.uniform(0, 0.3, 7)
-    ratios[0], ratios[-1] = 1, 1.4
-    fine = np.linspace(batch_sizes[0], batch_sizes[-1], 100_001)
-    expected = fine[np.interp(fine, batch_sizes, ratios) <= 1.13][-1]
-    assert largest_within(batch_sizes, ratios, 0.13) == pytest.approx(expected, abs=1e-3)
-
-
-def test_a_batch_size_that_is_worse_by_the_share_itself_is_within_it():
-    sizes = np.array([1.0, 2.0, 4.0, 8.0])
-    assert largest_within(sizes, np.array([1, 1.5, 1.25, 2]), 0.25) == 4
-    assert largest_within(sizes, np.array([1, 1.5, 2, 1.25]), 0.25) == np.inf
-
+from sgdtheory.fits.searches import last_crossing
 
 # ------------------------------------------------------------------ data sizes
 
@@ -48,7 +28,7 @@ def found_at(samples, covered):
     """Data sizes at which degradations are told."""
     tuned = tuned_of(samples, covered)
     log_losses = np.broadcast_to(-0.1 * np.log(tuned.samples), (1, len(covered), len(samples)))
-    others = np.tile(log_losses, (5, 1, 1)), np.tile(log_losses, (2, 1, 1))
+    others = np.tile(log_losses, (7, 1, 1))
     found = degradations(tuned, log_losses, others, False, share=0.01, level=0.9, noisy=False)
     assert all((each.group, each.size, each.share) == ("a", 3.0, 0.01) for each in found)
     return [each.samples for each in found]
@@ -93,18 +73,18 @@ def test_ratios_and_intervals_by_hand(best):
     here = 0.5 + 0.02 * np.log(batch_sizes / best) ** 2
     drawn, edges = here + 0.01 * random.standard_normal((41, 5)), here + 0.003 * random.standard_normal((2, 5))
     tuned = tuned_of([7.0], [[0]] * 5, batch_sizes)
-    tables = here[None, :, None], (drawn[:, :, None], edges[:, :, None])
+    tables = here[None, :, None], np.concatenate([drawn, edges])[:, :, None]
     (found,) = degradations(tuned, *tables, False, share=0.05, level=0.8, noisy=True)
     np.testing.assert_allclose(found.ratios, np.exp(here) / np.exp(here).min())
-    assert found.batch_size == largest_within(batch_sizes, found.ratios, 0.05)
+    assert found.batch_size == last_crossing(batch_sizes, found.ratios - 1.05)
     assert found.best_batch_size == pytest.approx(6.0) if best > 1 else np.isnan(found.best_batch_size)
     ratios, at_edges = (np.exp(each) / np.exp(each).min(1)[:, None] for each in (drawn, edges))
     for place in range(5):
         ordered = np.sort(ratios[:, place])
         expected = widened(found.ratios[place], [(ordered[3], ordered[36])], at_edges[:, place])  # 4 beyond each
         np.testing.assert_allclose(found.intervals[place], np.maximum(expected, 1.0))
-    ordered = np.sort([largest_within(batch_sizes, each, 0.05) for each in ratios])
-    others = np.array([largest_within(batch_sizes, each, 0.05) for each in at_edges])
+    ordered = np.sort([last_crossing(batch_sizes, each - 1.05) for each in ratios])
+    others = np.array([last_crossing(batch_sizes, each - 1.05) for each in at_edges])
     assert found.interval == pytest.approx(widened(found.batch_size, [(ordered[3], ordered[36])], others))
     (silent,) = degradations(tuned, *tables, False, share=0.05, level=0.8, noisy=False)
     assert np.isnan([*silent.interval, *silent.intervals.ravel()]).all()
@@ -115,6 +95,6 @@ def test_ratios_and_intervals_by_hand(best):
 def test_only_batch_sizes_that_cover_the_data_size_count():
     tuned = tuned_of([10, 20, 40], [slice(3), slice(0, 2), slice(3), slice(3)])
     losses = np.log([[3, 2, 1], [2, 1.5, 0.1], [3.3, 2.2, 1.1], [6, 4, 2]])[None]
-    found = degradations(tuned, losses, (losses, losses[[0, 0]]), False, share=0.2, level=0.9, noisy=False)
+    found = degradations(tuned, losses, losses[[0, 0, 0]], False, share=0.2, level=0.9, noisy=False)
     assert [each.batch_sizes.tolist() for each in found] == [[1, 2, 4, 8], [1, 2, 4, 8], [1, 4, 8]]
     np.testing.assert_allclose(found[2].ratios, [1, 1.1, 2])

@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-
-BATCHES = 2.0 ** np.arange(4, 14)
-
-
-def law(a, b):
-    return st.fits.StepsLaw(a, b, 1.0, False, BATCHES, a + b / BATCHES)
+from tests.fits.test_ramps import exact_law
 
 
 def random_ramp(seed, multiple=None, longest=1000):
@@ -21,7 +16,7 @@ def random_ramp(seed, multiple=None, longest=1000):
     number = rng.integers(2, 5)
     lengths = np.exp(rng.uniform(np.log(longest / 10), np.log(longest), number))
     scales = np.sort(np.exp(rng.uniform(np.log(50), np.log(4000), number)))
-    laws = [law(*each) for each in zip(np.cumsum(lengths), np.cumsum(lengths * scales), strict=True)]
+    laws = [exact_law(*each) for each in zip(np.cumsum(lengths), np.cumsum(lengths * scales), strict=True)]
     unit = int(rng.choice([1, 8, 64])) if multiple is None else multiple
     return st.batch_ramp(laws, multiple=unit), np.cumsum(lengths), scales
 
@@ -157,7 +152,7 @@ def test_a_plan_that_is_even_stays_as_it_is():
 def test_where_no_even_ramp_is_worth_it_the_constant_batch_size_is_written():
     for scales in ([500, 2000, 500], [2000, 500, 2000]):  # up and down, down and up
         ends = 1000 * np.arange(1, 4)
-        laws = [law(float(a), float(b)) for a, b in zip(ends, np.cumsum(1000 * np.array(scales)), strict=True)]
+        laws = [exact_law(float(a), float(b)) for a, b in zip(ends, np.cumsum(1000 * np.array(scales)), strict=True)]
         ramp = st.batch_ramp(laws)
         assert ramp.steps < 0.98 * ramp.constant_steps
         assert ramp.linear is None

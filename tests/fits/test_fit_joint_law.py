@@ -9,8 +9,7 @@ from scipy import optimize
 
 import sgdtheory as st
 from sgdtheory.fits import joint_draws
-from sgdtheory.fits.joint_searches import log_critical
-from sgdtheory.fits.joint_shapes import FREED, JOINT, RIVALS, Settings, useful_samples
+from sgdtheory.fits.joint_shapes import FREED, JOINT, RIVALS, Settings, log_critical, useful_samples
 
 NUMBERS = {"E": 1.2, "A": 12.0, "α": 0.25, "C": 9.0, "B_0": 1e-3, "κ": 0.55, "h": 0.7, "G": 0.3}
 

@@ -13,7 +13,6 @@ from sgdtheory.fits.invariance import (
     METHODS,
     Method,
     _verdict,
-    common_reference,
     interpolated_critical_batch_size,
     size_dependence,
 )
@@ -111,19 +110,6 @@ def test_interpolation_against_a_dense_search(reference, overhead):
         np.testing.assert_allclose(found, dense_search(BATCHES, steps, reference, overhead), rtol=3e-5)
 
 
-@pytest.mark.parametrize(
-    ("data", "overhead", "critical"),
-    [
-        ([1, 2, 1, 2, 4], 0.2, 4.8),  # crossed three times, last between 4 and 8
-        ([1, 4, 2, 4, 8], 1.0, 4),  # touched there: within the limit
-    ],
-)
-def test_interpolation_takes_the_last_crossing(data, overhead, critical):
-    batches = 2.0 ** np.arange(5)
-    found = interpolated_critical_batch_size(batches, np.array(data) / batches, Convention(1.0, overhead))
-    np.testing.assert_allclose(found, critical, rtol=1e-12)
-
-
 @pytest.mark.parametrize(("ratio", "reference"), [(1e5, 16), (150, 8), (150, 1000)])
 def test_interpolation_does_not_extrapolate(ratio, reference):
     assert np.isnan(interpolated_critical_batch_size(BATCHES, 300 * (1 + ratio / BATCHES), Convention(reference, 0.2)))
@@ -188,7 +174,6 @@ def test_defaults():
     default = interpolated_critical_batch_size(first.batch_sizes, first.steps)  # whose smallest batch size is REFERENCE
     assert default == interpolated_critical_batch_size(first.batch_sizes, first.steps, Convention(REFERENCE, 0.2))
     groups[2] = StepsMeasurement("width 128", 128, BATCHES[1:], groups[2].steps[1:])
-    assert common_reference(groups) == 40
     given, default = size_dependence(groups, convention=Convention(40)), size_dependence(groups)
     np.testing.assert_array_equal(given.critical, default.critical)
 

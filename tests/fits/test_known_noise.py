@@ -8,7 +8,7 @@ from scipy import stats
 
 import sgdtheory as st
 from sgdtheory.fits import misfit_variance
-from sgdtheory.fits.known_noise import misfit_and_chi_square
+from sgdtheory.fits.abstract_law import misfit_and_chi_square
 
 BATCHES = 2.0 ** np.arange(5, 13)
 ERRORS = np.array([0.02, 0.005, 0.01, 0.01, 0.02, 0.005, 0.008, 0.015])

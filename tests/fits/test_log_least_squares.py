@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from sgdtheory.fits.log_least_squares import below, log_least_squares
+from sgdtheory.fits.u_shaped_profile import below, log_least_squares
 
 
 def terms_of(batch_sizes):

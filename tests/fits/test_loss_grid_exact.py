@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import sgdtheory as st
-from sgdtheory.fits.data_to_loss import LossCurves
+from sgdtheory.fits.tuned_loss import LossCurves
 from tests.fits.test_loss_grid import BALANCE, joined
 from tests.fits.test_loss_grid import table as lawful_table
 

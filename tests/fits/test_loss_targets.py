@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.fits.data_to_loss import LossCurves
-from sgdtheory.fits.loss_targets import curves_of, default_targets, loss_target
+from sgdtheory.fits.loss_targets import curves_of, default_targets, loss_target, useful_ranges_of
+from sgdtheory.fits.tuned_loss import LossCurves
 
 CONVENTION = st.Convention(8, 0.3)
 BATCHES, BALANCE, POWER = np.array([4.0, 16.0, 40.0, 100.0]), 60.0, 0.2
@@ -80,11 +80,16 @@ def test_fewer_than_three_batch_sizes_have_no_target():
 
 
 def fit_at(target, curves, tuned=None, drawn=None, edges=None, level=0.8, noisy=True):
+    """Rows of the curves of other runs come before the two of other edges."""
+    others = {}
+    for place, curve in curves.items():
+        parts = (drawn or curves)[place], *([edges[place]] if edges else [curve] * 2)
+        others[place] = LossCurves(np.exp(curve.log_samples), np.concatenate([part.knots for part in parts]))
     return loss_target(
         tuned_of() if tuned is None else tuned,
         target,
         curves,
-        (curves if drawn is None else drawn, curves if edges is None else edges),
+        others,
         CONVENTION,
         level,
         noisy,
@@ -149,3 +154,30 @@ def test_intervals_are_of_laws_fitted_one_by_one(data):
     logs = [np.log(np.array(each) / found.critical_batch_size) for each in (silent.scatter_interval, both)]
     expected = found.critical_batch_size * np.exp(np.array([-1, 1]) * np.hypot(logs[0], np.sort(logs[1])))
     assert silent.interval == pytest.approx(tuple(expected), rel=1e-6)
+
+
+# ------------------------------------------------------------------ many laws at once
+
+
+@pytest.mark.parametrize("ratio", [3.0, 300.0, 3e4])
+@pytest.mark.parametrize("noise", [0.01, 0.3])
+def test_they_are_the_laws_one_by_one(ratio, noise):
+    """The ratio b/a lies among the batch sizes, below and above them; some laws have no plateau, or no slope."""
+    random = np.random.default_rng(int(ratio))
+    batch_sizes = np.array([20.0, 30.0, 100.0, 400.0, 2000.0])
+    steps = (1 + ratio / batch_sizes) * np.exp(noise * random.standard_normal((8, 5)))
+    for convention in (st.Convention(50, 0.3), st.Convention(None, 2.0)):
+        found = useful_ranges_of(batch_sizes, steps, convention, curved=False).critical_batch_size
+        one_by_one = [st.fit_steps_law(batch_sizes, each).critical_batch_size(convention=convention) for each in steps]
+        told = np.isfinite(found)
+        np.testing.assert_array_equal(told, np.isfinite(one_by_one))
+        np.testing.assert_allclose(found[told], np.array(one_by_one)[told], rtol=1e-6)
+
+
+@pytest.mark.parametrize("ratio", [10.0, 1e9])
+def test_a_plateau_is_absent_only_where_no_batch_size_shows_it(ratio):
+    """b/a between the batch sizes 1 and 1e10."""
+    batch_sizes = np.geomspace(1, 1e10, 9)
+    steps = np.stack([1 + ratio / batch_sizes, 5 / batch_sizes])
+    found = useful_ranges_of(batch_sizes, steps, st.Convention(1, 0.2), curved=False).critical_batch_size
+    np.testing.assert_allclose(found, [0.2 * ratio + 1.2, np.inf], rtol=1e-6)

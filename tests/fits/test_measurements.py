@@ -6,6 +6,8 @@ import pytest
 from scipy import stats
 
 import sgdtheory as st
+from sgdtheory._common.files import csv_text
+from sgdtheory.fits.steps_measurement import CRITICAL_COLUMNS, fitted_in
 
 COLUMNS_OF_ERRORS = "standard_error_of_mean", "evaluation_interval", "standard_error"
 ROWS = "64,46000\n128,23000\n256,13000\n"
@@ -162,37 +164,28 @@ def test_seeds_and_runs_that_did_not_reach_the_target(write, separator):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("columns", "content", "message"),
     [
-        ("", "has no column 'batch_size'; its columns are: none"),
-        (PLAIN, "has no rows below its header"),
-        ("batch,steps\n" + ROWS, "has no column 'batch_size'; its columns are: 'batch', 'steps'"),
-        ("batch;steps\n64;1\n", "has no column 'batch_size'; its columns are: 'batch', 'steps'"),
-        (PLAIN + "64,46000\n128,23000\n", "the file has 2 batch sizes; a fit needs at least 3"),
-        (PLAIN + "64,46000\n128,0\n256,13000\n", "line 3: steps must be positive and finite, got 0"),
-        (PLAIN + "64,nan\n128,23000\n256,5\n", "line 2: steps must be positive and finite, got nan"),
-        (PLAIN + "64,1e999\n128,23000\n256,5\n", "line 2: steps must be positive and finite, got inf"),
-        (PLAIN + "0,46000\n128,23000\n256,5\n", "line 2: batch_size must be positive and finite, got 0"),
-        (PLAIN + "64,46000\n\n\n128,many\n256,5\n", "line 5: steps must be a number, got 'many'"),
-        (PLAIN + "64,46000\n128\n256,5\n", "the file has 2 batch sizes; a fit needs at least 3"),
+        ({}, "", "has no column 'batch_size'; its columns are: none"),
+        ({}, PLAIN, "has no rows below its header"),
+        ({}, "batch,steps\n" + ROWS, "has no column 'batch_size'; its columns are: 'batch', 'steps'"),
+        ({}, "batch;steps\n64;1\n", "has no column 'batch_size'; its columns are: 'batch', 'steps'"),
+        ({}, PLAIN + "64,46000\n128,23000\n", "the file has 2 batch sizes; a fit needs at least 3"),
+        ({}, PLAIN + "64,46000\n128,0\n256,13000\n", "line 3: steps must be positive and finite, got 0"),
+        ({}, PLAIN + "64,nan\n128,23000\n256,5\n", "line 2: steps must be positive and finite, got nan"),
+        ({}, PLAIN + "64,1e999\n128,23000\n256,5\n", "line 2: steps must be positive and finite, got inf"),
+        ({}, PLAIN + "0,46000\n128,23000\n256,5\n", "line 2: batch_size must be positive and finite, got 0"),
+        ({}, PLAIN + "64,46000\n\n\n128,many\n256,5\n", "line 5: steps must be a number, got 'many'"),
+        ({}, PLAIN + "64,46000\n128\n256,5\n", "the file has 2 batch sizes; a fit needs at least 3"),
         (
+            {},
             "batch_size,steps,rate\n64,46000,1\n128,23000,1\n64.0,5,2\n",
             "line 4: batch_size 64 occurs twice, with different rate; keep its best run, or name the column",
         ),
-        (b"\x89PNG\r\n\x1a\n\x00\x00\xff\xfe" * 50, "cannot read .*: it is not a CSV file in UTF-8"),
-        (b"batch_size,steps\n64,46000\n128,\xff\xfe\n", "cannot read .*: it is not a CSV file in UTF-8"),
-        (PLAIN + '64,"' + "1" * 200_000 + '"\n', "cannot read .*: it is not a CSV file in UTF-8"),
-        (None, r"cannot read .*nothing\.csv: No such file or directory"),
-    ],
-)
-def test_bad_files(write, tmp_path, content, message):
-    with pytest.raises(ValueError, match=message):
-        st.read_measurements(tmp_path / "nothing.csv" if content is None else write(content))
-
-
-@pytest.mark.parametrize(
-    ("columns", "content", "message"),
-    [
+        ({}, b"\x89PNG\r\n\x1a\n\x00\x00\xff\xfe" * 50, "cannot read .*: it is not a CSV file in UTF-8"),
+        ({}, b"batch_size,steps\n64,46000\n128,\xff\xfe\n", "cannot read .*: it is not a CSV file in UTF-8"),
+        ({}, PLAIN + '64,"' + "1" * 200_000 + '"\n', "cannot read .*: it is not a CSV file in UTF-8"),
+        ({}, None, r"cannot read .*nothing\.csv: No such file or directory"),
         ({"group": "m", "size": "n"}, "m,batch_size,steps\na,1,5\n", "has no column 'n'; its columns are: 'm', 'batch"),
         ({"group": "m", "size": "n"}, "n,batch_size,steps\n5,1,5\n", "has no column 'm'; its columns are: 'n', 'batch"),
         ({"group": "m"}, GROUPED + "a,5,1,9\na,5,2,8\na,5,4,7\nb,5,1,9\n", "b has 1 batch sizes; a fit needs at least"),
@@ -222,6 +215,48 @@ def test_bad_files(write, tmp_path, content, message):
         ),
     ],
 )
-def test_bad_columns(write, columns, content, message):
+def test_bad_files(write, tmp_path, columns, content, message):
     with pytest.raises(ValueError, match=message):
-        st.read_measurements(write(content), **columns)
+        st.read_measurements(tmp_path / "nothing.csv" if content is None else write(content), **columns)
+
+
+# ------------------------------------------------------------------ B* of a fit in the cells of a file
+
+CLOSED = st.fits.FittedCriticalBatchSize(277.0, 140.0, 548.0, st.Convention(64, 0.2), 0.95)
+OPEN = st.fits.FittedCriticalBatchSize(277.0, 0.0, np.inf, st.fits.SMALLEST, 0.9, u_shaped=True)
+
+
+def row_of(found):
+    (row,) = csv.DictReader(csv_text(CRITICAL_COLUMNS, [found.cells]).splitlines())
+    return row
+
+
+@pytest.mark.parametrize("found", [CLOSED, OPEN])
+def test_what_is_written_is_read(found):
+    assert fitted_in(row_of(found), "line 2") == found
+
+
+def test_only_its_own_convention_is_answered():
+    sizes = [64, 256]
+    asked = {st.Convention(64, 0.2): True, st.fits.SMALLEST: True, st.Convention(256, 0.2): False}
+    for convention, expected in (asked | {st.Convention(64, 0.3): False}).items():
+        assert CLOSED.answers(convention, sizes) == expected
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"critical_low": "300"}, "line 2: critical_batch_size must lie from critical_low to critical_high"),
+        ({"level": "1"}, "and level below 1, got 277, 140, 548 and 1"),
+        ({"critical_high": "many"}, "line 2: critical_high must be a number, got 'many'"),
+    ],
+)
+def test_cells_that_do_not_fit_are_refused(changed, message):
+    with pytest.raises(ValueError, match=message):
+        fitted_in(row_of(CLOSED) | changed, "line 2")
+
+
+def test_a_part_of_the_columns_is_refused_and_none_is_none():
+    assert fitted_in({"steps": "10"}, "line 2") is None
+    with pytest.raises(ValueError, match=r"critical_batch_size needs critical_low, .*, u_shaped too: leave it out"):
+        fitted_in({"critical_batch_size": "277"}, "line 2")

@@ -252,13 +252,6 @@ def test_perfect_data_leave_no_uncertainty(alpha, fitted):
         assert low <= high <= low * (1 + 1e-8)
 
 
-def test_beyond_the_range_of_ratios_a_term_is_nowhere_seen():
-    """At the lower end b/B^α is e^−25 of a at the smallest batch size, at the upper one e^25 of it at the largest."""
-    low, high = ratio_range(np.log([32.0, 4.0, 64.0]), 0.5)
-    assert low == pytest.approx(np.log(2) - 25)
-    assert high == pytest.approx(np.log(8) + 25)
-
-
 # ------------------------------------------------------------------ errors
 
 

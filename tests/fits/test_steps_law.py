@@ -136,7 +136,7 @@ def squares_about(ratio, weights, steps, alpha):
 
 @pytest.mark.parametrize(("alpha", "size"), [(1.0, None), (1.3, 0.01), (1.0, 0.2), (1.3, None), (None, 0.2)])
 def test_weights_are_of_standard_errors_and_the_scatter_beyond_them(size, alpha):
-    """Both minima by another search; at the ends of the interval of b/a the squares are as many as F allows."""
+    """Both minima by another search."""
     steps = steps_of(1600, 3e6, alpha or 1.1, noise=0.05, seed=2)
     errors = None if size is None else size * np.linspace(0.6, 1.4, 9)
     law = st.fit_steps_law(BATCHES, steps, alpha=alpha, standard_errors=errors)
@@ -154,19 +154,10 @@ def test_weights_are_of_standard_errors_and_the_scatter_beyond_them(size, alpha)
 
     best = squares_about(law.b / law.a, weights, steps, law.alpha)
     assert best == pytest.approx(least(weights), rel=1e-6)
-    if errors is None:
-        limit = best * (1 + stats.f.ppf(0.9, 1, freedom) / freedom)
-    else:
+    if errors is not None:
         chi_square = least(errors**-2.0)
         assert law.lack_of_fit == pytest.approx((chi_square, freedom, stats.chi2.sf(chi_square, freedom)), rel=1e-6)
         assert law.misfit == 0 if size > 0.1 else best == pytest.approx(freedom, rel=1e-6)
-        limit = best + (stats.f.ppf(0.9, 1, freedom) if law.misfit else stats.chi2.ppf(0.9, 1))
-    if alpha:
-        low, high = law.interval("b/a", 0.9)
-        assert low < law.b / law.a < high
-        assert [squares_about(end, weights, steps, alpha) for end in (low, high)] == pytest.approx(
-            [limit] * 2, rel=1e-6
-        )
 
 
 # ------------------------------------------------------------------ McCandlish et al.'s S_min and E_min
@@ -187,6 +178,16 @@ def test_no_fewest_samples(alpha, a, b):
 
 
 # ------------------------------------------------------------------ the critical batch size
+
+
+@pytest.mark.parametrize(
+    ("alpha", "shown"), [(1.0, ["a", "b", "B*"]), (1.3, ["a", "b", "B*"]), (None, ["a", "b", "alpha", "B*"])]
+)
+def test_a_law_shows_its_numbers_whatever_its_exponent_is(alpha, shown):
+    """Above α = 1 it has an optimal batch size, which has no interval and from which no overhead counts."""
+    sheet = st.fit_steps_law(BATCHES, steps_of(1600, 3e6, alpha or 1.3, noise=0.02), alpha=alpha).sheet()
+    assert [each.label for each in sheet.tables[0].quantities] == shown
+    assert sheet.tables[0].legend == "B*: 20% more data than batch size 64, the smallest measured"
 
 
 def test_default_convention():

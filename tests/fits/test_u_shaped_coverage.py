@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 import sgdtheory as st
-from sgdtheory.fits.log_least_squares import below, log_least_squares
-from sgdtheory.fits.useful_range import useful_range
+from sgdtheory.fits.u_shaped_law import useful_range
+from sgdtheory.fits.u_shaped_profile import below, log_least_squares
 from tests.marks import slow
 
 NAMES = "critical_batch_size", "smallest_batch_size", "optimal_batch_size", "a", "b", "c", "steps"

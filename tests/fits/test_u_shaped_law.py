@@ -1,22 +1,20 @@
 """Steps a + b/B + c/B²: the fit, the test of c = 0 and its false alarms, intervals against sampled laws, coverage."""
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import optimize, stats
 
 import sgdtheory as st
-from sgdtheory.fits.log_least_squares import below, log_least_squares
-from sgdtheory.fits.many_laws import useful_ranges_of
-from sgdtheory.fits.u_shaped_profile import ConfidenceSet
+from sgdtheory.fits.loss_targets import useful_ranges_of
+from sgdtheory.fits.u_shaped_law import useful_range
+from sgdtheory.fits.u_shaped_profile import below, log_least_squares
+from tests.fits.test_log_least_squares import terms_of
 from tests.marks import slow
 
 BATCHES = 4.0 ** np.arange(1, 7)
 RANGE = "smallest_batch_size", "optimal_batch_size", "critical_batch_size"
 CONVENTION = st.Convention(None, 0.2)
-
-
-def terms_of(batches):
-    return batches[:, None] ** -np.arange(3.0)
 
 
 def steps_of(numbers, batches=BATCHES, noise=0.0, seed=0, rows=()):
@@ -26,15 +24,6 @@ def steps_of(numbers, batches=BATCHES, noise=0.0, seed=0, rows=()):
 
 def fit(steps, batches=BATCHES, **options) -> st.fits.UShapedLaw:
     return st.fit_steps_law(batches, steps, optimal_batch_size=True, **options)
-
-
-@pytest.mark.parametrize("limit", [0.001, 0.3, 0.5, 0.999])
-@pytest.mark.parametrize("ends", [(2.0, 5.0), (5.0, 2.0)])
-def test_an_end_of_an_interval_is_where_its_profile_reaches_the_limit(limit, ends):
-    """The profile rises from the first end to the second one, by the square of the way."""
-    first, second = ends
-    found = ConfidenceSet._crossing(lambda q: ((q - first) / (second - first)) ** 2, np.array(ends), limit)
-    assert np.log(found) == pytest.approx(first + limit**0.5 * (second - first), abs=1e-3)
 
 
 # ------------------------------------------------------------------ the fit
@@ -49,6 +38,7 @@ def test_a_noiseless_law_is_recovered_and_what_is_absent_is_0(numbers):
     assert law.residual_std < 1e-9
     assert law.misfit == 0
     assert np.isnan(law.chi_square)
+    assert law.curvature_test().p_value < 1e-12 if law.c else law.curvature_test().p_value == 1
 
 
 def test_with_three_numbers_it_fits_as_scipy_does():
@@ -286,16 +276,11 @@ def test_a_scatter_that_is_known_better_narrows_intervals():
 def test_many_at_once_are_one_by_one(reference):
     steps = steps_of((1, 100, 300), noise=0.1, rows=(12,))
     convention = st.Convention(reference, 0.3)
-    found = useful_ranges_of(BATCHES, steps, convention)
+    found = np.stack(useful_ranges_of(BATCHES, steps, convention, curved=True), -1)
     for row, each in zip(found, steps, strict=True):
         law = fit(each)
         expected = law.optimal_batch_size, law.smallest_batch_size(convention=convention)
         assert tuple(row) == pytest.approx((*expected, law.critical_batch_size(convention=convention)), rel=1e-6)
-
-
-def test_exact_steps_need_c_or_do_not():
-    assert fit(steps_of((2, 300, 900))).curvature_test().p_value < 1e-12
-    assert fit(steps_of((2, 300, 0))).curvature_test().p_value == 1
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -314,3 +299,49 @@ def test_any_measurements_have_intervals_that_hold_the_estimate_and_grow_with_th
             low, high = law.interval(name, convention=convention)
             inner = law.interval(name, 0.5, convention=convention)
             assert low * (1 - 1e-6) <= inner[0] <= estimate <= inner[1] <= high * (1 + 1e-6), name
+
+
+# ------------------------------------------------------------------ the useful range in closed form
+
+
+def roots_of(a, b, c, reference, overhead):
+    """Roots of `aB + b + c/B = (1 + ω)(aR + b + c/R)` as a polynomial in B."""
+    best = mpmath.sqrt(mpmath.mpf(c) / a)
+    start = max(best, reference)
+    level = (1 + overhead) * (a * start + b + c / start)
+    roots = sorted(mpmath.polyroots([c, b - level, a], asc=True, maxsteps=200, extraprec=200))
+    return [float(best), *map(float, roots)]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_ends_are_the_roots(seed):
+    """In some laws b = 0, and B_ref lies below B_opt or above it."""
+    random = np.random.default_rng(seed)
+    a, b, c, reference = 10.0 ** random.uniform(-3, 4, 4)
+    b *= seed % 3 > 0
+    overhead = float(random.uniform(0.05, 2))
+    found = [float(each) for each in useful_range(np.array([a, b, c]), reference, overhead)]
+    assert found == pytest.approx(roots_of(a, b, c, reference, overhead), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        ((2.0, 300.0, 0.0), (0.0, 0.0, 0.2 * 150 + 1.2 * 16)),  # a + b/B
+        ((2.0, 0.0, 0.0), (0.0, 0.0, 1.2 * 16)),
+        ((0.0, 300.0, 0.0), (0.0, 0.0, np.inf)),
+        ((0.0, 300.0, 600.0), (np.inf, 600 / (0.2 * 300), np.inf)),  # data fall towards b: c/B = ωb
+        ((0.0, 0.0, 600.0), (np.inf, np.inf, np.inf)),
+    ],
+)
+def test_absent_terms(terms, expected):
+    assert tuple(map(float, useful_range(np.array(terms), 16.0, 0.2))) == pytest.approx(expected, rel=1e-12)
+
+
+def test_it_tends_to_the_range_without_c_and_is_symmetric_about_the_optimum():
+    tiny = [float(each) for each in useful_range(np.array([2.0, 300.0, 1e-9]), 16.0, 0.2)]
+    assert tiny[1] == pytest.approx(0, abs=1e-9)
+    assert tiny[2] == pytest.approx(0.2 * 150 + 1.2 * 16, rel=1e-9)
+    best, low, high = useful_range(np.array([[1.0, 300.0, 4000.0], [1.0, 0.0, 4000.0]]), 1.0, 0.2)
+    np.testing.assert_allclose(low * high, best**2, rtol=1e-12)
+    np.testing.assert_allclose(np.arccosh(1.2), np.log(high / best)[1], rtol=1e-12)  # without b: cosh u = 1 + ω
