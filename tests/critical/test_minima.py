@@ -258,4 +258,4 @@ def test_what_falls_for_ever_ends_a_search(side):
     counted = Counted(lambda x: side * x)
     place, value = least_of_several(counted, 0.5, 1.8, 0.05, np.inf, SETTLED)
     assert (place, value) == (min(counted.places, key=lambda x: side * x), side * place)
-    assert 0.5 - side * place == pytest.approx(8 * 1.8)
+    assert side * (0.5 - place) == pytest.approx(8 * 1.8)
