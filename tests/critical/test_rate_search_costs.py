@@ -6,7 +6,7 @@ As in `test_minima`, a change that worsens one of the two fails here, also where
 import numpy as np
 import pytest
 
-from sgdtheory.critical.rate_search import RateSearch
+from sgdtheory.critical.rate_search import SETTLED, RateSearch
 from sgdtheory.critical.tuned_risk import FINEST, STEEPEST
 
 NUMBER = 40  # functions of a family, searched side by side
@@ -76,7 +76,7 @@ def searched(family, resonant, rough_rounds=0, goal=np.inf, window=False):
     least = exact.min(1)
     log_goal = float(np.median(least)) if goal < np.inf else np.inf
     search.cut(log_goal)
-    search.refine(log_goal, 1e-9)
+    search.refine(log_goal, SETTLED)
     found = search.answers(log_goal)
     at = search.at(found.rate, np.arange(NUMBER))
     near = least <= log_goal + 1.0
