@@ -71,7 +71,7 @@ def crossing(line: Line, level: float, begin: float, end: float) -> float:
         width = np.inf if outside is None else abs(limit - inside)
         stalled = 1.0 if width < last / 2 else 2 * stalled
         last = width
-        # Beside a line that is flat at the level the predicted place is the near end itself, whatever it is multiplied by.
+        # Where a line is flat at the level, the predicted place is the near end itself: the search would creep.
         reach = max(stalled * abs(place - near), max(stalled / 2, 1.0) * JUST_BEYOND * STEPS_SETTLED)
         most = abs(limit - inside) / (1 if outside is None else 2)
         line(_between(inside, limit, near + np.copysign(min(reach, most), other - near), outside is not None))

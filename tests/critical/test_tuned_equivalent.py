@@ -327,3 +327,29 @@ def test_searches_beside_known_settings_cost_no_more_and_are_as_close(powers, wa
     assert (np.array(excess) <= 1.1 * np.array(known) + 1e-9).all()
     assert distance <= 1.005 * known_distance
     assert apart == pytest.approx(known_apart, rel=2e-3)
+
+
+@pytest.mark.parametrize("steps", [900.0, 2500.0])
+def test_of_ripples_above_a_cliff_the_least_is_found(steps):
+    """Those of Lion lie 120/n apart in log γ; the least one, 35/n wide, is the last one above the cliff."""
+    rng = np.random.default_rng(0)
+
+    class Rippled(KnownRisk):
+        """Minima of different depths."""
+
+        def _log_risks(self, batch, steps, places):
+            self.number += places.size
+            away = (places + np.log(steps)) * steps
+            nearest = np.round(away / 120)
+            depth = np.where(nearest == last, -0.5, heights[nearest.astype(int) % 50])
+            valley = depth * np.exp(-(((away - 120 * nearest) / np.where(nearest == last, 18, 40)) ** 2))
+            rise = 0.002 * np.abs(nearest) + 300.0 * np.maximum(last - 0.3 - away / 120, 0.0)
+            return (valley + rise)[None]
+
+    for _ in range(5):
+        last, heights = -float(rng.integers(2, 12)), rng.uniform(-0.3, -0.1, 50)
+        known = Rippled(st.Algorithm(st.Lion(), average=LAST), np.zeros(2), 0.0)
+        found = known.least(8.0, steps)
+        assert (np.log(found.rate) + np.log(steps)) * steps == pytest.approx(120 * last, abs=5)
+        assert np.log(found.risk) == pytest.approx(-0.5 + 0.002 * abs(last), abs=0.02)
+        assert known.number < 130
