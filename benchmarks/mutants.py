@@ -267,6 +267,7 @@ def main(
     jobs: int = 2,
     only: str = "",
     sample: int | None = None,
+    seed: int = 0,
     show: bool = False,
 ) -> None:
     """Change one operator of a module at a time and list the changes that its tests do not notice.
@@ -278,7 +279,9 @@ def main(
         without: files or tests (`file::test`) that may be deleted; tells which mutants they alone kill.
         jobs: how many mutants are tried at a time.
         only: try those whose name has this in it.
-        sample: try only so many, drawn at random but the same ones every time.
+        sample: try only so many, drawn at random.
+        seed: of the draw, the same mutants every time. A score on mutants that tests were written for is too high:
+            another seed draws others.
         show: list the mutants and try none.
     """
     files = sorted(module.rglob("*.py")) if module.is_dir() else [module]
@@ -290,7 +293,7 @@ def main(
         return
     drawn = [(file, mutant) for file, mutant in every if only in mutant.name]
     if sample is not None and sample < len(drawn):
-        drawn = Random(0).sample(drawn, sample)
+        drawn = Random(seed).sample(drawn, sample)
     tests_of = subpackage_tests if module.is_dir() else own_tests
     chosen = [Tried(file, mutant, tests or tuple(tests_of(file))) for file, mutant in drawn]
     untested = {str(tried.module) for tried in chosen if not tried.tests}

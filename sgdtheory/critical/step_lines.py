@@ -71,7 +71,8 @@ def crossing(line: Line, level: float, begin: float, end: float) -> float:
         width = np.inf if outside is None else abs(limit - inside)
         stalled = 1.0 if width < last / 2 else 2 * stalled
         last = width
-        reach = max(stalled * abs(place - near), JUST_BEYOND * STEPS_SETTLED)
+        # Where a line is flat at the level, the predicted place is the near end itself: the search would creep.
+        reach = max(stalled * abs(place - near), max(stalled / 2, 1.0) * JUST_BEYOND * STEPS_SETTLED)
         most = abs(limit - inside) / (1 if outside is None else 2)
         line(_between(inside, limit, near + np.copysign(min(reach, most), other - near), outside is not None))
 
@@ -112,7 +113,7 @@ class Interpolant:
 
 def _meeting(interpolant: Interpolant, level: float, inside: float, limit: float) -> float:
     """Return where the line should cross the level between `inside` and a limit, or the limit itself."""
-    places = inside + np.append(np.arange(0.0, 1.0, 1 / LOOKS), 1.0) * (limit - inside)
+    places = inside + np.linspace(0.0, 1.0, LOOKS + 1) * (limit - inside)
     values = interpolant(places) - level
     beyond = np.flatnonzero(values > 0)
     if not beyond.size:
@@ -125,9 +126,9 @@ def _meeting(interpolant: Interpolant, level: float, inside: float, limit: float
 
 def _farther(interpolant: Interpolant, inside: float, end: float) -> float:
     """Return the farthest point to compute next: little beyond the known ones."""
-    known = interpolant.places[-1] if end > inside else interpolant.places[0]
-    far = max(inside, known) if end > inside else min(inside, known)
-    return min(far + STEPS_APART, end) if end > inside else max(far - STEPS_APART, end)
+    side = np.sign(end - inside)
+    far = max(side * inside, (side * interpolant.places).max())
+    return float(side * min(far + STEPS_APART, side * end))
 
 
 def _between(inside: float, limit: float, place: float, closed: bool) -> float:

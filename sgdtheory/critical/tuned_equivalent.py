@@ -79,6 +79,7 @@ class TunedEquivalent:
         self.initial_risk = problem.initial_risk
         self.field = field_of(algorithm.method)
         self.few = FEW_LINEAR if self.field is None else self.field.few
+        self.rippled = 0.0 if self.field is None else self.field.rippled
         self.known: dict[tuple[float, float], Tuned] = {}
         self.memory = PanelMemory()
 
@@ -95,7 +96,7 @@ class TunedEquivalent:
                 start, value = least_of_several(risk, start, *grid, SETTLED_SEVERAL)
             if np.isinf(value):
                 start, value = minimum(risk, start, apart, SETTLED, needed)
-                if self.field is not None and steps <= self.field.rippled:
+                if steps <= self.rippled:
                     lowest = self._least_rate(steps, value)
                     start, value = least_in_range(risk, (start, value), lowest, RIPPLES_APART / steps, SETTLED)
             self.known[key] = Tuned(float(np.exp(start)), float(np.exp(value)))

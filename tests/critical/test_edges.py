@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sgdtheory.critical.edges import DIVERGED, REFINED, DivergingRates
+from sgdtheory.critical.edges import DIVERGED, REFINED, DivergingRates, Edges
 
 INITIAL, UNIT = 2.5, 0.3
 
@@ -100,3 +100,52 @@ def test_ends_are_refined_where_steps_resonate(share):
     np.testing.assert_array_equal(ends(batch, steps), found)
     assert known.calls == counted
     assert counted < 300
+
+
+# ------------------------------------------------------------------ stability thresholds, interpolated
+
+
+class KnownEdge:
+    """A threshold that rises with B, and counts what is looked for; it has a kink at B = 400."""
+
+    def __init__(self):
+        self.asked = []
+        self.stable = []
+
+    def of(self, batch):
+        smooth = 2 * batch / (batch + 7)
+        return np.where(batch > 400, np.maximum(smooth, smooth * (batch / 400) ** 0.01), smooth)
+
+    def __call__(self, batch, stable):
+        assert (np.diff(batch) > 0).all()
+        assert (self.of(batch) > stable).all()
+        self.asked += batch.tolist()
+        self.stable.append(stable)
+        return self.of(batch)
+
+
+def test_smooth_edges_of_a_decade_are_interpolated():
+    """To 1e-9, from 24 of its batch sizes; where there is a kink or beyond eight decades each is looked for once."""
+    known = KnownEdge()
+    edges = Edges(known, between=True)
+    rng = np.random.default_rng(0)
+    for decade, looked in ((0, 24), (1, 24), (2, 24 + 40), (5, 24), (8, 24), (9, 40)):
+        batch = 10 ** (decade + np.append(0.0, rng.uniform(0, 1, 39)))
+        before = len(known.asked)
+        np.testing.assert_allclose(edges(batch), known.of(batch), rtol=1e-9)
+        assert len(known.asked) - before == looked
+        np.testing.assert_array_equal(edges(batch[::-1]), edges(batch)[::-1])
+        assert len(known.asked) - before == looked
+    alone = Edges(known, between=False)
+    before = len(known.asked)
+    np.testing.assert_array_equal(alone(np.array([9.0, 3.0, 9.0])), known.of(np.array([9.0, 3.0, 9.0])))
+    assert known.asked[before:] == [3.0, 9.0]
+
+
+def test_a_search_for_an_edge_begins_next_below_that_of_a_smaller_batch_size():
+    known = KnownEdge()
+    edges = Edges(known, between=False)
+    for batch in (5.0, 50.0, 20.0, 1.0, 20.0):
+        edges(np.array([batch]))
+    np.testing.assert_allclose(known.stable, [0.0, known.of(5.0), known.of(5.0), 0.0], rtol=1.1e-6)
+    assert all(stable < known.of(5.0) for stable in known.stable)

@@ -1,7 +1,8 @@
 """What a search for the best schedule costs, in schedules whose risk and slopes it computes: the same on every machine.
 
-The numbers allow for a twentieth more than what was counted. A search that needs more on purpose changes them here, and
-says in its commit what it finds for that; `python -m benchmarks.optimal_schedule` has the times.
+The numbers allow for a fiftieth more than what was counted, that of three signs for more. A search that needs more on
+purpose changes them here, and says in its commit what it finds for that; `python -m benchmarks.optimal_schedule` has
+the times.
 """
 
 import pytest
@@ -14,14 +15,14 @@ POWER = st.PowerLaw(2.0, 3.0)
 FOUR = st.LeastSquares([1.0, 0.3, 0.1, 0.02], [0.5, 0.3, 0.4, 0.2], 0.5)
 FIXED = {"batch_size": 16}
 COSTS = {  # problem, what is asked, and most schedules
-    "eight steps": (FOUR, {"num_samples": 8 * 16, **FIXED}, 3_136),
-    "many steps": (POWER, {"num_samples": 1e5, **FIXED}, 275),
-    "many steps, averaged": (POWER, {"num_samples": 1e5, **FIXED, "average": st.UniformAverage()}, 276),
-    "a ramp of six steps": (FOUR, {"num_samples": 300, "num_steps": 6}, 3_559),
-    "a ramp at one learning rate": (FOUR, {"num_samples": 300, "num_steps": 6, "constant_learning_rate": True}, 3_281),
-    "any number of steps": (FOUR, {"num_samples": 300}, 253),
+    "eight steps": (FOUR, {"num_samples": 8 * 16, **FIXED}, 3_046),
+    "many steps": (POWER, {"num_samples": 1e5, **FIXED}, 267),
+    "many steps, averaged": (POWER, {"num_samples": 1e5, **FIXED, "average": st.UniformAverage()}, 268),
+    "a ramp of six steps": (FOUR, {"num_samples": 300, "num_steps": 6}, 3_457),
+    "a ramp at one learning rate": (FOUR, {"num_samples": 300, "num_steps": 6, "constant_learning_rate": True}, 3_187),
+    "any number of steps": (FOUR, {"num_samples": 300}, 245),
     "three signs": (POWER, {"num_samples": 3 * 16, **FIXED, "method": st.SignSGD()}, 1_597),
-    "a hundred signs": (POWER, {"num_samples": 100 * 16, **FIXED, "method": st.SignSGD()}, 188),
+    "a hundred signs": (POWER, {"num_samples": 100 * 16, **FIXED, "method": st.SignSGD()}, 183),
 }
 LONG = "many steps, averaged", "a hundred signs"
 
