@@ -3,7 +3,8 @@
 A new method, schedule or average joins the table through its line in the registry. Each entry of `PAIRS` compares two
 ways to the same number that have as little code in common as possible, with the domain on which they must agree and
 the relative difference that is allowed beside the stated error. One in 32 combinations is tried by default, which has
-every method, schedule and average; the others are slow.
+every method, schedule and average; the others are slow. `pytest -m slow` tries each combination of a method, a schedule
+and an average on one of the two problems. `SGDTHEORY_TESTS=all pytest -m slow tests/test_agreement.py` tries both.
 """
 
 import itertools
@@ -19,7 +20,7 @@ from sgdtheory.risk import mean_risk, propagate, run_risks
 from sgdtheory.risk.solvers import renewal, transforms
 from tests import dense_recursion
 from tests.forced import FORCED, forced
-from tests.marks import slow
+from tests.marks import EXHAUSTIVE, slow
 from tests.registered import instance
 
 FEW = st.PowerLaw(2.0, 3.0, noise_variance=0.5, dim=5)
@@ -34,8 +35,10 @@ def combinations():
     """All of a method, a schedule, an average and a problem; those whose indices do not add up are slow."""
     for chosen in itertools.product(*map(enumerate, (METHODS, SCHEDULES, AVERAGES, PROBLEMS))):
         (m, s, a, p), case = zip(*chosen, strict=True)
-        tried = (m + s + a) % 8 == 0 and (m // 2 + s) % 2 == 0 and (m + s) % len(PROBLEMS) == p
-        yield case if tried else slow(*case)
+        own = (m + s) % len(PROBLEMS) == p  # The problem of this method with this schedule.
+        tried = (m + s + a) % 8 == 0 and (m // 2 + s) % 2 == 0 and own
+        if own or EXHAUSTIVE:
+            yield case if tried else slow(*case)
 
 
 def algorithm_of(method, schedule, average):
