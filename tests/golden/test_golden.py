@@ -93,7 +93,9 @@ def test_a_wrong_risk_is_noticed():
     assert np.any(_differences(wrong, kept, "", exact=True) > 1)
 
 
-@pytest.mark.parametrize(("records", "shares"), [(RISKS, SHARES), (CRITICAL, CRITICAL_SHARES)], ids=["risks", "critical"])
+@pytest.mark.parametrize(
+    ("records", "shares"), [(RISKS, SHARES), (CRITICAL, CRITICAL_SHARES)], ids=["risks", "critical"]
+)
 def test_half_of_the_records_has_every_method_schedule_and_average(records, shares):
     """Every kind of method that has two records, and every text of a schedule and of an average of the records."""
     half = [records[place] for place in _half(records)]
