@@ -1,6 +1,7 @@
 """The Python beside a figure runs by itself and draws the numbers that the page shows."""
 
 import csv
+import itertools
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import JOBS, PROGRAMS, TITLES
 from sgdtheory.explore.spec import PanelSpec
 from sgdtheory.explore.state import State
+from tests.marks import EXHAUSTIVE
 
 SMALL = {"num_samples": 100.0, "batch_size": 4, "num_features": 6}
 STATES = {
@@ -88,12 +90,20 @@ def check(state, panel):
 
 
 def cases():
-    """Every state with every panel; where B* takes long, or once more, it is left to the slow tests."""
-    for name, state in STATES.items():
+    """Every state with every panel; where B* takes long, or once more, every other panel is left to the slow tests."""
+    for s, (name, state) in enumerate(STATES.items()):
         quick = state.quick(0) and not state.second
-        for panel in TITLES:
+        for k, panel in enumerate(TITLES):
             slow = not quick and panel not in ("path", "rate")
-            yield pytest.param(name, panel, marks=[pytest.mark.slow] if slow else [])
+            if not slow or EXHAUSTIVE or (s + k) % 2 == 0:
+                yield pytest.param(name, panel, marks=[pytest.mark.slow] if slow else [])
+
+
+def presets():
+    """Every preset with every other panel, and every panel with every other preset; with all if they are asked for."""
+    for (p, preset), (k, panel) in itertools.product(enumerate(PRESETS), enumerate(TITLES)):
+        if EXHAUSTIVE or (p + k) % 2 == 0:
+            yield pytest.param(preset, panel, id=f"{preset.name}-{panel}")
 
 
 @pytest.fixture
@@ -113,8 +123,7 @@ def test_a_program_draws_what_the_page_shows(name, panel, request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("panel", TITLES)
-@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+@pytest.mark.parametrize(("preset", "panel"), list(presets()))
 @pytest.mark.usefixtures("few_sizes")
 def test_programs_of_presets_draw_what_the_page_shows(preset, panel):
     """With up to 10³ samples, or four steps: B* of a ramp of the batch size, and of signSGD, takes long for more."""
