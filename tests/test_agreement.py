@@ -3,8 +3,9 @@
 A new method, schedule or average joins the table through its line in the registry. Each entry of `PAIRS` compares two
 ways to the same number that have as little code in common as possible, with the domain on which they must agree and
 the relative difference that is allowed beside the stated error. One in 32 combinations is tried by default, which has
-every method, schedule and average; the others are slow. `pytest -m slow` tries each combination of a method, a schedule
-and an average on one of the two problems. `SGDTHEORY_TESTS=all pytest -m slow tests/test_agreement.py` tries both.
+every method, schedule and average; the others are slow. `pytest -m slow` tries every other combination of a method, a
+schedule and an average, in which any two of them meet, on one of the two problems. The command
+`SGDTHEORY_TESTS=all pytest -m slow tests/test_agreement.py` tries every combination on both.
 """
 
 import itertools
@@ -37,7 +38,7 @@ def combinations():
         (m, s, a, p), case = zip(*chosen, strict=True)
         own = (m + s) % len(PROBLEMS) == p  # The problem of this method with this schedule.
         tried = (m + s + a) % 8 == 0 and (m // 2 + s) % 2 == 0 and own
-        if own or EXHAUSTIVE:
+        if EXHAUSTIVE or (own and (m + s + a) % 2 == 0):
             yield case if tried else slow(*case)
 
 
@@ -225,7 +226,7 @@ def test_simulated_runs_have_that_risk(method, schedule, average):
         pytest.skip("is simulated only")
     setting = setting_of(FEW, algorithm)
     risk = st.excess_risk(FEW, **setting, algorithm=algorithm)
-    found = st.simulate(jax.random.key(0), FEW, **setting, algorithm=algorithm, num_replicas=4096)
+    found = st.simulate(jax.random.key(0), FEW, **setting, algorithm=algorithm, num_replicas=2048)
     scatter = STANDARD_ERRORS * float(found.standard_error)
     assert abs(float(found.mean) - risk.total) <= scatter + risk.relative_error * risk.total
     if algorithm.linear:  # the negative control: twice the noise is seen

@@ -1,7 +1,6 @@
 """The Python beside a figure runs by itself and draws the numbers that the page shows."""
 
 import csv
-import itertools
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -19,7 +18,7 @@ from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import JOBS, PROGRAMS, TITLES
 from sgdtheory.explore.spec import PanelSpec
 from sgdtheory.explore.state import State
-from tests.marks import EXHAUSTIVE
+from tests.marks import EXHAUSTIVE, every_other
 
 SMALL = {"num_samples": 100.0, "batch_size": 4, "num_features": 6}
 STATES = {
@@ -99,13 +98,6 @@ def cases():
                 yield pytest.param(name, panel, marks=[pytest.mark.slow] if slow else [])
 
 
-def presets():
-    """Every preset with every other panel, and every panel with every other preset; with all if they are asked for."""
-    for (p, preset), (k, panel) in itertools.product(enumerate(PRESETS), enumerate(TITLES)):
-        if EXHAUSTIVE or (p + k) % 2 == 0:
-            yield pytest.param(preset, panel, id=f"{preset.name}-{panel}")
-
-
 @pytest.fixture
 def few_sizes(monkeypatch):
     """B* at three data sizes instead of seven, for the page and for the program."""
@@ -123,7 +115,10 @@ def test_a_program_draws_what_the_page_shows(name, panel, request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("preset", "panel"), list(presets()))
+@pytest.mark.parametrize(
+    ("preset", "panel"),
+    [pytest.param(preset, panel, id=f"{preset.name}-{panel}") for preset, panel in every_other(PRESETS, TITLES)],
+)
 @pytest.mark.usefixtures("few_sizes")
 def test_programs_of_presets_draw_what_the_page_shows(preset, panel):
     """With up to 10³ samples, or four steps: B* of a ramp of the batch size, and of signSGD, takes long for more."""

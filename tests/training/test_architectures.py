@@ -111,7 +111,7 @@ SMALL = {"batch_size": 32, "holdout_size": 64}
 LINES = {"data": "stdlib", "batch_size": 4, "context": 8, "depth": 1, "holdout_size": 32}
 MODELS = {
     "residual": {"model": "residual", **SMALL},
-    "conv": {"model": "conv", "data": "digits", **SMALL},
+    "conv": {"model": "conv", "data": "digits", "batch_size": 16, "holdout_size": 16},  # 64 places in each image
     "recurrent": {"model": "recurrent", **LINES},
 }
 RATES = {"adam": 0.003, "sgd": 0.03, "sign": 0.003, "muon": 0.003}
