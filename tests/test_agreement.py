@@ -21,7 +21,7 @@ from sgdtheory.risk import mean_risk, propagate, run_risks
 from sgdtheory.risk.solvers import renewal, transforms
 from tests import dense_recursion
 from tests.forced import FORCED, forced
-from tests.marks import EXHAUSTIVE, slow
+from tests.marks import EXHAUSTIVE, every_other, slow
 from tests.registered import instance
 
 FEW = st.PowerLaw(2.0, 3.0, noise_variance=0.5, dim=5)
@@ -217,11 +217,10 @@ def test_a_wrong_schedule_is_seen():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(("schedule", "average"), [("cosine", "last"), ("constant", "tail")])
-def test_simulated_runs_have_that_risk(method, schedule, average):
+@pytest.mark.parametrize(("method", "kind"), every_other(METHODS, [("cosine", "last"), ("constant", "tail")]))
+def test_simulated_runs_have_that_risk(method, kind):
     """Within five standard errors and the stated error: a false alarm in 6e-7 of the tests."""
-    algorithm = algorithm_of(method, schedule, average)
+    algorithm = algorithm_of(method, *kind)
     if not has_theory(algorithm):
         pytest.skip("is simulated only")
     setting = setting_of(FEW, algorithm)
