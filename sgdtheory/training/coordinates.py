@@ -17,7 +17,7 @@ from sgdtheory.training.config import ROUNDS, TrainConfig
 from sgdtheory.training.engine import State, advance, evaluation_program, init, initial_program, program, stacked
 from sgdtheory.training.network import Network, Params
 from sgdtheory.training.optimization import iterate
-from sgdtheory.training.parametrization import TOLERANCE
+from sgdtheory.training.parametrization import TOLERANCE, Parametrization
 from sgdtheory.training.programs import Programs
 from sgdtheory.training.schedules import Constant
 from sgdtheory.training.streams import stream
@@ -258,8 +258,11 @@ def coordinate_check(
     plain |= ROUNDS
     config = config.imported()
     found = []
+    # At the base width all exponents give a factor of 1, so that checks of other tables share its programs.
+    plain_table = Parametrization(name="base width", attention=config.table.attention)
     for width in widths:
-        here = replace(config, width=width, base_width=widths[0], max_steps=steps[-1], **plain)
+        table = plain_table if width == widths[0] else config.parametrization
+        here = replace(config, width=width, base_width=widths[0], parametrization=table, max_steps=steps[-1], **plain)
         found.append(_measure([replace(here, seed=config.seed + k) for k in range(seeds)], steps, zero_output))
     layers = tuple(found[0][0])
     size = np.array([[one[0][name] for one in found] for name in layers])
@@ -285,8 +288,12 @@ def _measure(configs: list[TrainConfig], steps: Sequence[int], zero_output: bool
         outputs = {name: jnp.zeros_like(start.params[name]) for name in names}
         state = start = start._replace(params=start.params | outputs)
     state, done, rows = jax.tree.map(jnp.copy, start), 0, []
+    most = int(np.diff([0, *steps]).max())
     for step in steps:
-        pieces = jnp.asarray(data.chunk(configs[0].data_seed, done, step - done))
+        pieces = data.chunk(configs[0].data_seed, done, step - done)
+        # Pieces beyond the number of steps are not used: without them each number would need a program of its own.
+        unused = np.repeat(pieces[-1:], most - len(pieces), axis=0)
+        pieces = jnp.asarray(np.concatenate([pieces, unused]))
         state = advance(state, lanes, pieces, np.int32(step - done), config=shared, mesh=None)
         done = step
         rows.append(_changes(state, start, probe, config=evaluated))

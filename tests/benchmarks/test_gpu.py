@@ -36,14 +36,31 @@ def call(folder):
 
 @pytest.fixture(scope="module")
 def output(tmp_path_factory):
-    """Return the output of a call."""
+    """Return the output of calls, killed in the middle of the measurements and of the runs, stopped in time, and ended.
+
+    Each keeps what the calls before it measured.
+    """
     folder = tmp_path_factory.mktemp("gpu")
+    command = [sys.executable, "-m", "benchmarks.gpu", "--toy", "--output", str(folder)]
+    kept = b""
+    for there in "agreement.csv", "runs/*/result.json":
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        while process.poll() is None and not list(folder.glob(there)):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert (folder / "agreement.csv").read_bytes().startswith(kept)
+        kept = (folder / "agreement.csv").read_bytes()
+    out = subprocess.run([*command, "--minutes", "0.01"], capture_output=True, text=True, check=True).stdout
+    assert "the same command goes on" in out
     assert call(folder) == 0
+    assert (folder / "agreement.csv").read_bytes().startswith(kept)
     return folder
 
 
 @pytest.mark.slow
 def test_everything_is_written(output):
+    """By a command that was killed twice and stopped once."""
     names = {"device.json", "columns.json", "verdicts.json", "agreement.csv", "simulator.csv", "trainer.csv"}
     assert names | {"speed.png", "speed.pdf", "runs", "width_limit", "width_invariance"} == names_in(output)
     for name in "width_limit", "width_invariance":
@@ -76,26 +93,6 @@ def test_nothing_is_measured_twice(output, monkeypatch, capsys):
         f"all is measured, and all {len(list(output.glob('runs/*/result.json')))} runs have ended"
         in capsys.readouterr().out
     )
-
-
-@pytest.mark.slow
-def test_killed_it_goes_on(tmp_path):
-    """Killed in the middle of the measurements and of the runs, and stopped in time, it keeps what there is."""
-    command = [sys.executable, "-m", "benchmarks.gpu", "--toy", "--output", str(tmp_path)]
-    kept = b""
-    for there in "agreement.csv", "runs/*/result.json":
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        while process.poll() is None and not list(tmp_path.glob(there)):
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert (tmp_path / "agreement.csv").read_bytes().startswith(kept)
-        kept = (tmp_path / "agreement.csv").read_bytes()
-    out = subprocess.run([*command, "--minutes", "0.01"], capture_output=True, text=True, check=True).stdout
-    assert "the same command goes on" in out
-    assert gpu.main(command[3:] + ["--minutes", "20"]) == 0
-    assert (tmp_path / "agreement.csv").read_bytes().startswith(kept)
-    assert (tmp_path / "width_invariance" / "data.csv").exists()
 
 
 def test_bad_arguments(capsys):

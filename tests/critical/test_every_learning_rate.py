@@ -13,6 +13,7 @@ from scipy import special
 import sgdtheory as st
 from sgdtheory.critical.tuned_risk import TunedRisk
 from tests import together
+from tests.marks import sampled
 
 CLOSE = 1e-7  # relative, of the least risks
 SHAPES = (
@@ -162,7 +163,7 @@ def test_schedule_free(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("seed", sampled(range(15), 8))
 def test_schedule_free_on_many_problems(seed):
     rng = np.random.default_rng(2000 + seed)
     for _ in range(10):
@@ -170,7 +171,7 @@ def test_schedule_free_on_many_problems(seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 124))
+@pytest.mark.parametrize("seed", sampled(range(100, 124), 12))
 def test_many_algorithms(seed):
     rng = np.random.default_rng(seed)
     for _ in range(12):

@@ -111,11 +111,11 @@ def test_ends_that_the_rows_do_not_set_are_open(curved):
 
 @pytest.mark.slow
 def test_numbers_of_the_theory_are_held():
-    """Fewer than 59 of 72 intervals at 95% have probability 1.2e-5; linear ones of the noise hold less (a minute)."""
-    numbers = coverage(DESIGNS["three schedules"], range(72))
+    """Fewer than 38 of 48 intervals at 95% have a probability of 2e-5; linear ones of the noise hold less."""
+    numbers = coverage(DESIGNS["three schedules"], range(48))
     profile, linear = numbers.sum(0)
-    assert (profile >= 59).all(), profile
-    assert linear[3] < 59  # 54, and of the profiles 67
+    assert (profile >= 38).all(), profile
+    assert linear[3] < 38, linear
 
 
 class Bent(st.curves.AbstractLaw):

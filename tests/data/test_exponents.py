@@ -49,7 +49,7 @@ CASES = [(DIM // 2, None), (2 * DIM, None), (8 * DIM, None), (8 * DIM, 6), (100 
 
 @pytest.mark.parametrize(
     ("rows", "tails", "replicas"),
-    [(8 * DIM, None, 24), (100 * DIM, 6, 24), *(slow(rows, tails, 150) for rows, tails in CASES)],
+    [(8 * DIM, None, 24), (100 * DIM, 6, 24), *(slow(rows, tails, 100) for rows, tails in CASES)],
 )
 def test_intervals_contain_the_exponents(rows, tails, replicas):
     """95% intervals, tested as if they contained 93%: false alarms below 1e-4 for two exponents."""

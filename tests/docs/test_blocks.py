@@ -63,17 +63,23 @@ def test_python_block(block: Block, folder):
     if "needs" in block.marks:
         pytest.importorskip(block.marks["needs"])
     write_files(block.page, folder)
-    if "__main__" in block.code:  # starts processes, which read it as a file
-        (folder / "program.py").write_text(block.code)
-        done = subprocess.run([sys.executable, "program.py"], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        printed, differences = done.stdout, []
-    else:
-        with quickly_compiled() if "sgdtheory.training" in block.code else contextlib.nullcontext():
+    with compilation(block.code):
+        if "__main__" in block.code:  # starts processes, which read it as a file
+            (folder / "program.py").write_text(block.code)
+            done = subprocess.run([sys.executable, "program.py"], capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            printed, differences = done.stdout, []
+        else:
             printed, differences = run_statements(block)
     if block.output is not None:
         differences.append(disagreement(block.output, printed))
     assert not list(filter(None, differences))
+
+
+def compilation(code: str) -> contextlib.AbstractContextManager:
+    """Return the context for a program or command: those that train networks compile small programs quickly."""
+    words = "sgdtheory.training", "sgdtheory.sweep", "sgdtheory sweep", "sgdtheory train"
+    return quickly_compiled() if any(each in code for each in words) else contextlib.nullcontext()
 
 
 def run_statements(block: Block) -> tuple[str, list[str | None]]:
@@ -109,7 +115,8 @@ def test_shell_block(block: Block, folder, capsys):
     for arguments, file in commands(block):
         parse(arguments)
         if "run" in block.marks:
-            cli.main(arguments)
+            with compilation(block.code):
+                cli.main(arguments)
             out = capsys.readouterr().out
             printed += "" if file else out
             if file:

@@ -9,6 +9,7 @@ import sgdtheory as st
 from experiments import curves_batch_size as experiment
 from experiments._lib.batch_curves import FLOOR, Losses, num_steps, theory_curve, theory_run, thinned
 from experiments._lib.redraw import FOLDER, Recorded
+from tests.curves.theory_curves import linear_intervals
 from tests.figure_checks import check_figure
 
 CONFIG = replace(experiment.SCALES["full"], problems=((1.6, 1.9, 4.0),))
@@ -101,7 +102,8 @@ def test_figure():
 @pytest.mark.slow
 def test_run():
     networks = {"batches": (32, 128), "sgd_rates": (0.1,), "adam_rates": (0.002,), "steps": (750, 300, 1250)}
-    result = experiment.run(replace(experiment.SCALES["quick"], trials=1, theory_batches=(32, 128), **networks))
+    with linear_intervals():
+        result = experiment.run(replace(experiment.SCALES["quick"], trials=1, theory_batches=(32, 128), **networks))
     failing = [each.claim for each in result.verdicts if each.verdict == "fails"]
     assert not any("theory" in claim for claim in failing), "of networks, not of what the theory is exact for"
     steps = {each.claim: each.measured for each in result.verdicts if each.claim.startswith("steps")}

@@ -18,6 +18,7 @@ from sgdtheory.explore.presets import PRESETS
 from sgdtheory.explore.registry import JOBS, PROGRAMS, TITLES
 from sgdtheory.explore.spec import PanelSpec
 from sgdtheory.explore.state import State
+from tests.marks import EXHAUSTIVE, every_other
 
 SMALL = {"num_samples": 100.0, "batch_size": 4, "num_features": 6}
 STATES = {
@@ -88,12 +89,13 @@ def check(state, panel):
 
 
 def cases():
-    """Every state with every panel; where B* takes long, or once more, it is left to the slow tests."""
-    for name, state in STATES.items():
+    """Every state with every panel; where B* takes long, or once more, every other panel is left to the slow tests."""
+    for s, (name, state) in enumerate(STATES.items()):
         quick = state.quick(0) and not state.second
-        for panel in TITLES:
+        for k, panel in enumerate(TITLES):
             slow = not quick and panel not in ("path", "rate")
-            yield pytest.param(name, panel, marks=[pytest.mark.slow] if slow else [])
+            if not slow or EXHAUSTIVE or (s + k) % 2 == 0:
+                yield pytest.param(name, panel, marks=[pytest.mark.slow] if slow else [])
 
 
 @pytest.fixture
@@ -113,8 +115,10 @@ def test_a_program_draws_what_the_page_shows(name, panel, request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("panel", TITLES)
-@pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
+@pytest.mark.parametrize(
+    ("preset", "panel"),
+    [pytest.param(preset, panel, id=f"{preset.name}-{panel}") for preset, panel in every_other(PRESETS, TITLES)],
+)
 @pytest.mark.usefixtures("few_sizes")
 def test_programs_of_presets_draw_what_the_page_shows(preset, panel):
     """With up to 10³ samples, or four steps: B* of a ramp of the batch size, and of signSGD, takes long for more."""

@@ -1,11 +1,15 @@
-"""Results of random settings are those that were kept before code moved."""
+"""Results of random settings are those that were kept before code moved.
+
+`pytest -m slow` compares half of the records, and `SGDTHEORY_TESTS=all pytest -m slow tests/golden` compares all.
+"""
 
 import numpy as np
 import pytest
 
 from tests.golden.files import FILES, read
 from tests.golden.results import critical_results, risk_results
-from tests.golden.settings import NONLINEAR
+from tests.golden.settings import AVERAGES, CRITICAL_SHARES, NONLINEAR, SCHEDULES, SHARES
+from tests.marks import EXHAUSTIVE
 
 # Five risks of normalized SGD (records 414, 454, 912, 914, 1651) were computed again when panels followed two sides. By
 # single steps alone the kept ones were off by 1.3e-6 to 2.8e-3, and these are off by less, at most 9e-5.
@@ -20,15 +24,33 @@ ZEROS = [16, 52, 99, 147]
 SCANNED = {103: 0.24234891925411767}
 
 
+def _half(records):
+    """Return the places of every other record, in an order by method, schedule, average and data size.
+
+    Equal algorithms are neighbours in this order. Hence every algorithm that has two records is among those returned.
+    """
+
+    def stratum(place):
+        record = records[place]
+        return record["family"], record["algorithm"], record["num_samples"]
+
+    return set(sorted(range(len(records)), key=stratum)[1::2])
+
+
 def _cases(records, every):
-    """Return every record as a case of a test; a quick one in `every` is in the default sample, others are slow."""
+    """Return records as cases of a test; a quick one in `every` is in the default sample, others are slow.
+
+    The slow records are all others if all were asked for, else those of one half.
+    """
+    default = {place for place in range(0, len(records), every) if records[place]["seconds"] < QUICK}
+    chosen = set(range(len(records))) if EXHAUSTIVE else default | _half(records)
     return [
         pytest.param(
-            record,
-            id=f"{place}-{record['family']}",
-            marks=() if place % every == 0 and record["seconds"] < QUICK else pytest.mark.slow,
+            records[place],
+            id=f"{place}-{records[place]['family']}",
+            marks=() if place in default else pytest.mark.slow,
         )
-        for place, record in enumerate(records)
+        for place in sorted(chosen)
     ]
 
 
@@ -69,3 +91,18 @@ def test_a_wrong_risk_is_noticed():
     kept = next(each["results"] for each in RISKS if each["results"]["variance"] > 0 and each["family"] == "sgd")
     wrong = kept | {"variance": kept["variance"] * (1 + 1e-6) + kept["bias"] * 1e-6}
     assert np.any(_differences(wrong, kept, "", exact=True) > 1)
+
+
+@pytest.mark.parametrize(
+    ("records", "shares"), [(RISKS, SHARES), (CRITICAL, CRITICAL_SHARES)], ids=["risks", "critical"]
+)
+def test_half_of_the_records_has_every_method_schedule_and_average(records, shares):
+    """Every kind of method that has two records, and every text of a schedule and of an average of the records."""
+    half = [records[place] for place in _half(records)]
+    assert len(half) == len(records) // 2
+    families = [record["family"] for record in records]
+    assert {record["family"] for record in half} >= {name for name in shares if families.count(name) > 1}
+    for texts in (SCHEDULES, AVERAGES):
+        for text in texts:
+            having = [record for record in records if text in record["algorithm"]]
+            assert not having or any(text in record["algorithm"] for record in half), text

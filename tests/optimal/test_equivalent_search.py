@@ -14,7 +14,7 @@ from sgdtheory.optimal import named
 from sgdtheory.risk import EquivalentRuns
 from sgdtheory.risk.mean_field import registry as fields
 from sgdtheory.risk.mean_field.field import MemorylessField, Step
-from tests.marks import half, slow
+from tests.marks import every_other, slow
 
 SIGN = st.SignSGD()
 ADAM = st.Adam(0.9, 0.95)
@@ -92,7 +92,10 @@ def test_it_is_the_best_of_a_fine_grid(steps, noise, batch):
     assert found.risk < least.fun * (1 + 5e-4)
 
 
-@pytest.mark.parametrize(("method", "setting"), half([ADAM, st.SignSGD(0.9)], [(8, 1.0), (100_000, 0.1)]), ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "setting"), every_other([ADAM, st.SignSGD(0.9)], [(8, 1.0), (100_000, 0.1)]), ids=str
+)
 def test_no_three_steps_with_momentum_are_better(method, setting):
     batch, noise = setting
     problem = replace(SIX, noise_variance=noise)

@@ -1,7 +1,5 @@
 """Deterministic equivalents: one step against integrals, runs against the exact engine and against simulation."""
 
-import itertools
-
 import mpmath
 import numpy as np
 import pytest
@@ -17,7 +15,7 @@ from sgdtheory.risk.mean_field.field import ERROR, MEAN, VARIANCE, Known, Memory
 from sgdtheory.risk.mean_field.signs import SignField
 from sgdtheory.risk.mean_field.solver import MeanField
 from sgdtheory.risk.systems.moments import Keeping
-from tests.marks import half, slow
+from tests.marks import every_other, half, slow
 
 LAST = st.LastIterate()
 SIGN = st.SignSGD()
@@ -232,7 +230,7 @@ SETTINGS = (1, st.Constant()), (4096, st.Linear()), (1, st.Linear()), (4096, st.
     ("method", "setting"),
     [
         *half(METHODS, SETTINGS[:2]),
-        *(slow(*case) for case in itertools.product(METHODS, SETTINGS[2:])),
+        *(slow(*case) for case in every_other(METHODS, SETTINGS[2:])),
         (SIGN, (1, st.PowerDecay(0.2))),  # its slope is infinite at the end,
         (st.Adam(0.9, 0.95), (16, st.WSD(1.0, power=0.5))),  # and that of 1 − √ at the start
     ],

@@ -7,6 +7,7 @@ import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.risk import course_risk
 from tests import together
+from tests.marks import EXHAUSTIVE, slow
 
 ROUNDING = 1e-10  # of closed forms and steps, which state no error
 
@@ -99,9 +100,9 @@ def errors(runs):
     return np.array(found).T
 
 
-@pytest.mark.parametrize(("runs", "most"), [(30, 900), pytest.param(500, 4000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("runs", "most"), [(30, 900), slow(500 if EXHAUSTIVE else 250, 4000)])
 def test_the_stated_error_bounds_the_true_one(runs, most):
-    """All methods, schedules, batch ramps and averages, against every step; 500 of them in the slow suite."""
+    """All methods, schedules, batch ramps and averages, against every step; 250 or 500 of them in the slow suite."""
     rng = np.random.default_rng(20261123)
     drawn = sorted((random_run(rng, most) for _ in range(runs)), key=lambda run: run[-1])
     found = np.concatenate([errors(drawn[first : first + 100]) for first in range(0, runs, 100)], axis=1)

@@ -70,14 +70,14 @@ def newest(store):
 
 
 @pytest.mark.slow
-def test_killed_ten_times(tmp_path):
+def test_killed_six_times(tmp_path):
     configs = [changed(config, max_steps=steps, eval_every=100) for steps in (3000, 12_000) for config in CONFIGS]
     begin = time.monotonic()
     expected = sweep(configs, tmp_path / "alone", lanes=LANES).to_csv()
-    longest = (time.monotonic() - begin) / 10  # some runs end between ten kills, not all, on any machine
-    found, killed, kept = kill_and_finish(10, configs, tmp_path, longest)
+    longest = (time.monotonic() - begin) / 6  # some runs end between six kills, not all, on any machine
+    found, killed, kept = kill_and_finish(6, configs, tmp_path, longest)
     assert found == {"csv": expected, "notes": []}
-    assert killed > 7
+    assert killed > 4
     assert kept > 0
 
 

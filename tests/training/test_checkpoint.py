@@ -156,9 +156,8 @@ def kill_and_finish(number, config, directory, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "steps", "fewest"), [(2, 4000, 1), (10, 10_000, 5)])
-def test_killed_at_random_moments(tmp_path, number, steps, fewest):
-    assert kill_and_finish(number, changed(KILLED, max_steps=steps), tmp_path, number) >= fewest
+def test_killed_at_random_moments(tmp_path):
+    assert kill_and_finish(6, changed(KILLED, max_steps=10_000), tmp_path, 10) >= 3
 
 
 def test_damaged_checkpoints(whole, tmp_path):

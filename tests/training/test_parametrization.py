@@ -12,7 +12,6 @@ from sgdtheory.training.architectures.transformer import heads
 from sgdtheory.training.network import Tensor
 from sgdtheory.training.parametrization import ROLES, as_fields, factors, parametrization
 from sgdtheory.training.tensors import draw, tensor_factors
-from tests.marks import slow
 from tests.runs import changed, run_of
 
 TENSORS = {
@@ -50,8 +49,14 @@ SETTINGS = {
     "transformer, muon": with_optimizer(TRANSFORMER, "muon"),
 }
 RARE = "mlp, sgd", "transformer, sgd", "transformer, adam, clipped", "transformer, muon"  # what they say others say too
-OPTIMIZERS = pytest.mark.parametrize("optimizer", ["adam", "muon", slow("sign"), slow("sgd")])
-MODELS = pytest.mark.parametrize("config", [MLP, slow(TRANSFORMER)], ids=["mlp", "transformer"])
+# The transformer trains with two optimizers: factors are applied to each tensor by the same code in every network.
+RUNS = pytest.mark.parametrize(
+    ("config", "optimizer"),
+    [
+        *(pytest.param(MLP, name, id=f"mlp-{name}") for name in ("adam", "muon", "sign", "sgd")),
+        *(pytest.param(TRANSFORMER, name, id=f"transformer-{name}") for name in ("adam", "muon")),
+    ],
+)
 
 
 # Factors of 4 times the base's width, as init², multiplier, SGD's and Adam's rate and Adam's ε. µP's are written down
@@ -162,8 +167,7 @@ def test_rescaled_tables_train_the_same_network(setting):
 
 
 @pytest.mark.slow
-@OPTIMIZERS
-@MODELS
+@RUNS
 def test_each_role_can_be_rescaled_alone(config, optimizer):
     config = with_optimizer(config, optimizer, clip_norm=0.5)
     same_as_the_first(config, [config.table.rescaled(role, 0.5) for role in ROLES])
@@ -180,10 +184,9 @@ def test_rescaling_by_no_power_of_two_is_the_same_to_rounding():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("exponent", ["multiplier", slow("rate")])
-@pytest.mark.parametrize("role", ["hidden", *(slow(role) for role in ROLES if role != "hidden")])
-@OPTIMIZERS
-@MODELS
+@pytest.mark.parametrize("exponent", ["multiplier", "rate"])
+@pytest.mark.parametrize("role", ROLES)
+@RUNS
 def test_one_wrong_exponent_trains_another_network(config, optimizer, role, exponent):
     config = with_optimizer(config, optimizer)
     name = exponent if exponent == "multiplier" else f"{config.optimizer.family}_rate"
