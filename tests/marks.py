@@ -8,8 +8,8 @@ import pytest
 
 slow = partial(pytest.param, marks=pytest.mark.slow)  # a case of a parametrized test
 
-# `pytest -m slow` compares half of the recorded results and of the combinations of methods, and part of the random
-# problems: all of them took a sixth of its time. If this environment variable is set, it compares all of them.
+# `pytest -m slow` compares half of the recorded results, a quarter of the combinations of methods, and part of the
+# random problems: comparing all of them takes about a fifth longer. If this environment variable is set, it does.
 EXHAUSTIVE = os.environ.get("SGDTHEORY_TESTS") == "all"
 
 

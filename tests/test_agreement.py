@@ -5,7 +5,7 @@ ways to the same number that have as little code in common as possible, with the
 the relative difference that is allowed beside the stated error. One in 32 combinations is tried by default, which has
 every method, schedule and average; the others are slow. `pytest -m slow` tries every other combination of a method, a
 schedule and an average, in which any two of them meet, on one of the two problems. The command
-`SGDTHEORY_TESTS=all pytest -m slow tests/test_agreement.py` tries every combination on both.
+`SGDTHEORY_TESTS=all pytest -m "slow or not slow" tests/test_agreement.py` tries every combination on both.
 """
 
 import itertools

@@ -116,6 +116,9 @@ def least_in_range(
     Values are computed at equal distances, and every minimum among them is refined that may be below the known one.
     """
     place, value = known
+    if lowest >= place:
+        return known
+    # From one point above the known one, so that a minimum beside it has two neighbours, to one below the lowest.
     places = place + apart * np.arange(1, np.floor((lowest - place) / apart) - 1, -1.0)
     seen = _computed(function, places)
     ordered = places[::-1].tolist()

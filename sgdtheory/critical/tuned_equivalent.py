@@ -25,9 +25,10 @@ APART_NEAR = 0.005, 0.2
 SEVERAL = np.log(6.0)
 # The spacing of that grid: after eight signs there are valleys 0.05 wide in log γ.
 SEVERAL_APART = np.log(1.05)
-# Directions of a power law in the bound of the risk from below: any number of them gives one.
+# So many first directions of a power law bound its risk from below. Any number of them gives a bound.
 LEADING = 4096
-# Distance in log γ, times n, of the risks between a minimum and the cliff below it. The minima of Lion are 170 (776
+# Distance in log γ, times n, between the risks that are computed from a minimum down to the least γ with which
+# coordinates can arrive. The minima of Lion are 170 (776
 # steps) to 110 (2,797 steps) apart, and the least one, next to the cliff, is 35 wide: with 56 it was missed.
 RIPPLES_APART = 22.0
 # The best γ is guessed from this many known settings nearby.
@@ -133,6 +134,9 @@ class TunedEquivalent:
         Coordinates that begin at a distance |w*_i| are still |w*_i| − Σ γ_t away, so that
 
             R ≥ Σ_i λ_i max(|w*_i| − Σ γ_t, 0)².
+
+        There is no such γ for a risk as large as the initial one: the γ with which the farthest coordinate can just
+        arrive takes its place.
         """
         eigenvalue, distance = self._leading
         factors = self.algorithm.schedule.factors(np.arange(steps), steps).sum()
@@ -141,7 +145,8 @@ class TunedEquivalent:
             return float(eigenvalue @ np.maximum(distance - reach, 0.0) ** 2 - np.exp(log_risk))
 
         farthest = float(distance.max())
-        return float(np.log((brentq(excess, 0.0, farthest) if excess(0.0) > 0 else farthest) / factors))
+        reach = brentq(excess, 0.0, farthest) if excess(0.0) > 0 else farthest
+        return float(np.log(reach / factors))
 
     @cached_property
     def _leading(self) -> tuple[np.ndarray, np.ndarray]:

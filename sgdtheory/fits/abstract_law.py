@@ -4,6 +4,8 @@ With relative standard errors s_i of the steps, residuals of log steps have the 
 misfit, what tuning, evaluation and the law's own shape add. `χ² = min Σ r_i²/s_i²` tests τ = 0. The estimate of τ²
 solves `min Σ r_i²/(s_i² + τ²) = m − p` (Mandel and Paule 1970), 0 where χ² ≤ m − p already; both minima are over the
 law's p parameters. With the weights 1/(s_i² + τ²) the confidence set is `RSS ≤ RSS_min + F_{1,m−p}` (THEORY.md T13).
+
+`knee` and `HasSteps` are for any law of steps, a user's own included.
 """
 
 from abc import ABC, abstractmethod
@@ -95,7 +97,7 @@ class Scatter(NamedTuple):
         return float(special.fdtri(1, self.freedom, level))
 
     def p_value(self, statistic: float) -> float:
-        """Return the probability of a larger value of the same distribution."""
+        """Return the p-value of a statistic: by F with one and f degrees of freedom, by χ² if the variance is known."""
         if np.isinf(self.freedom):
             return float(special.chdtrc(1, statistic))
         return float(special.fdtrc(1, self.freedom, statistic))
@@ -147,8 +149,8 @@ class AbstractStepsLaw(Shown, ABC):
     ) -> float:
         """B*, the largest root of `B Y(B) = (1 + ω) R Y(R)`: there the target takes 1 + ω times the data.
 
-        R is B_ref or, for a law with c, the larger one of B_ref and B_opt. B* depends on both numbers of the
-        convention: see `sensitivity`.
+        R is B_ref or, for a law with c, the larger one of B_ref and B_opt. For `a + b/B` the root is
+        `B* = ω b/a + (1 + ω) B_ref` (THEORY.md T13). B* depends on both numbers of the convention: see `sensitivity`.
 
         Args:
             reference: B_ref, a batch size in the regime of linear scaling; None: the smallest that was measured, as
@@ -164,7 +166,9 @@ class AbstractStepsLaw(Shown, ABC):
     def smallest_batch_size(
         self, reference: float | None = None, overhead: float = 0.2, *, convention: Convention | None = None
     ) -> float:
-        """The smallest root of the same equation, below which data are lost too; 0 where they never are.
+        """The smallest root of the equation of `critical_batch_size`: smaller batch sizes take more data too.
+
+        It is 0 for a + b/B^α with α ≤ 1 or b = 0, and for a + b/B + c/B² with c = 0.
 
         Args:
             reference, overhead, convention: as of `critical_batch_size`.
@@ -295,11 +299,6 @@ def pooled_scatter(laws: Sequence[AbstractStepsLaw]) -> Scatter:
     return Scatter(float(sum((law.residuals**2).sum() for law in laws) / freedom), freedom)
 
 
-# A knee is searched up to this factor beyond the batch sizes of a plan, first at so many points. Neighbours are less
-# than 10% apart, so that the knee lies between the neighbours of the best point.
-KNEE_FARTHEST, KNEE_POINTS = 1e4, 400
-
-
 class HasSteps(Protocol):
     """A law of steps to a target: a `StepsLaw`, or your own.
 
@@ -315,14 +314,19 @@ class HasSteps(Protocol):
 
 
 def knee(law: HasSteps, around: tuple[float, float]) -> float:
-    """The batch size with the least S E = B S(B)², looked for up to a factor of 10⁴ around; 0 or inf at the ends."""
-    low = np.log(around[0] / KNEE_FARTHEST)
-    high = np.log(around[1] * KNEE_FARTHEST)
+    """Return the knee: the batch size with the least S E = B S², at which 1% more batch saves ½% of the steps.
+
+    1% more batch also takes ½% more data there. The knee is searched up to a factor of 10⁴ beyond the least and the
+    largest batch size in `around`; the result is 0 or inf if there is none.
+    """
+    low = np.log(around[0] / 1e4)
+    high = np.log(around[1] * 1e4)
 
     def product(log_batch: float) -> float:
         return log_batch + 2 * float(np.log(law.predict(np.exp(log_batch))))
 
-    grid = np.linspace(low, high, KNEE_POINTS)
+    # With 400 points neighbours are less than 10% apart, so that the knee lies between those of the best one.
+    grid = np.linspace(low, high, 400)
     best = int(np.argmin([product(point) for point in grid]))
     if best in (0, grid.size - 1):  # The product rises or falls all over the range, and there is no knee.
         return 0.0 if best == 0 else float("inf")

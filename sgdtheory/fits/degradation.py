@@ -85,8 +85,9 @@ def _data_sizes(tuned: TunedLosses, usable: np.ndarray) -> list[float]:
         # Data sizes less than 5% apart count as one, since D = BY is rounded to whole steps.
         if sum(covered) >= MIN_POINTS and covered[0] and not (kept and place - kept[-1] < np.log(1.05)):
             kept.append(place)
-    if len(kept) > 12:
-        even = np.linspace(kept[0], kept[-1], 12)
+    most = 12  # Data sizes of a group: a figure has a curve and a table a row for each.
+    if len(kept) > most:
+        even = np.linspace(kept[0], kept[-1], most)
         kept = sorted({min(kept, key=lambda each, wanted=wanted: abs(each - wanted)) for wanted in even})
     return [float(tuned.samples[int(np.flatnonzero(log_samples == place)[0])]) for place in kept]
 

@@ -198,8 +198,8 @@ def _is_worth_it(steps: int, at_constant: int, target: RampTarget) -> bool:
     """Tell whether a ramp with so many steps is better than a constant batch size.
 
     A ramp that takes more steps than a constant batch size, if any real number could be one, is written only where
-    batch sizes are so coarse that the best constant one takes 1% of steps more. With 0 a last step or two of twice the
-    batch size would count as a ramp.
+    batch sizes are so coarse that the best constant one takes 1% of steps more. Without this 1% a last step or two of
+    twice the batch size would count as a ramp.
     """
     return steps < min(at_constant, target.constant_steps) or steps < at_constant * 0.99
 

@@ -1,4 +1,4 @@
-"""Power laws that a grid of losses shows, of the best rate and of batch sizes in B, D and model size; and its sheet."""
+"""Power laws of the best learning rate, B*, and B at fixed data that a grid of losses shows; and the grid's sheet."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -90,7 +90,7 @@ def _fit(points: list[Point]) -> PowerProduct | None:
 # ------------------------------------------------------------------ the sheet of a grid
 
 
-POWERS = {"batch_size": "batch size", "samples": "data", "size": "size"}
+POWERS = {BATCH_SIZE: "batch size", SAMPLES: "data", SIZE: "size"}
 OF_GROUPS = "group", "size", "batch_sizes", "samples", "loss", "learning_rate", "state"
 
 

@@ -308,6 +308,7 @@ def interpolated_critical_batch_size(
         return float("nan")
     excess = data - (1 + overhead) * np.interp(reference, batch_sizes, data)
     found = last_crossing(batch_sizes, excess)
+    # Without a crossing the largest batch size is still below B*, which has no number then.
     return found if np.isfinite(found) else float("nan")
 
 

@@ -123,7 +123,7 @@ def resampled(table: TunedTable, law: LossLaw, number: int, level: float, seed: 
     pairs = int(table.pairs.max()) + 1
     clusters = np.arange(fit.size)
     freedom = max(fit.size - law.shape.number_fitted, 1)
-    if pairs >= 8:  # With fewer pairs the residuals of a pair are not resampled together.
+    if pairs >= 8:  # Fewer than eight pairs are too few clusters to resample: each residual then counts alone.
         clusters = table.pairs
         freedom = pairs - 4  # Differences between pairs determine E, A, α and C.
     tail = (1 + level) / 2

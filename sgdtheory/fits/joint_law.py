@@ -79,7 +79,10 @@ class BestRun(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class JointLaw(Shown):
-    """The law of the loss in N, D and B; made by `fit_joint_law`, which has its equation, drawn by `st.plot.joint_law`.
+    """The law of the loss in N, D and B; made by `fit_joint_law`, drawn by `st.plot.joint_law` (THEORY.md T48).
+
+        L(N, D, B) = E + [(A N^−α)^k + (C D_e^−β)^k]^{1/k} + G/√B,    β = α/(1 + α),    k = 5/2
+        D = D_e [1 + (B/(B_0 D_e^κ))^h]^{1/h}
 
     Intervals contain the estimates of other laws that predict left-out settings about as well.
 
@@ -202,6 +205,7 @@ class JointLaw(Shown):
             raise ValueError("the losses show no cost of large batches, so that steps have no plateau: run larger ones")
         at = self._settings(size, samples, 1.0)
         law = self.draws.law
+        # Batch sizes from B*/64 to 64 B*, four to an octave.
         rest = np.log(found.batch_size * np.geomspace(1 / 64, 64, 49)) - self.centre[2]
         # Below the best batch size small batches add to the loss, and more data do not take that away.
         first = max(float(best_batch(law, at.log_size, at.log_samples)[0]), rest[0])

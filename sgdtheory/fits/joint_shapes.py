@@ -2,6 +2,8 @@
 
 A law is a sum of terms `c_j f_j(N, D, B)`. The factors c_j ≥ 0 enter linearly. For given exponents they are found by
 non-negative least squares, so that the search is over the exponents alone (variable projection).
+
+The searches for the best and the critical batch size are at the end of this module.
 """
 
 from collections.abc import Callable, Mapping
@@ -130,7 +132,8 @@ def fitted_law(shape: LossShape, settings: Settings, loss: np.ndarray, start: np
         start: (p,) exponents to begin with; None: the first values of `SEARCHED`.
     """
     low, first, high = shape.ranges
-    move = 1e-6  # Errors of slopes over this distance, 1e-6 too, only slow the search down.
+    # Differences over this distance give slopes to about 1e-6: their errors only slow the search down.
+    move = 1e-6
 
     def weighted(exponents: np.ndarray) -> np.ndarray:
         return shape.columns(exponents, settings) / loss[:, None]

@@ -30,7 +30,7 @@ from sgdtheory.fits.loss_targets import (
     default_targets,
     loss_target,
 )
-from sgdtheory.fits.steps_measurement import MIN_POINTS
+from sgdtheory.fits.steps_measurement import MIN_POINTS, points_needed
 from sgdtheory.fits.tuned_loss import ABOVE, BELOW, CLIFF, DIVERGED, LossCurves, TunedLosses
 
 
@@ -123,7 +123,7 @@ def fit_loss_grid(
     degradation, level = positive_number("degradation", degradation), share_between_0_and_1("level", level)
     seed = whole_number("seed", seed, 0)
     wanted = None if targets is None else np.atleast_1d(positive_array("targets", targets)).ravel().tolist()
-    needed = MIN_POINTS + optimal_batch_size
+    needed = points_needed(optimal_batch_size)
     every = tuned_groups(table)
     tuned = [each for each, _ in every]
     _check_batch_sizes(tuned)

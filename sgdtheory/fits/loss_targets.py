@@ -12,7 +12,7 @@ from sgdtheory.fits.conventions import Convention
 from sgdtheory.fits.invariance import interpolated_critical_batch_size
 from sgdtheory.fits.loss_noise import widened
 from sgdtheory.fits.steps_fit import fit_steps_law
-from sgdtheory.fits.steps_measurement import MIN_POINTS, StepsMeasurement
+from sgdtheory.fits.steps_measurement import MIN_POINTS, StepsMeasurement, points_needed
 from sgdtheory.fits.tuned_loss import LossCurves, TunedLosses
 from sgdtheory.fits.u_shaped_law import UsefulRange, useful_range, visible
 from sgdtheory.fits.u_shaped_profile import below, log_least_squares, terms_at
@@ -99,10 +99,14 @@ def curves_of(tuned: TunedLosses, log_losses: np.ndarray, edges: bool) -> dict[i
 
 
 def default_targets(tuned: TunedLosses, curves: dict[int, LossCurves], needed: int = MIN_POINTS) -> list[float]:
-    """Three losses of four digits that most batch sizes reach, at the quarters in log D of the first with a curve."""
+    """Return up to three losses, to four digits, that as many batch sizes as possible reach.
+
+    They are at the quarters, in log D, of the part of the first batch size's curve where as many reach them.
+    """
     if len(curves) < needed:
         return []
     first = next(iter(curves.values()))
+    # 201 data sizes: targets are at quarters of those that most batch sizes reach, so that they need not be closer.
     log_samples = np.linspace(first.log_samples[0], first.log_samples[-1], 201)
     losses = np.array([first.log_loss_at(each)[0] for each in np.exp(log_samples)[1:-1]])
     ends = np.array([each.knots[0, [0, -1]] for each in curves.values()])
@@ -153,7 +157,7 @@ def loss_target(
     """
     data = data_to(target, curves)
     places = list(data)
-    if len(places) < MIN_POINTS + optimal_batch_size:
+    if len(places) < points_needed(optimal_batch_size):
         return None
     batch_sizes = tuned.batch_sizes[places]
     steps = np.array(list(data.values())) / batch_sizes

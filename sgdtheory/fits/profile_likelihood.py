@@ -8,7 +8,7 @@ so few points is neither; and it does not depend on the parametrisation: b/a and
 it cannot see is a misfit that all batch sizes share.
 
 With weights, RSS is Σ w r². Where they are one over known variances the set is `RSS ≤ RSS_min + F_{1,m−p}`: F, not
-χ²_1, since a part of these variances is scatter that was estimated from the residuals (`fits/known_noise`).
+χ²_1, since a part of these variances is scatter that was estimated from the residuals (`abstract_law.misfit_variance`).
 
 An exponent that is known up to a range is a nuisance parameter: RSS_min and the set are over the laws with α in the
 range, and p counts α. With four batch sizes F_{1,m−3} is 161, and this set excludes hardly anything. Every α of the
@@ -80,7 +80,8 @@ class Profile:
         low, high = self.exponents
         if low == high:
             return safe_exp(side * largest(low))
-        grid = np.exp(np.linspace(*self._alpha_range, 41 if np.isinf(high) else RANGE_GRID)).tolist()
+        number = 41 if np.isinf(high) else RANGE_GRID  # A fitted α has a wide range: points are then farther apart.
+        grid = np.exp(np.linspace(*self._alpha_range, number)).tolist()
         values = [largest(point) for point in grid]
         k = int(np.argmax(values))
         if np.isinf(values[k]) or self._grows_without_end(values, k):
@@ -120,6 +121,7 @@ class Profile:
     @cached_property
     def _alpha_range(self) -> tuple[float, float]:
         """Ends of the set in log α, at most ALPHA_SPAN away from the fit."""
+        # The first steps are 2% of α, and each further one is half as long again.
         return self._walk(-0.02), self._walk(0.02)
 
     def _residuals(self, log_ratio: float, alpha: float) -> tuple[float, float]:
@@ -197,9 +199,10 @@ class Profile:
 
     def _grows_without_end(self, values: list[float], k: int) -> bool:
         """Return whether the largest value lies, still rising, at an end of the α range that the data do not set."""
+        rising = 1e-3  # A quantity whose log rises by less between the last two points of the grid has come to a limit.
         for end, inner, log_alpha in ((0, 1, self._alpha_range[0]), (-1, -2, self._alpha_range[1])):
             unlimited = abs(log_alpha - np.log(self._best_alpha)) >= ALPHA_SPAN
-            if unlimited and k == end % len(values) and values[end] > values[inner] + 1e-3:
+            if unlimited and k == end % len(values) and values[end] > values[inner] + rising:
                 return True
         return False
 
@@ -310,16 +313,20 @@ def _fit_with_alpha(log_batch: np.ndarray, log_steps: np.ndarray, weights: np.nd
 
 
 def data_root(log_ratio: float, alpha: float, reference: float, overhead: float, *, largest: bool = True) -> float:
-    """Return the largest root B of `(1 + ρ/B^α) B = (1 + ω)(1 + ρ/B_ref^α) B_ref` with ρ = b/a = e^log_ratio.
+    """Return a root B of `(1 + ρ/B^α) B = (1 + ω)(1 + ρ/B_ref^α) B_ref`, whose sides are data over a.
 
-    For α > 1 there is a smallest one too.
+    Args:
+        log_ratio: log ρ, ρ = b/a.
+        alpha, reference, overhead: α, B_ref and ω.
+        largest: whether the root above B_ref is asked for; the one below exists for α > 1 alone.
     """
     if largest and alpha == 1.0:
         return overhead * float(np.exp(log_ratio)) + (1 + overhead) * reference
     log_reference = np.log(reference)
     target = np.log1p(overhead) + log_data(log_reference, log_ratio, alpha)
-    # The data needed have one minimum at most, so that they cross the target once beyond the reference, where a B alone
-    # is too much, and once below it, where `ρ B^{1−α}` alone is.
+    # The data (1 + ρ/B^α) B have at most one minimum, so that they cross the target once on either side of B_ref. The
+    # root above is bracketed by log B = target + 1, where B alone exceeds the target, and the one below by a B at which
+    # ρ B^{1−α} alone does.
     ends = (log_reference, target + 1.0) if largest else ((log_ratio - target) / (alpha - 1) - 1.0, log_reference)
     return safe_exp(root(lambda log_batch: log_data(log_batch, log_ratio, alpha) - target, *ends))
 

@@ -27,10 +27,10 @@ from sgdtheory.fits.tuned_loss import ABOVE, BELOW, CLIFF, TUNED, Cell, TunedLos
 SHARPNESS = 2.0, 4.0, 8.0, 16.0
 # The standard deviation of ln γ* is no smaller: rates that follow a law exactly have no likelihood otherwise.
 LEAST_DEVIATION = 1e-3
-
-
-# Places of the parameters c, p, ln B_k, κ and ν, which follow the groups' levels, before the log standard deviation.
-FALL, RISE, KINK, KINK_POWER, SIZE_POWER, LOG_DEVIATION = range(-6, 0)
+# Parameters are a level for each group, and then six of all groups: c, p, ln B_k, κ, ν and the log standard deviation.
+# The places of these six count from the end.
+IN_COMMON = 6
+FALL, RISE, KINK, KINK_POWER, SIZE_POWER, LOG_DEVIATION = range(-IN_COMMON, 0)
 
 
 class BestRates(NamedTuple):
@@ -264,7 +264,7 @@ class Likelihood:
 
     def best(self) -> tuple[float, np.ndarray, float]:
         """Return the least loss, its parameters and the sharpness."""
-        nothing = np.empty((0, self.in_group.shape[1] - FALL))
+        nothing = np.empty((0, self.in_group.shape[1] + IN_COMMON))
         tried = [(*self.climbed(self.start(k), k, nothing), k) for k in SHARPNESS]
         return min(tried, key=lambda each: each[0])
 

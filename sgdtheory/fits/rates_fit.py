@@ -55,7 +55,9 @@ class LossComparison:
 
 @dataclass(frozen=True, eq=False)
 class LearningRateLaw(Shown):
-    """The law of the best learning rate; made by `fit_rates`, which has its equation, drawn by `st.plot.best_rates`.
+    """The law of the best learning rate; made by `fit_rates`, drawn by `st.plot.best_rates` (THEORY.md T47).
+
+        γ*(B, D) = A D^{−c} (B^{−k} + B_k^{−k})^{−p/k},    B_k = B_0 D^κ N^ν
 
     Attributes:
         groups: L*(B, D) and the best γ of every group.

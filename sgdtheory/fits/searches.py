@@ -20,7 +20,8 @@ def golden_section(function: Callable[[np.ndarray], np.ndarray], low: np.ndarray
         low, high: ends of the intervals, of that shape.
     """
     ratio = (np.sqrt(5) - 1) / 2
-    for _ in range(40):  # The interval is then 4e-9 as wide: rounding hides more of a minimum.
+    # The interval is then 4e-9 of its width. Rounded values determine a minimum to about 1e-8.
+    for _ in range(40):
         left = high - ratio * (high - low)
         right = low + ratio * (high - low)
         lower = function(left) < function(right)
@@ -35,7 +36,7 @@ def bisected(holds: Callable[[np.ndarray], np.ndarray], low: np.ndarray, high: n
         holds: points → truth values there, of one shape.
         low, high: ends of the intervals, of that shape.
     """
-    for _ in range(50):  # The interval is then 1e-15 as wide.
+    for _ in range(50):  # The interval is then 1e-15 of its width.
         middle = (low + high) / 2
         here = holds(middle)
         low, high = np.where(here, middle, low), np.where(here, high, middle)

@@ -9,7 +9,7 @@ from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.fits.abstract_law import misfit_and_chi_square, weights_of
 from sgdtheory.fits.profile_likelihood import INVISIBLE, fit_numbers
 from sgdtheory.fits.steps_law import StepsLaw
-from sgdtheory.fits.steps_measurement import MIN_POINTS
+from sgdtheory.fits.steps_measurement import points_needed
 from sgdtheory.fits.u_shaped_law import UShapedLaw, u_shaped_numbers
 
 
@@ -147,7 +147,7 @@ def _check_measurements(batch_sizes: np.ndarray, steps: np.ndarray, fit_alpha: b
             f"{batch_sizes.shape} and {steps.shape}"
         )
     what = " to fit alpha too" if fit_alpha else " to fit an optimal batch size" if optimum else ""
-    needed = MIN_POINTS + bool(what)  # With three for three numbers there is neither a test nor an interval.
+    needed = points_needed(fit_alpha or optimum)
     different = np.unique(batch_sizes).size
     if different < needed:
         raise ValueError(f"batch_sizes must hold at least {needed} different batch sizes{what}, got {different}")

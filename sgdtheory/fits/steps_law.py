@@ -22,7 +22,7 @@ from sgdtheory.fits.profile_likelihood import (
     log_data,
     safe_exp,
 )
-from sgdtheory.fits.steps_measurement import MIN_POINTS
+from sgdtheory.fits.steps_measurement import points_needed
 
 SAME_UNIT = "critical_batch_size", "knee", "a"  # Quantities that mean the same whatever the exponent is.
 RISING = "critical_batch_size", "knee", "b/a"  # Quantities that rise with b/a and do not depend on a.
@@ -93,6 +93,7 @@ class StepsLaw(AbstractStepsLaw):
         A given `alpha_range` is extended to the range that applies without one, and this range to all exponents.
         """
         test = self.shape_test
+        # The coverage of intervals with this level of the test is measured in benchmarks.measured_intervals.
         if test is None or test.p_value_of_range >= 0.05:
             return None
         (low, high), default = self.exponents, replace(self, alpha_range=None)
@@ -136,7 +137,7 @@ class StepsLaw(AbstractStepsLaw):
         return float(((2 * self.alpha - 1) * self.b / self.a) ** (1 / self.alpha)) if self.a else float("inf")
 
     def _end(self, convention: Convention, *, largest: bool) -> float:
-        """For α = 1 the largest is `B* = ω b/a + (1 + ω) B_ref` (THEORY.md T13)."""
+        """Return an end of the useful range: in closed form for α = 1 or a = 0, else the root of the data (T13)."""
         if not largest and (self.alpha <= 1 or not self.b):
             return 0.0  # Data rise with the batch size everywhere.
         reference = convention.reference_among(self.batch_sizes)
@@ -275,7 +276,7 @@ class StepsLaw(AbstractStepsLaw):
         if self.alpha_fitted or self.standard_errors is not None:
             return None
         # A law with α through all batch sizes leaves no residual to compare an improvement with.
-        if freedom < 1 or np.unique(self.batch_sizes).size < MIN_POINTS + 1:
+        if freedom < 1 or np.unique(self.batch_sizes).size < points_needed(three_numbers=True):
             return None
         measured = np.log(self.batch_sizes), np.log(self.steps), self.weights
         log_a, log_ratio, alpha, least = fit_numbers(*measured, None)

@@ -19,6 +19,11 @@ MIN_POINTS = 3  # Batch sizes that a fit of a and b needs: with two there is no 
 CRITICAL_COLUMNS = "critical_batch_size", "critical_low", "critical_high", "reference", "overhead", "level", "u_shaped"
 
 
+def points_needed(three_numbers: bool) -> int:
+    """Return the batch sizes that a law needs: one more than its numbers, so that a residual is left."""
+    return MIN_POINTS + three_numbers
+
+
 class FittedCriticalBatchSize(NamedTuple):
     """B* with the interval of the fit that it is from.
 

@@ -83,6 +83,7 @@ class StepsTable:
                     "where the critical batch size is given"
                 )
             standard_errors = np.broadcast_to(errors, sizes.shape)
+        # The dataclass is frozen.
         vars(self).update(
             batch_sizes=sizes, steps=values, standard_errors=standard_errors, critical=critical, remark=remark
         )

@@ -1,4 +1,4 @@
-"""Throughput of a device in samples a second: one number, or a table against the samples of a step."""
+"""Throughput in samples a second: one number, a table against the samples of a step, or points with accumulation."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,6 +48,7 @@ class Throughput:
         order = np.argsort(sizes)
         if (np.diff(sizes[order]) == 0).any():
             raise ValueError(f"batch_sizes must differ, got {sizes.tolist()}: keep one throughput of each")
+        # The dataclass is frozen.
         vars(self).update(batch_sizes=sizes[order], samples_per_second=rates[order])
 
     def at(self, batch_size: ArrayLike) -> np.ndarray:

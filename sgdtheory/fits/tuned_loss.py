@@ -1,4 +1,7 @@
-"""L*(B, D), the loss at the best learning rate: a parabola in log γ about the lowest loss, and where there is none."""
+"""L*(B, D), the loss at the best learning rate: a parabola in log γ about the lowest loss, and where there is none.
+
+`LossCurves` has the data with which it reaches a loss.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

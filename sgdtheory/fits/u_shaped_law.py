@@ -24,9 +24,9 @@ class UsefulRange(NamedTuple):
 def useful_range(terms: np.ndarray, reference: np.ndarray | float, overhead: float) -> UsefulRange:
     """B_opt, the smallest and the largest useful batch size of laws, in closed form (THEORY.md T43).
 
-    With u = log(B/B_opt) and ρ = b/(2√(ac)) the data are `B Y = 2√(ac) (cosh u + ρ)`: symmetric about B_opt on a
-    logarithmic axis. Overheads count from R = max{B_opt, B_ref}, where data are least among batch sizes from the
-    convention's reference on; both ends are `B_opt e^{±u}`, `cosh u = (1 + ω)(cosh log(R/B_opt) + ρ) − ρ`.
+    With B_opt = √(c/a), u = log(B/B_opt) and ρ = b/(2√(ac)) the data are `B Y = 2√(ac) (cosh u + ρ)`: symmetric about
+    B_opt on a logarithmic axis. Overheads count from R = max{B_opt, B_ref}, where data are least among batch sizes from
+    the convention's reference on; both ends are `B_opt e^{±u}`, `cosh u = (1 + ω)(cosh log(R/B_opt) + ρ) − ρ`.
 
     >>> import numpy as np
     >>> from sgdtheory.fits.u_shaped_law import useful_range

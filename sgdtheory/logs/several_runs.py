@@ -12,8 +12,9 @@ from sgdtheory.logs.training_log import TrainingLog
 
 LAST = 0.05  # of a run: rows whose mean is the loss at its end, where none was evaluated
 CONSTANT = 0.99  # of the peak: a rate that ends no lower was never decayed
-SETTINGS = "batch_size", "learning_rate", "beta1", "beta2", "weight_decay", "warmup", "num_steps"
 POINTS = 8  # of a run at a constant rate, whose every point is the end of a shorter run
+# Settings that logs may name, and `TrainingSetup` has (`warmup` as `warmup_steps`).
+SETTINGS = "batch_size", "learning_rate", "beta1", "beta2", "weight_decay", "warmup", "num_steps"
 
 
 def loss_grid(
@@ -70,6 +71,9 @@ def run_settings(
     Args:
         log, batch_size, learning_rate, sequence_length: as for `steps_to_target`; the batch size is the last one of the
             run, and the learning rate its largest.
+
+    Raises:
+        ValueError: a batch size or a learning rate that was given is not positive.
     """
     logged = {name: float(value) for name, value in log.settings.items() if name in SETTINGS and value is not None}
     found = {"warmup_steps" if name == "warmup" else name: value for name, value in logged.items()}

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from sgdtheory.critical.batch_search import largest_batch, optimal_batch_size
+from tests.costs import MORE_ERROR, MORE_VALUES
 from tests.critical.test_searches import KnownRisk, alternating, best_near, oscillating, smooth
 
 NUMBER = 24  # formulas of a family
-MORE_VALUES, MORE_ERROR = 1.01, 1.1
-NONE = 1e-12  # an error that is rounding
+NONE = 1e-12  # An error that is rounding.
 
 
 def waves(rng):

@@ -11,9 +11,9 @@ from sgdtheory.critical import oscillations
 from sgdtheory.critical.oscillations import MeanPath, add_minima_of_mean
 from sgdtheory.critical.rate_search import RateSearch
 from sgdtheory.critical.tuned_risk import FINEST, STEEPEST
+from tests.costs import MORE_ERROR, MORE_VALUES
 
 LAST = st.LastIterate()
-MORE_VALUES, MORE_ERROR = 1.01, 1.1
 FLOOR = 1e-6  # Risks far below it are equal: of one direction the mean path is 0 at some learning rates.
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from sgdtheory.critical.rate_search import SETTLED, RateSearch
 from sgdtheory.critical.tuned_risk import FINEST, STEEPEST
+from tests.costs import MORE_ERROR, MORE_VALUES
 
 NUMBER = 40  # functions of a family, searched side by side
-MORE_VALUES, MORE_ERROR = 1.01, 1.1  # Another machine rounds otherwise, which changes a few searches by as much.
-NONE = 1e-10  # an error that is rounding
+NONE = 1e-10  # An error that is rounding.
 
 
 def basins(rng, end):

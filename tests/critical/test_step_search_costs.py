@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from sgdtheory.critical.step_search import fewest_enough, fewest_steps
+from tests.costs import MORE_VALUES
 from tests.critical.test_searches import alternating, oscillating, smooth
 
 NUMBER = 24  # targets of a formula
-MORE_VALUES = 1.01
 
 
 def power(rate, threshold):

@@ -129,6 +129,13 @@ def test_the_interval_is_what_a_t_test_of_blocks_does_not_refute(squared, trace,
     assert kept[-1] == pytest.approx(min(high, grid[-1]), rel=4e-3)
 
 
+def test_the_interval_of_traces_that_cancel_in_all_blocks_is_0():
+    """Each block has two rows, whose tr Σ are 1 and −1: every ρ > 0 is refuted, as ‖G‖² is far from 0."""
+    squared = 1 + 0.1 * np.random.default_rng(5).standard_normal(2 * BLOCKS)
+    found = NoiseScaleFit(np.arange(2.0 * BLOCKS), squared, np.tile([1.0, -1.0], BLOCKS))
+    assert found.interval() == (0, 0)
+
+
 def falling(ratio_growth, draw, rows):
     """Norms of a run on which ‖G‖² falls a hundredfold, and tr Σ/‖G‖² grows by a factor."""
     found = fit(*norms(POWER, draw, rows=rows))

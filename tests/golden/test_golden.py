@@ -1,6 +1,7 @@
 """Results of random settings are those that were kept before code moved.
 
-`pytest -m slow` compares half of the records, and `SGDTHEORY_TESTS=all pytest -m slow tests/golden` compares all.
+`pytest` and `pytest -m slow` compare half of the records. The command
+`SGDTHEORY_TESTS=all pytest -m "slow or not slow" tests/golden` compares all of them.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Counts of what searches for schedules compute."""
+"""A function of rows that counts them, for tests of Newton's searches."""
 
 import numpy as np
 

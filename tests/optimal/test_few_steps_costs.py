@@ -1,8 +1,4 @@
-"""Searches among many optima on random functions: how far off they are, and how many values they need.
-
-Constants of a search trade values for accuracy. A change that worsens one of them fails here, also where it improves
-the other: the better numbers are then written into the table, and the commit says what they cost.
-"""
+"""Searches among many optima on random functions: how far off they are, and how many values they need."""
 
 from types import SimpleNamespace
 
@@ -11,9 +7,8 @@ import pytest
 
 from sgdtheory.optimal.few_steps import few_steps, few_steps_near
 from sgdtheory.optimal.newton import Searches
+from tests.costs import MORE_ERROR, MORE_VALUES
 from tests.optimal.counted import Counted
-
-MORE_VALUES, MORE_ERROR = 1.01, 1.1  # Another machine rounds otherwise, which changes a few searches by as much.
 
 
 def many_optima(rng, steps, constant, ramp):

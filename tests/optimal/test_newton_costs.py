@@ -1,17 +1,13 @@
-"""Newton's searches on random functions: how far off they are, and how many values they need.
-
-Constants of a search trade values for accuracy. A change that worsens one of them fails here, also where it improves
-the other: the better numbers are then written into the table, and the commit says what they cost.
-"""
+"""Newton's searches on random functions: how far off they are, and how many values they need."""
 
 import numpy as np
 import pytest
 
 from sgdtheory.optimal.newton import Searches
+from tests.costs import MORE_ERROR, MORE_VALUES
 from tests.optimal.counted import Counted
 
-MORE_VALUES, MORE_ERROR = 1.01, 1.1  # Another machine rounds otherwise, which changes a few searches by as much.
-NONE = 1e-12  # an error that is rounding
+NONE = 1e-12  # An error that is rounding.
 
 
 def quadratics(rng, size):

@@ -61,7 +61,7 @@ QUICK = "four conditions at once", "odd n"
 
 @pytest.mark.parametrize(
     ("name", "seed"),
-    [
+    [  # one of three seeds for each regime, unless everything is asked for
         (name, seed) if seed == 0 and name in QUICK else slow(name, seed, id=f"{name}-{seed}")
         for place, name in enumerate(REGIMES)
         for seed in (0, 1, 2)

@@ -1,7 +1,7 @@
 """A batch ramp in the settings of the trainer that is named, on the devices of a plan."""
 
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -33,8 +33,10 @@ def in_settings_of(
     >>> run = st.advice.RampedRun(((0, 8), (80, 16)), num_samples=1600, learning_rate=1.0)
     >>> machine = st.fits.Machine(st.fits.ConstantThroughput(1.0), None, 8, None)
     >>> written = st.advice.in_settings_of("olmo", run, machine=machine, sequence_length=512)
-    >>> written.trainer, written.remarks[-1][:35]
-    ('OLMo-core', 'the stages feed 1, 2 devices, but o')
+    >>> written.trainer
+    'OLMo-core'
+    >>> print(written.remarks[-1].split(":")[0])
+    the stages feed 1, 2 devices, but one run keeps their number
 
     Args:
         trainer: name of the trainer.
@@ -44,9 +46,10 @@ def in_settings_of(
         sequence_length: tokens of a sample, which OLMo-core and torchtitan count; None: not known.
 
     Raises:
-        ValueError: an unknown trainer, or one that counts what is not known.
+        ValueError: the trainer is unknown, or it needs `devices` (MaxText) or `sequence_length` (OLMo-core, torchtitan)
+            and got None.
     """
-    checked_name("trainer", trainer, ("hf", "megatron", "maxtext", *IN_SAMPLES, *IN_TOKENS))
+    checked_name("trainer", trainer, get_args(Trainer))
     if trainer == "megatron":
         written = megatron(run, sequence_length=sequence_length)
     elif trainer in IN_SAMPLES:

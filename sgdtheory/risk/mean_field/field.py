@@ -63,8 +63,8 @@ class Field(ABC):
         rough_tail: largest share of the risk on a panel of a search that its two highest Legendre coefficients may
             have: longer panels save a third of the time, and risks are right to about 1e-5.
         few: number of steps up to which the risk has several minima over γ.
-        rippled: number of steps up to which the risk has several minima above the γ below which coordinates cannot
-            arrive in time; for methods that move a coordinate by at most γ in a step.
+        rippled: number of steps up to which minima over γ are also searched down to the smallest γ with which
+            coordinates can reach the optimum; for methods alone that move a coordinate by at most γ in a step.
         in_loss_alone: whether directions are coupled by the loss T alone.
         weight_decay: κ of a decoupled weight decay, `w ← (1 − γκ) w − …`, for runs that begin at w_0 = 0.
         first_compiled, shortest_compiled: the same two numbers where steps are compiled.
