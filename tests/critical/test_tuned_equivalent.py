@@ -102,7 +102,7 @@ def test_arrays_of_data_sizes_and_what_is_said_of_them():
     assert (found.optimal_batch_size <= found.batch_size).all()
     # Many equal directions average their signs. Two steps of one direction end next to a risk of 0, which is known to
     # 63% of itself.
-    many = st.LeastSquares(np.ones(1000), np.ones(1000) / 1000, 1.0)
+    many = st.LeastSquares(np.ones(500), np.ones(500) / 500, 1.0)
     assert not st.critical_batch_size(many, num_samples=1e3, algorithm=AVERAGED, curve=False).remark
     one = st.LeastSquares([1.0], [1.0], 1.0)
     crossing = st.critical_batch_size(one, num_samples=1e3, algorithm=AVERAGED, curve=False)
