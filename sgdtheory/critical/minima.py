@@ -244,7 +244,7 @@ class Nearby(NamedTuple):
 
     @property
     def closed(self) -> bool:
-        """Whether known points lie on both sides of the least one."""
+        """Return whether both neighbours of the least known point are known."""
         return bool(np.isfinite(self.width))
 
     def at(self, places: np.ndarray) -> np.ndarray:

@@ -13,8 +13,11 @@ from sgdtheory.fits.loss_noise import tuned_groups
 
 # Laws whose errors at left-out pairs are up to this multiple of the least take part in the intervals.
 AS_GOOD = 1.5
-# More settings than fitted parameters that a fit needs, and model sizes and batch sizes.
-SPARE, SIZES, BATCHES = 4, 2, 3
+# A fit needs this many more settings than it has parameters, so that residuals are left to estimate the scatter from.
+SPARE = 4
+# Fewer model sizes do not determine an exponent of N, and fewer batch sizes no minimum over B.
+SIZES = 2
+BATCHES = 3
 
 
 def fit_joint_law(
@@ -55,7 +58,8 @@ def fit_joint_law(
         ValueError: the table is malformed or without model sizes, or it has too few model sizes, batch sizes or
             settings with a known best learning rate.
     """
-    level, seed = share_between_0_and_1("level", level), whole_number("seed", seed, 0)
+    level = share_between_0_and_1("level", level)
+    seed = whole_number("seed", seed, 0)
     every = []
     settings = 0
     for group, _ in tuned_groups(table):
@@ -65,7 +69,8 @@ def fit_joint_law(
         every.append(np.stack([size, group.samples[data], group.batch_sizes[batch], group.loss[batch, data]]))
     found = np.concatenate(every, axis=1)
     _check(found)
-    *logs, losses = *np.log(found[:3]), found[3]
+    logs = np.log(found[:3])
+    losses = found[3]
     # Relative to the middle of the table, exponents and factors depend less on each other.
     centre = float(logs[0].mean()), float(logs[1].mean()), float(logs[2].mean())
     at = Settings(*(each - middle for each, middle in zip(logs, centre, strict=True)))
@@ -97,7 +102,8 @@ def _check(found: np.ndarray) -> None:
         raise ValueError(
             "table must have a column size, the number of parameters of the model; for one model take fit_loss_grid"
         )
-    sizes, batches = np.unique(found[0]).size, np.unique(found[2]).size
+    sizes = np.unique(found[0]).size
+    batches = np.unique(found[2]).size
     needed = JOINT.number_fitted + SPARE
     if sizes < SIZES or batches < BATCHES or found.shape[1] < needed:
         raise ValueError(

@@ -96,17 +96,22 @@ def tuned_losses(rows: LossRows, margins: np.ndarray | None = None) -> TunedLoss
     between γ_k and the next rate if slopes go on shrinking by the ratio of the last two: all of it if the lowest point
     lies half a spacing beyond k or more, else in proportion.
     """
-    batch_sizes, samples = np.unique(rows.batch_size), np.unique(rows.samples)
+    batch_sizes = np.unique(rows.batch_size)
+    samples = np.unique(rows.samples)
     shape = batch_sizes.size, samples.size
-    loss, slack, rate = np.full(shape, np.nan), np.zeros(shape), np.full(shape, np.nan)
+    loss = np.full(shape, np.nan)
+    slack = np.zeros(shape)
+    rate = np.full(shape, np.nan)
     state = np.full(shape, ABSENT, dtype=object)
     cells = tuple(_cells(rows, batch_sizes, samples))
     for cell in cells:
         margin = 0.0 if margins is None else cell.margin(margins)
-        place, found = (cell.batch, cell.data), lowest(cell.log_rates, cell.log_losses[None], margin)
+        place = cell.batch, cell.data
+        found = lowest(cell.log_rates, cell.log_losses[None], margin)
         loss[place] = np.exp(found.value[0])
         slack[place] = found.fall[0] / 2
-        rate[place], state[place] = np.exp(found.log_rate[0]), str(found.state[0])
+        rate[place] = np.exp(found.log_rate[0])
+        state[place] = str(found.state[0])
     table = batch_sizes, samples, loss, slack, rate, state.astype(str)
     return TunedLosses(rows.group, rows.size, *table, cells, rows.seeds)
 

@@ -49,6 +49,7 @@ class SweepTable(Shown):
         entries = list(Store(store).entries())
         runs = [(entry.config.naming(entry_point), entry.result) for entry in entries if entry.config is not None]
         runs = [(config, result and replace(result, config=config)) for config, result in runs]
+        # A store has no order of its own, and the same runs give the same table on every machine.
         names = varying([config for config, _ in runs])
         runs.sort(key=lambda run: [sortable(run[0].value(name)) for name in names])
         notes = [f"{entry.name} is left out: {entry.problem}" for entry in entries if entry.problem]
@@ -67,7 +68,9 @@ class SweepTable(Shown):
         for name, value in values.items():
             checked_name("where", name, FIELDS)
             allowed = {_cell(each) for each in (value if isinstance(value, list | set) else [value])}
-            kept, before = [row for row in kept if _cell(self.configs[row].value(name)) in allowed], kept
+            before = kept
+            kept = [row for row in kept if _cell(self.configs[row].value(name)) in allowed]
+            # Fields are applied one after the other: the values listed are those that the earlier ones leave.
             if not kept:
                 present = sorted({_cell(self.configs[row].value(name)) for row in before}, key=sortable)
                 raise ValueError(
@@ -184,4 +187,5 @@ def _last(result: TrainResult | None, name: str) -> float | None:
 
 def _steps(result: TrainResult | None, name: str) -> float | None:
     steps = result.steps_to_target.get(name) if result else None
+    # nan is a target that was not reached, which CSV and JSON have as an empty cell and null.
     return None if steps is None or steps != steps else steps
