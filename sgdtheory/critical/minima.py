@@ -18,8 +18,11 @@ APART = np.log(2.0)
 # Every third point of a grid is computed first, and the others only where one of these is near what is needed: the
 # grids of normalized SGD at 1e6 samples then take half the time.
 COARSE = 3
-# Minima among values at equal distances are refined if log risk there is above the least known one by less.
+# Minima among values at equal distances may be as much deeper in log risk.
 SEVERAL_DEEP = 0.7
+# They are refined if they are above the least value by less. With 0.7 a minimum of 330 steps of Lion was missed, whose
+# nearest value was 0.71 above one that is 5% higher; with 1.4 searches of Lion take 1.05 times as long.
+REFINED = 1.4
 # The grid is extended until it reaches as far on either side of its least value, so many times at most.
 MOST_SCANS = 4
 # Log risk above what is needed is known to this share of the difference, or to what is settled. It only places the next
@@ -53,7 +56,15 @@ def minimum(
     function: Function, start: float, apart: float, settled: float, needed: float = np.inf
 ) -> tuple[float, float]:
     """Place and value of a minimum near a place, of a function with one, from three points about it."""
-    return minima(function, [_computed(function, start + apart * np.arange(-1.0, 2.0))], settled, needed)[0]
+    return minima_beside(function, [start], apart, settled, needed)[0]
+
+
+def minima_beside(
+    function: Function, starts: list[float], apart: float, settled: float, needed: float = np.inf
+) -> list[tuple[float, float]]:
+    """Places and values of minima, each near a place, from three points about it."""
+    known = [_computed(function, start + apart * np.arange(-1.0, 2.0)) for start in starts]
+    return minima(function, known, settled, needed)
 
 
 def minima(function: Function, known: list[Terms], settled: float, needed: float = np.inf) -> list[tuple[float, float]]:
@@ -102,31 +113,30 @@ def least_of_several(
         if least - stride * SEVERAL_DEEP > needed and beside < least + 3 * SEVERAL_DEEP:
             return start + apart * lowest, least
     inner = range(min(seen) + 1, max(seen))
-    low = [k for k in inner if total[k] <= min(total[k - 1], total[k + 1], least + SEVERAL_DEEP)]
+    low = [k for k in inner if total[k] <= min(total[k - 1], total[k + 1], least + REFINED)]
     valleys = [{start + apart * j: seen[j] for j in (k - 1, k, k + 1)} for k in low]
-    found = minima(function, valleys, settled)
+    found = minima(function, valleys, settled, least)
     return min(found, key=lambda each: each[1], default=(start + apart * lowest, least))
 
 
-def least_in_range(
-    function: Function, known: tuple[float, float], lowest: float, apart: float, settled: float
-) -> tuple[float, float]:
-    """Place and value of the least minimum between a known one and a lowest place.
+def minima_in_range(
+    function: Function, lowest: float, highest: float, apart: float, settled: float
+) -> list[tuple[float, float]]:
+    """Places and values of minima between two places, from values at equal distances.
 
-    Values are computed at equal distances, and every minimum among them is refined that may be below the known one.
+    Minima among these values that are higher than the least by more than `REFINED` are not refined: what is returned
+    of them is a bound from below.
     """
-    place, value = known
-    if lowest >= place:
-        return known
-    # From one point above the known one, so that a minimum beside it has two neighbours, to one below the lowest.
-    places = place + apart * np.arange(1, np.floor((lowest - place) / apart) - 1, -1.0)
+    # From one point below the lowest, so that a minimum beside it has two neighbours, to one above the highest.
+    places = np.arange(lowest - apart, highest + 2 * apart, apart)
     seen = _computed(function, places)
-    ordered = places[::-1].tolist()
+    ordered = places.tolist()
     total = [float(_sum(seen[each])) for each in ordered]
     low = [k for k in range(1, len(ordered) - 1) if total[k] <= min(total[k - 1], total[k + 1])]
-    lower = [k for k in low if ordered[k] < place and total[k] < value + SEVERAL_DEEP]
-    found = minima(function, [{at: seen[at] for at in ordered[k - 1 : k + 2]} for k in lower], settled)
-    return min([known, *found], key=lambda each: each[1])
+    least = min(total)
+    deep = [k for k in low if total[k] < least + REFINED]
+    found = minima(function, [{at: seen[at] for at in ordered[k - 1 : k + 2]} for k in deep], settled, least)
+    return [*found, *((ordered[k], total[k] - REFINED) for k in low if k not in deep)]
 
 
 def _sum(terms: np.ndarray) -> np.ndarray:

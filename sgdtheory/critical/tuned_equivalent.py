@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from sgdtheory.algorithms import Algorithm
-from sgdtheory.critical.minima import APART, least_in_range, least_of_several, minimum
+from sgdtheory.critical.minima import APART, least_of_several, minima_beside, minima_in_range, minimum
 from sgdtheory.problems import AbstractProblem, PowerLaw
 from sgdtheory.risk import PanelMemory, field_of, run_risks
 
@@ -27,10 +27,20 @@ SEVERAL = np.log(6.0)
 SEVERAL_APART = np.log(1.05)
 # So many first directions of a power law bound its risk from below. Any number of them gives a bound.
 LEADING = 4096
-# Distance in log γ, times n, between the risks that are computed from a minimum down to the least γ with which
-# coordinates can arrive. The minima of Lion are 170 (776
-# steps) to 110 (2,797 steps) apart, and the least one, next to the cliff, is 35 wide: with 56 it was missed.
-RIPPLES_APART = 22.0
+# The minima of Lion over γ begin next to the γ with which the largest signal can just arrive, and have died out at this
+# distance above it, in log γ times (1 − β₂) n: at 3.7 (n = 403) to 5.4 (n = 3,000) with β₂ = 0.99 and a constant γ.
+RIPPLES = 6.0
+# Distance of the risks that are computed there. The minima are 2 to 0.6 apart, and the least one may be 0.35 wide: with
+# 0.56 it was missed.
+RIPPLES_APART = 0.22
+# They are searched where another minimum is there, or no farther above than this in log γ. With D = 1e6 and 1e7, a
+# constant γ and linear decay none of them is the least where the other one is 0.14 to 0.32 above.
+RIPPLES_NEAR = 0.35
+# A setting whose log n and log nB differ in sum by less than this from those of a known one has the same minima.
+SAME_MINIMA = 0.1
+# Heights of minima above the least one change by no more than this times that difference: by 4 in constant runs of 400
+# to 1,000 steps of Lion.
+HEIGHTS_CHANGE = 5.0
 # The best γ is guessed from this many known settings nearby.
 NEAREST = 6
 # Settings are weighted by their distance in log n and log nB, those nearer than this alike.
@@ -80,8 +90,10 @@ class TunedEquivalent:
         self.initial_risk = problem.initial_risk
         self.field = field_of(algorithm.method)
         self.few = FEW_LINEAR if self.field is None else self.field.few
-        self.rippled = 0.0 if self.field is None else self.field.rippled
+        self.rippled = self.field is not None and self.field.rippled
         self.known: dict[tuple[float, float], Tuned] = {}
+        # Minima of settings that have many: log γ above arrival, times (1 − β₂) n, and log risk above the least.
+        self.minima: dict[tuple[float, float], list[tuple[float, float]]] = {}
         self.memory = PanelMemory()
 
     def least(self, batch: float, steps: float, needed: float = np.inf) -> Tuned:
@@ -96,10 +108,10 @@ class TunedEquivalent:
             for grid in far + near:
                 start, value = least_of_several(risk, start, *grid, SETTLED_SEVERAL)
             if np.isinf(value):
-                start, value = minimum(risk, start, apart, SETTLED, needed)
-                if steps <= self.rippled:
-                    lowest = self._least_rate(steps, value)
-                    start, value = least_in_range(risk, (start, value), lowest, RIPPLES_APART / steps, SETTLED)
+                if self.rippled:
+                    start, value = self._least_of_many(batch, steps, start, apart)
+                else:
+                    start, value = minimum(risk, start, apart, SETTLED, needed)
             self.known[key] = Tuned(float(np.exp(start)), float(np.exp(value)))
         return self.known[key]
 
@@ -128,6 +140,57 @@ class TunedEquivalent:
         apart = APART if len(self.known) < 2 else np.clip(GUESSED * distance[near[0]], *APART_NEAR)
         return float(np.clip(found, nearest - farthest, nearest + farthest)), float(apart)
 
+    def _least_of_many(self, batch: float, steps: float, start: float, apart: float) -> tuple[float, float]:
+        """log γ and log risk at the least of many minima, next to the γ with which coordinates can just arrive.
+
+        Beside a setting that is known those of its minima are refined that may be the least. Else one is searched from
+        a start, and all others where they may be.
+        """
+        risk = partial(self._log_risks, batch, steps)
+        arrival = self._arrival(steps)
+        unit = 1 / ((1 - self.algorithm.method.beta2) * steps)
+        spacing = RIPPLES_APART * unit
+        distance, known = self._nearest_minima(batch, steps)
+        if distance < SAME_MINIMA:
+            low = [(arrival + away * unit, height - HEIGHTS_CHANGE * distance) for away, height in known]
+            places = [place for place, height in low if height <= 0]
+            found = minima_beside(risk, places, min(apart, spacing), SETTLED)
+            least = min(value for _, value in found)
+            found += [(place, height + least) for place, height in low if height > 0]
+        else:
+            found = [minimum(risk, start, apart, SETTLED)]
+            place, value = found[0]
+            if place - arrival > max(RIPPLES_NEAR, RIPPLES * unit):
+                return place, value
+            lowest = min(self._least_rate(steps, value), arrival)
+            found += minima_in_range(risk, lowest, arrival + RIPPLES * unit, spacing, SETTLED)
+        found.sort(key=lambda each: each[1])
+        minima: list[tuple[float, float]] = []
+        for place, value in found:
+            away = (place - arrival) / unit
+            if all(abs(away - other) > RIPPLES_APART / 2 for other, _ in minima):  # Two searches may end in one.
+                minima.append((away, value - found[0][1]))
+        self.minima[batch, steps] = minima
+        return found[0]
+
+    def _nearest_minima(self, batch: float, steps: float) -> tuple[float, list[tuple[float, float]]]:
+        """Return the distance of the nearest setting whose minima are known, and these."""
+        if not self.minima:
+            return np.inf, []
+        settings = np.log(np.array(list(self.minima)))
+        away = np.abs(settings[:, 1] - np.log(steps)) + np.abs(settings.sum(axis=1) - np.log(batch * steps))
+        nearest = int(np.argmin(away))
+        return float(away[nearest]), list(self.minima.values())[nearest]
+
+    def _arrival(self, steps: float) -> float:
+        """Return log γ with which the direction of the largest signal can just arrive."""
+        eigenvalue, distance = self._leading
+        return float(np.log(distance[np.argmax(eigenvalue * distance**2)] / self._sum_of_factors(steps)))
+
+    def _sum_of_factors(self, steps: float) -> float:
+        """Return Σ γ_t over γ."""
+        return float(self.algorithm.schedule.factors(np.arange(steps), steps).sum())
+
     def _least_rate(self, steps: float, log_risk: float) -> float:
         """Return log γ below which the risk is larger, of a method that moves each coordinate by at most γ in a step.
 
@@ -139,14 +202,13 @@ class TunedEquivalent:
         arrive takes its place.
         """
         eigenvalue, distance = self._leading
-        factors = self.algorithm.schedule.factors(np.arange(steps), steps).sum()
 
         def excess(reach: float) -> float:
             return float(eigenvalue @ np.maximum(distance - reach, 0.0) ** 2 - np.exp(log_risk))
 
         farthest = float(distance.max())
-        reach = brentq(excess, 0.0, farthest) if excess(0.0) > 0 else farthest
-        return float(np.log(reach / factors))
+        reach = float(brentq(excess, 0.0, farthest)) if excess(0.0) > 0 else farthest  # pyright: ignore
+        return float(np.log(reach / self._sum_of_factors(steps)))
 
     @cached_property
     def _leading(self) -> tuple[np.ndarray, np.ndarray]:

@@ -20,6 +20,11 @@ EVERY_SETTING = 400.0  # Up to this many samples every n = ⌊D/B⌋ is tried, w
 EVERY_FEW_STEPS = 16.0  # Up to this many steps every n is tried: one more can leave more, and one can leave least.
 SCAN_APART = 4.0  # Ratio of further n in a scan: a smaller one finds narrower valleys in more time.
 MAY_BE_LEAST = 0.2  # Minima of a scan are refined if their log risk is no higher above the least one.
+# Where the line has ripples, further n in this ratio are looked at beyond a crossing, as long as log risk is above the
+# level by no more than this. Of Lion with constant γ (a = 2.5, b = 3.25, D = 1e6) twice the least risk is exceeded from
+# 950 to 935 steps, and by 18% from 760 steps down.
+LITTLE_APART = 1.1
+LITTLE_ABOVE = 0.1
 ABOUT = 1.5  # Whole settings are ranked whose n is within this factor of the best n.
 MOST_WHOLE = 6  # Of these so many are tuned, the most promising first: 2 as a rule.
 FARTHEST = 1e4  # If a batch size needs more than this times the steps of D samples, it never reaches the risk.
@@ -210,7 +215,22 @@ def _farthest(line: Line, level: float, best: Setting, end: float) -> float:
     before = scanned[np.abs(scanned - end) < abs(steps - end)]
     if not before.size or abs(steps - before[-1]) <= 1:
         return steps
-    return crossing(line, level, float(np.log(steps)), float(np.log(before[-1])))
+    steps = crossing(line, level, float(np.log(steps)), float(np.log(before[-1])))
+    rippled = (line.samples / steps, steps) in line.tuned.minima
+    return _beyond_ripples(line, level, steps, end) if end < steps and rippled else steps
+
+
+def _beyond_ripples(line: Line, level: float, steps: float, end: float) -> float:
+    """The fewest steps that are at most at the level, where all between them and those given are little above it."""
+    last = max(end, EVERY_FEW_STEPS)
+    place = steps
+    while (place := np.floor(place / LITTLE_APART)) > last:
+        value = line(float(np.log(place)))
+        if value > level + LITTLE_ABOVE:
+            break
+        if value <= level:
+            steps = place = crossing(line, level, float(np.log(place)), float(np.log(last)))
+    return steps
 
 
 def _minima(values: np.ndarray) -> np.ndarray:

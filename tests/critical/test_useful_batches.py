@@ -23,6 +23,7 @@ class KnownRisk:
     def __init__(self, of):
         self.of = of
         self.known = {}
+        self.minima = {}
 
     def least(self, batch, steps, needed=np.inf):
         assert steps == np.round(steps) >= 1

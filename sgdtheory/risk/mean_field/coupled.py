@@ -83,7 +83,7 @@ class CoupledField(ABC):
     """
 
     few: float = 16.0
-    rippled: float = 0.0
+    rippled: bool = False
     basis: Basis
 
     @abstractmethod

@@ -241,8 +241,8 @@ class LionField(MemoryField):
     beta1: float
     momentum: float
     coupled_error = 0.1, 0.15
-    # Without it `rate_batch_size` of three problems was 12 to 27% too small and B* of one 6%. Adam and signs have none.
-    rippled = 4096.0
+    # Without it tuned risks of a constant γ were 20% too high after 5,000 steps and 6.6 times after 404.
+    rippled = True
     factors = MixtureErrorFactors()
 
     @property
