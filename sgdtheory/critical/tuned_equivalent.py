@@ -90,7 +90,7 @@ class TunedEquivalent:
         self.initial_risk = problem.initial_risk
         self.field = field_of(algorithm.method)
         self.few = FEW_LINEAR if self.field is None else self.field.few
-        self.rippled = self.field is not None and self.field.rippled
+        self.ripples = 0.0 if self.field is None else self.field.ripples
         self.known: dict[tuple[float, float], Tuned] = {}
         # Minima of settings that have many: log γ above arrival, times (1 − β₂) n, and log risk above the least.
         self.minima: dict[tuple[float, float], list[tuple[float, float]]] = {}
@@ -108,7 +108,7 @@ class TunedEquivalent:
             for grid in far + near:
                 start, value = least_of_several(risk, start, *grid, SETTLED_SEVERAL)
             if np.isinf(value):
-                if self.rippled:
+                if self.ripples:
                     start, value = self._least_of_many(batch, steps, start, apart)
                 else:
                     start, value = minimum(risk, start, apart, SETTLED, needed)
@@ -148,7 +148,7 @@ class TunedEquivalent:
         """
         risk = partial(self._log_risks, batch, steps)
         arrival = self._arrival(steps)
-        unit = 1 / ((1 - self.algorithm.method.beta2) * steps)
+        unit = self.ripples / steps
         spacing = RIPPLES_APART * unit
         distance, known = self._nearest_minima(batch, steps)
         if distance < SAME_MINIMA:

@@ -57,7 +57,7 @@ def test_is_64_worse_than_32():
 
 
 def test_the_extra_data_of_a_law_admit_other_exponents():
-    """The interval holds what steps with α = 0.8 take; that of α = 1, with b/a at its ends, is shorter."""
+    """The interval holds what steps with α = 0.8 take, and reaches as far as that of b/a, which admits them too."""
     batches = 2.0 ** np.arange(5, 10)
     steps = (1000 + 1000 * (128 / batches) ** 0.8) * np.exp(0.002 * np.random.default_rng(1).standard_normal(5))
     law = st.fit_steps_law(batches, steps)
@@ -65,7 +65,7 @@ def test_the_extra_data_of_a_law_admit_other_exponents():
     assert (low, high) == law.extra_data_interval(64, 256)
     assert low < 256 * (1000 + 1000 * 0.5**0.8) / (64 * (1000 + 1000 * 2**0.8)) - 1 < high
     ends = [data_above(0.2 * end) for end in law.interval("b/a")]
-    assert low < ends[1] < ends[0]
+    assert low <= ends[1] + 1e-9
     assert high >= ends[0] - 1e-9
 
 

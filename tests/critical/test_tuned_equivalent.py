@@ -282,7 +282,8 @@ def test_the_least_of_many_minima_does_not_depend_on_what_was_searched_before(mo
 
     Control: without a search of all minima the first one is followed, whose risk is 6 times as high in the end.
     """
-    monkeypatch.setattr(LionField, "rippled", rippled)
+    if not rippled:
+        monkeypatch.setattr(LionField, "ripples", 0.0)
     problem = st.PowerLaw(2.5, 3.25)
     algorithm = st.Algorithm(st.Lion(), st.Constant(), average=LAST)
     tuned = TunedEquivalent(problem, algorithm)
@@ -310,7 +311,7 @@ def test_the_least_of_several_minima_above_the_rate_below_which_a_coordinate_can
     options = {"rounded": False, "tolerance": 1e-5, "estimate": False}
     listed = run_risks(problem, algorithm, size * same, rates, steps * same, **options).parts.sum(0).min()
     assert TunedEquivalent(problem, algorithm).least(size, steps).risk < 1.001 * listed
-    monkeypatch.setattr(LionField, "rippled", False)
+    monkeypatch.setattr(LionField, "ripples", 0.0)
     assert TunedEquivalent(problem, algorithm).least(size, steps).risk > 1.2 * listed
 
 
@@ -324,7 +325,7 @@ class KnownRisk(TunedEquivalent):
         super().__init__(st.PowerLaw(2.0, 3.0, 20), algorithm)
         self.powers = powers
         self.wavy = wavy
-        self.rippled = False
+        self.ripples = 0.0
         self.number = 0
 
     def best(self, batch, steps):
@@ -404,7 +405,7 @@ def test_of_several_minima_down_to_a_least_rate_the_least_is_found(steps):
     for _ in range(5):
         last, heights = -float(rng.integers(2, 5)), rng.uniform(-0.3, -0.1, 50)
         known = Rippled(st.Algorithm(st.Lion(), average=LAST), np.zeros(2), 0.0)
-        known.rippled = True
+        known.ripples = 100.0
         found = known.least(8.0, steps)
         assert (np.log(found.rate) + np.log(steps)) * steps == pytest.approx(120 * last, abs=5)
         assert np.log(found.risk) == pytest.approx(-0.5 + 0.002 * abs(last), abs=0.02)

@@ -79,11 +79,11 @@ class CoupledField(ABC):
 
     Attributes:
         basis: the method's coordinates.
-        few, rippled: as in `Field`.
+        few, ripples: as in `Field`.
     """
 
     few: float = 16.0
-    rippled: bool = False
+    ripples: float = 0.0
     basis: Basis
 
     @abstractmethod

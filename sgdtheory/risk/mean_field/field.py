@@ -63,8 +63,8 @@ class Field(ABC):
         rough_tail: largest share of the risk on a panel of a search that its two highest Legendre coefficients may
             have: longer panels save a third of the time, and risks are right to about 1e-5.
         few: number of steps up to which the risk has several minima over γ.
-        rippled: whether the risk has many minima next to the γ with which coordinates can just reach the optimum; for
-            methods alone with a memory that move a coordinate by at most γ in a step.
+        ripples: memory in steps of a method whose risk has many minima next to the γ with which coordinates can just
+            reach the optimum, and which moves a coordinate by at most γ in a step; 0 of others.
         in_loss_alone: whether directions are coupled by the loss T alone.
         weight_decay: κ of a decoupled weight decay, `w ← (1 − γκ) w − …`, for runs that begin at w_0 = 0.
         first_compiled, shortest_compiled: the same two numbers where steps are compiled.
@@ -77,7 +77,7 @@ class Field(ABC):
     shortest: float = 64.0
     rough_tail: float = 1e-2
     few: float = 16.0
-    rippled: bool = False
+    ripples: float = 0.0
     in_loss_alone: bool = True
     weight_decay: float = 0.0
     compiled_from: float = np.inf
