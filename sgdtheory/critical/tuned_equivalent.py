@@ -33,8 +33,8 @@ RIPPLES = 6.0
 # Distance of the risks that are computed there. The minima are 2 to 0.6 apart, and the least one may be 0.35 wide: with
 # 0.56 it was missed.
 RIPPLES_APART = 0.22
-# They are searched where another minimum is there, or no farther above than this in log γ. With D = 1e6 and 1e7, a
-# constant γ and linear decay none of them is the least where the other one is 0.14 to 0.32 above.
+# They are searched where another minimum is there, or no farther above in log γ than this times the mean of γ_t/γ. None
+# of them is the least where that is 0.32 above with a constant γ, and 0.18 with linear decay (D = 1e6 and 1e7).
 RIPPLES_NEAR = 0.35
 # A setting whose log n and log nB differ in sum by less than this from those of a known one has the same minima.
 SAME_MINIMA = 0.1
@@ -160,7 +160,7 @@ class TunedEquivalent:
         else:
             found = [minimum(risk, start, apart, SETTLED)]
             place, value = found[0]
-            if place - arrival > max(RIPPLES_NEAR, RIPPLES * unit):
+            if place - arrival > max(RIPPLES_NEAR * self._sum_of_factors(steps) / steps, RIPPLES * unit):
                 return place, value
             lowest = min(self._least_rate(steps, value), arrival)
             found += minima_in_range(risk, lowest, arrival + RIPPLES * unit, spacing, SETTLED)
