@@ -375,6 +375,7 @@ def test_a_kink_that_does_not_determine_its_growth():
             {"new_num_samples": 1e5},
             "the warm-up must be shorter than the new run, whose data are 100000, got 128000 samp",
         ),
+        ({"new_num_samples": 128_000}, "the warm-up must be shorter than the new run, whose data are 128000"),
         (
             {"current": SETUP | {"num_steps": 1500}, "new_num_samples": 1e7},
             "the warm-up must be shorter than the run,",

@@ -66,6 +66,7 @@ def test_a_format_is_known_by_content_and_may_be_compressed(format, tmp_path):
     path = write(tmp_path / name, RUN)
     (plain,) = st.logs.read_logs(path)
     assert plain.format == {"JSON array": "JSON rows", "TensorBoard of tensors": "TensorBoard"}.get(format, format)
+    assert np.nanmin(plain.loss) == pytest.approx(3 + 1 / 2**8)
     other = path.rename(tmp_path / "b.log")
     (renamed,) = st.logs.read_logs(other)
     assert (renamed.name, renamed.format) == ("b" if other.is_file() else "b.log", plain.format)
