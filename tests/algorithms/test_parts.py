@@ -53,5 +53,7 @@ def test_an_iteration_from_zero_stays_there():
 def test_a_norm_to_clip_is_positive_and_finite():
     assert st.Algorithm(clip_norm=2).clip_norm == 2.0
     for bad in (0.0, -1.0, np.inf):
-        with pytest.raises(ValueError, match="^clip_norm must be positive and finite, got .*; leave it out not to clip"):
+        with pytest.raises(
+            ValueError, match="^clip_norm must be positive and finite, got .*; leave it out not to clip"
+        ):
             st.Algorithm(clip_norm=bad)

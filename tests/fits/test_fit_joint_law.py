@@ -9,7 +9,15 @@ from scipy import optimize
 
 import sgdtheory as st
 from sgdtheory.fits import joint_draws
-from sgdtheory.fits.joint_shapes import FREED, JOINT, RIVALS, Settings, log_critical, useful_samples
+from sgdtheory.fits.joint_shapes import (
+    FREED,
+    JOINT,
+    RIVALS,
+    Settings,
+    fitted_law,
+    log_critical,
+    useful_samples,
+)
 
 NUMBERS = {"E": 1.2, "A": 12.0, "α": 0.25, "C": 9.0, "B_0": 1e-3, "κ": 0.55, "h": 0.7, "G": 0.3}
 
@@ -39,6 +47,14 @@ def made_table(seed=0, scatter=0.0, shared=0.0, **changed):
     error = scatter * draw.standard_normal(size.size) + np.repeat(shared * draw.standard_normal(16), 8)
     loss = made_loss(size, samples, batch, **changed) * np.exp(error)
     return {"size": size, "samples": samples, "batch_size": batch, "learning_rate": np.ones_like(size), "loss": loss}
+
+
+def test_the_sum_of_squares_is_that_of_relative_residuals():
+    table = made_table(scatter=0.01)
+    logs = (np.log(table[name]) for name in ("size", "samples", "batch_size"))
+    settings = Settings(*(each - each.mean() for each in logs))
+    law = fitted_law(JOINT, settings, table["loss"])
+    assert law.squares == pytest.approx(np.sum((law.loss(settings) / table["loss"] - 1) ** 2), rel=1e-9)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.fits.layouts import Machine
 
 BATCHES = 2.0 ** np.arange(4, 9)
 A, B = 300.0, 3e4
@@ -101,6 +102,12 @@ def test_batch_sizes_between_are_rounded_to_full_micro_batches():
     """5 samples at once are the fastest: 4 × 5 × k from 20 on, 4 × m below; 28 can be shared as it is."""
     plan = st.plan(law(), measured(), devices=4)
     assert plan.feasible([3, 7, 18, 28, 29, 31, 133]).tolist() == [3, 8, 16, 28, 20, 40, 140]
+
+
+def test_all_batch_sizes_of_a_small_range_are_candidates():
+    """Those that a device can share, three samples at a time."""
+    machine = Machine(st.plan(law(), measured()).machine.throughput, (1,), 3, None)
+    assert machine.candidates(10.0, 59_000.0).tolist() == list(range(12, 59_000, 3))
 
 
 def test_large_ranges_are_looked_at_in_part():

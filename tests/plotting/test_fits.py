@@ -103,6 +103,8 @@ def test_critical_batch_sizes_are_labelled(axes):
     assert f"N^{{{fit.exponent:.3f}}}" in law
     assert f"{fit.coefficient:.4g}" in law
     assert bands == ["95%, new measurement", "95%, the law"]
+    (solid,) = (line.get_xdata() for line in axes.lines if line.get_label().startswith("$B^* = "))
+    assert (min(SIZES), max(SIZES)) == pytest.approx((solid.min(), solid.max()), rel=0.05)
     axes.figure.draw_without_rendering()
 
 
