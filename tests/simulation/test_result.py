@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy import stats
 
 from sgdtheory.simulation.result import ROUNDING, Simulation
 
@@ -18,6 +19,16 @@ def test_mean_and_standard_error_of_known_numbers():
     assert not found.diverged.any()
     one = simulation([1.0, 3.0])
     assert {np.ndim(each) for each in (one.mean, one.standard_error, one.z_score(2.0), one.num_finished)} == {0}
+
+
+def test_a_normal_score_is_hall_s_transformation_of_the_z_score():
+    risk = np.array([1.0, 2.0, 3.0, 10.0, 4.0])
+    found = simulation(risk, "float64")
+    skewed = stats.skew(risk) / np.sqrt(risk.size)
+    for expected in (1.0, 3.5, 7.0):
+        z = stats.ttest_1samp(risk, expected).statistic
+        transformed = z + skewed * z**2 / 3 + skewed**2 * z**3 / 27 + skewed / 6
+        assert found.normal_score(expected) == pytest.approx(transformed, rel=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
