@@ -18,10 +18,12 @@ APART = np.log(2.0)
 # Every third point of a grid is computed first, and the others only where one of these is near what is needed: the
 # grids of normalized SGD at 1e6 samples then take half the time.
 COARSE = 3
-# Minima among values at equal distances may be as much deeper in log risk.
+# The search for the least of several minima ends early if the least value is above what is needed by more than this in
+# log risk, for each step of its grid.
 SEVERAL_DEEP = 0.7
-# They are refined if they are above the least value by less. With 0.7 a minimum of 330 steps of Lion was missed, whose
-# nearest value was 0.71 above one that is 5% higher; with 1.4 searches of Lion take 1.05 times as long.
+# Minima among values at equal distances are refined if they are above the least value by less in log risk.
+# With 0.7 a minimum of 330 steps of Lion was missed, whose nearest value was 0.71 above one that is 5% higher; with 1.4
+# searches of Lion take 1.05 times as long.
 REFINED = 1.4
 # The grid is extended until it reaches as far on either side of its least value, so many times at most.
 MOST_SCANS = 4

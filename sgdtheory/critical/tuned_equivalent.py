@@ -27,8 +27,8 @@ SEVERAL = np.log(6.0)
 SEVERAL_APART = np.log(1.05)
 # So many first directions of a power law bound its risk from below. Any number of them gives a bound.
 LEADING = 4096
-# The minima of Lion over γ begin next to the γ with which the largest signal can just arrive, and have died out at this
-# distance above it, in log γ times (1 − β₂) n: at 3.7 (n = 403) to 5.4 (n = 3,000) with β₂ = 0.99 and a constant γ.
+# The minima of Lion over γ begin where the largest signal just reaches its optimum, and have died out this far above,
+# in log γ times (1 − β₂) n: at 3.7 (n = 403) to 5.4 (n = 3,000) with β₂ = 0.99 and a constant γ.
 RIPPLES = 6.0
 # Distance of the risks that are computed there. The minima are 2 to 0.6 apart, and the least one may be 0.35 wide: with
 # 0.56 it was missed.
@@ -142,7 +142,7 @@ class TunedEquivalent:
         return float(np.clip(found, nearest - farthest, nearest + farthest)), float(apart)
 
     def _least_of_many(self, batch: float, steps: float, start: float, apart: float) -> tuple[float, float]:
-        """log γ and log risk at the least of many minima, next to the γ with which coordinates can just arrive.
+        """log γ and log risk at the least of many minima, next to the γ with which coordinates just arrive.
 
         Beside a setting that is known those of its minima are refined that may be the least. Else all of them are
         searched, and the one beyond them.
@@ -186,7 +186,7 @@ class TunedEquivalent:
         return float(away[nearest]), list(self.minima.values())[nearest]
 
     def _arrival(self, steps: float) -> float:
-        """Return log γ with which the direction of the largest signal can just arrive."""
+        """Return log γ with which the direction of the largest signal can just reach its optimum."""
         eigenvalue, distance = self._leading
         return float(np.log(distance[np.argmax(eigenvalue * distance**2)] / self._sum_of_factors(steps)))
 
