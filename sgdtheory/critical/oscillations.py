@@ -92,8 +92,8 @@ class MeanPath:
         self.directions = modes.eigenvalue[most], modes.signal[most]
         self.largest = largest
         # One run has every n where neither γ nor the average depends on it.
-        one_run = algorithm.method.step_dependence not in ("none", "period") and algorithm.schedule.flat
-        self.one_run = one_run and not algorithm.average.returned(2.0, 2.0).total
+        changing = algorithm.method.step_dependence not in ("none", "period")
+        self.one_run = changing and algorithm.schedule.flat and algorithm.average.any_length
         self.tables: dict[tuple[float, float], tuple[np.ndarray, np.ndarray]] = {}
 
     def __call__(self, edge: float, steps: float) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,8 @@ SMOOTH_SCALE = 0.05
 FINE_GRID = 0.3 * np.arange(-9.0, 1)
 # The same where they do not: where the peak of a schedule passes the threshold, the risk rises there like a wall.
 WALL_GRID = 0.15 * np.arange(-4.0, 1)
-# Relative error that a risk of the grid may have. The grid decides only which minima are refined.
+# Relative error that a risk of the grid may have, unless another one is given. The grid decides only which minima are
+# refined.
 GRID_ERROR = 1e-5
 # A minimum is settled where a polynomial promises a log risk lower by no more than this; γ is then known to about 1e-4.
 SETTLED = 1e-9
@@ -76,9 +77,10 @@ class RateSearch:
         resonant: (P,) whether the risk may have features as narrow as 1/n of the edge.
         steepest: the largest slope of log Δ against x that is reckoned with.
         finest: an interval this narrow hides no minimum.
-        rough_rounds: in how many rounds minima are looked for with the errors of the grid. An error ε that changes with
-            γ within a bracket's width h moves a minimum of curvature c by ε/hc, and adds ε²/2h²c to its log risk: 1e-9
-            where it is as large as allowed. The rounds that follow are exact, for minima that errors hide.
+        rough_rounds: in how many rounds minima are looked for with an error of `GRID_ERROR`. An error ε that changes
+            with γ within a bracket's width h moves a minimum of curvature c by ε/hc, and adds ε²/2h²c to its log risk:
+            1e-9 where it is as large as allowed. The rounds that follow are exact, for minima that errors hide.
+        grid_error: relative error that risks of the grid may have.
 
     Attributes:
         pair, position: (G,) the grid, sorted by pair and position.
@@ -95,6 +97,7 @@ class RateSearch:
         steepest: float,
         finest: float,
         rough_rounds: int = 0,
+        grid_error: float = GRID_ERROR,
     ) -> None:
         self.risk = risk
         self.edge = edge
@@ -106,6 +109,7 @@ class RateSearch:
         self.steepest = steepest
         self.finest = finest
         self.rough_rounds = rough_rounds
+        self.grid_error = grid_error
         self.pair: np.ndarray = np.empty(0, dtype=int)
         self.position: np.ndarray = np.empty(0)
         self.value: np.ndarray = np.empty(0)
@@ -128,8 +132,9 @@ class RateSearch:
         assert not np.isnan(found).any(), "a risk is a number: comparisons with nan would be false ever after"
         return np.log(np.maximum(found, LEAST_RISK))
 
-    def add(self, pair: np.ndarray, position: np.ndarray, error: float = GRID_ERROR) -> None:
-        """Add points to the grid, those that are not there."""
+    def add(self, pair: np.ndarray, position: np.ndarray, error: float | None = None) -> None:
+        """Add points to the grid, those that are not there; with the error of a grid if none is given."""
+        error = self.grid_error if error is None else error
         old = self.pair.size
         pairs, positions = np.append(self.pair, pair), np.append(self.position, position)
         order = np.lexsort((positions, pairs))
@@ -235,7 +240,7 @@ class RateSearch:
         bound = (self.value + np.minimum(left - np.append(0.0, drop), right - np.append(drop, 0.0))) / 2
         lowest = self.lowest()[self.pair]
         local = (self.value <= left) & (self.value <= right) & np.append(False, inside)
-        k = np.flatnonzero(local & ((bound < lowest) | (self.value <= lowest + GRID_ERROR)))
+        k = np.flatnonzero(local & ((bound < lowest) | (self.value <= lowest + self.grid_error)))
         k = k[np.lexsort((self.value[k], self.pair[k]))]
         number = np.arange(k.size) - np.searchsorted(self.pair[k], self.pair[k])
         return k[number < MOST_MINIMA]

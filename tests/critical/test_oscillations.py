@@ -39,9 +39,10 @@ def test_the_mean_path_is_known_many_times_in_a_period(momentum, steps):
     assert rate.size < 8 * steps * np.sqrt(2 * edge) + 64 + 30 * (steps + 1)
 
 
-def test_one_run_has_all_numbers_of_steps():
+@pytest.mark.parametrize("average", [LAST, UNIFORM, st.ExponentialAverage(0.9)], ids=str)
+def test_one_run_has_all_numbers_of_steps(average):
     """Of schedule-free SGD a run up to a power of two of n and γ, or a longer one, serves other n and γ."""
-    algorithm = st.Algorithm(st.ScheduleFree(0.9), average=LAST)
+    algorithm = st.Algorithm(st.ScheduleFree(0.9), average=average)
     path = MeanPath(algorithm, PROBLEM.modes(1e-12), 1e9)
     alone = st.LeastSquares(PROBLEM.eigenvalues, PROBLEM.signal, 0.0)
     for steps, edge in ((33.0, 3.0), (64.0, 3.0), (64.0, 2.1), (5.0, 3.9), (64.0, 1.9)):

@@ -56,6 +56,9 @@ def test_many_directions_next_to_the_edge_against_every_step(method, average, mo
         (METHODS[3], st.Cosine(), LAST, 1e9),
         *(slow(method, st.Cosine(), average, 1e9) for method in METHODS for average in AVERAGES),
         (st.ScheduleFree(0.9), st.Constant(), LAST, 1e6),  # two slow vectors
+        # and the products of each with an average
+        (st.ScheduleFree(0.9), st.Constant(), st.UniformAverage(), 1e6),
+        slow(st.ScheduleFree(0.5), st.Constant(), AVERAGES[2], 1e6),
         *(slow(st.ScheduleFree(share), st.Constant(), LAST, 1e8) for share in (0.0, 0.9)),
     ],
     ids=str,

@@ -22,6 +22,12 @@ CONSTANT = {
     "heavy ball, last": st.Algorithm(st.HeavyBall(0.8), average=LAST),
     "weight decay": st.Algorithm(st.SGD(weight_decay=0.01)),
 }
+CHANGING = {
+    "schedule-free": st.Algorithm(st.ScheduleFree(0.9)),
+    "schedule-free, last": st.Algorithm(st.ScheduleFree(0.5), average=LAST),
+    "schedule-free, exponential": st.Algorithm(st.ScheduleFree(0.5), average=st.ExponentialAverage(window=0.1)),
+    "DANA": st.Algorithm(st.DANA(0.2, 6.0, 0.5), average=LAST),
+}
 SMOOTH = {"cosine": st.Algorithm(schedule=st.Cosine(), average=LAST), "WSD": st.Algorithm(schedule=st.WSD())}
 
 
@@ -55,3 +61,23 @@ def test_panels(name):
     rough = errors(SMOOTH[name], 1e-5, 4.0)
     assert rough.max() < 3e-4
     assert np.median(rough) < 1e-5
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_grids_of_methods_that_change_with_the_step(name):
+    """Risks below the initial one; beyond γ = 0.3/λ_1 some runs diverge."""
+    random = np.random.default_rng(3)
+    found = []
+    for problem in PROBLEMS:
+        steps = np.round(10 ** random.uniform(2.5, 5.5, 12))
+        batch = np.round(10 ** random.uniform(0, 3, 12))
+        rate = 10 ** random.uniform(-4, -0.5, 12) / (np.sqrt(steps) if name == "DANA" else 1)
+        exact, rough = (
+            run_risks(problem, CHANGING[name], batch, rate, steps, estimate=False, tolerance=each).parts.sum(0)
+            for each in (0.0, 1e-2)
+        )
+        found.append(np.abs(rough / exact - 1)[exact < problem.initial_risk])
+    error = np.concatenate(found)
+    assert error.size > 24
+    assert error.max() < 5e-2
+    assert 1e-7 < np.median(error) < 2e-3, "less accurate than other risks, and accurate enough"

@@ -146,9 +146,11 @@ ROUGH = Resolution(7, 2.0, 0.0, 1e-4, 2.5, 1e-11, QUIET_CONTOUR)
 CLOSE = Resolution(8, 2.0, 1e-8, 1e-5, 3.0, 1e-10, contour_within(1e-8))
 # about 1e-5, to begin them with
 FAST = Resolution(5, 3.0, 1e-8, np.inf, 2.5, 1e-7, contour_within(1e-5))
+# 1e-6 to 1e-3 as a rule, up to 4e-2 under an exponential average: for grids of methods that change with the step
+COARSE = Resolution(3, 3.0, 1e-8, 1.0, 2.0, 1e-7, contour_within(1e-5))
 
 # relative error → resolution
-RESOLUTIONS = {0.0: FINE, 1e-8: CLOSE, 1e-5: FAST}
+RESOLUTIONS = {0.0: FINE, 1e-8: CLOSE, 1e-5: FAST, 1e-2: COARSE}
 
 
 def resolution_within(tolerance: float) -> Resolution:

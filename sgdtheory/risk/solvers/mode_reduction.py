@@ -115,16 +115,28 @@ def reduce_modes(nodes: np.ndarray, steps: Coefficients, modes: np.ndarray, run:
 def _poles(nodes: np.ndarray, matrices: StepMatrices, keeping: Keeping | None) -> list[np.ndarray]:
     """−λ at which moments would grow by e^(p + 1) on a panel, (L,) each.
 
-    Of squares of the slowest direction, and of its products with what else is slow or kept: x of an average, the
-    optimum beside which weight decay holds the weights, a second vector that hardly decays on a panel.
+    Of squares of the slowest direction; of its products with what else is slow, the optimum beside which weight decay
+    holds the weights or a second vector that hardly decays on a panel; and of x of an average.
     """
     reach = nodes.shape[1] / (nodes[:, -1] - nodes[:, 0])
     result = [_pole(matrices, reach / 2)]
     decays = np.sort(np.abs(np.linalg.eigvals(matrices.decay.mean(1))))
     slow = (decays[:, 1:2].T * (nodes[:, -1] - nodes[:, 0]) < SLOW).any()
-    if keeping is not None or slow or slow_decay(matrices).beside_fixed:
-        result.append(_pole(matrices, reach + (keeping.forgetting if keeping else 0.0)))
+    if slow or slow_decay(matrices).beside_fixed:
+        result.append((_pole_of_product if matrices.b.shape[2] == 2 else _pole)(matrices, reach))
+    if keeping is not None:
+        result.append(_pole(matrices, reach + keeping.forgetting))
     return result
+
+
+def _pole_of_product(matrices: StepMatrices, rate: np.ndarray) -> np.ndarray:
+    """Return (L,) −λ at which the product of both directions grows by about a factor of 1 + `rate` a step.
+
+    It grows by the trace of A − λ b cᵀ − 1 where both grow slowly.
+    """
+    decay, b, c = (each.mean(1) for each in matrices)
+    with np.errstate(all="ignore"):
+        return (rate + decay.trace(axis1=1, axis2=2)) / (b * c).sum(1)
 
 
 def _pole(matrices: StepMatrices, rate: np.ndarray) -> np.ndarray:

@@ -119,12 +119,17 @@ def responses(course: Course, weight: np.ndarray, stops: np.ndarray) -> Response
 def mean_risks_along(
     algorithm: Algorithm, eigenvalue: np.ndarray, signal: np.ndarray, rate: np.ndarray, num_steps: float
 ) -> np.ndarray:
-    """(n + 1, G) `mean_risk` after 0 … n steps, of a last iterate under a constant learning rate: one run has all."""
+    """(n + 1, G) `mean_risk` after 0 … n steps, where neither γ_t nor the average depends on n: one run has all.
+
+    Before the first step it is that of w_0, also where an average of no iterates is not a number.
+    """
     paths = MeanPaths.of(algorithm, eigenvalue, rate, num_steps)
-    begin = paths.start().state
+    begin = paths.start()
     with np.errstate(all="ignore"):  # beyond the edge
-        states = [begin, *paths.walk(begin, 0.0, num_steps)]
-        return np.array([signal @ paths.shown(state) ** 2 for state in states])
+        risks = [signal @ paths.shown(begin.state) ** 2]
+        for number, held in enumerate(paths.walk(begin, 0.0, num_steps), 1):
+            risks.append(signal @ paths.returned(held, number)[1] ** 2)
+        return np.array(risks)
 
 
 class Held(NamedTuple):
@@ -157,7 +162,6 @@ class MeanPaths:
 
     def at(self, stops: list[float]) -> Responses:
         """Return f after K increasing numbers of steps, (K, L, G) each."""
-        average = self.course.algorithm.average
         kinks = {self.course.first_averaged, *steps_of_shape(self.course.algorithm.schedule, self.course.num_steps)}
         held = self.start()
         now = 0.0
@@ -166,14 +170,18 @@ class MeanPaths:
             for end in sorted({*(kink for kink in kinks if now < kink < stop), stop} - {now}):
                 held = self.moved(held, now, end)
                 now = end
-            share = average.returned(stop, self.course.num_steps)
-            shown = self.shown(held.state)
-            # What is not returned may have left the range of a float.
-            returned = share.total * held.total if share.iterate == 0 else share.iterate * shown
-            if share.iterate and share.total:
-                returned = returned + share.total * held.total
-            result.append((shown, returned))
+            result.append(self.returned(held, stop))
         return Responses(*(np.array(each) for each in zip(*result, strict=True)))
+
+    def returned(self, held: Held, step: float) -> tuple[Any, Any]:
+        """Return the iterate after some steps, and what the average returns."""
+        share = self.course.algorithm.average.returned(step, self.course.num_steps)
+        shown = self.shown(held.state)
+        # What is not returned may have left the range of a float.
+        result = share.total * held.total if share.iterate == 0 else share.iterate * shown
+        if share.iterate and share.total:
+            result = result + share.total * held.total
+        return shown, result
 
     def start(self) -> Held:
         """Return w_0, and an empty sum or one that begins with it."""
@@ -284,16 +292,21 @@ class MeanPaths:
 
     def by_steps(self, held: Held, low: float, high: float) -> Held:
         """Propagate steps one by one."""
+        for after in self.walk(held, low, high):
+            held = after
+        return held
+
+    def walk(self, held: Held, low: float, high: float) -> Iterator[Held]:
+        """Yield the k vectors and the sum, (L, G) each, after every step."""
         rho, omega = self._keeping(low)
         state, total = held
-        for after in self.walk(state, low, high):
+        for after in self._states(state, low, high):
             if omega:
                 total = rho * total + omega * self.shown(state)
             state = after
-        return Held(state, total)
+            yield Held(state, total)
 
-    def walk(self, state: list[Any], low: float, high: float) -> Iterator[list[Any]]:
-        """Yield the k vectors, (L, G) each, after every step."""
+    def _states(self, state: list[Any], low: float, high: float) -> Iterator[list[Any]]:
         method = self.course.algorithm.method
         together = max(1, COEFFICIENTS_AT_ONCE // self.rate.size)
         for begin in np.arange(low, high, together):
