@@ -162,7 +162,7 @@ class TunedEquivalent:
             top = arrival + RIPPLES * unit
             if start < top:  # The known best γ may be one of many minima: another one is beyond them.
                 start, apart = top, APART_NEAR[1]
-            place, value = minimum(risk, start, apart, SETTLED_SEVERAL)
+            place, value = minimum(risk, start, apart, SETTLED)
             if place > max(arrival + RIPPLES_NEAR * self._sum_of_factors(steps) / steps, top):
                 return place, value
             lowest = min(self._least_rate(steps, value), arrival)
