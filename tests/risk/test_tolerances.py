@@ -28,6 +28,7 @@ CHANGING = {
     "schedule-free, exponential": st.Algorithm(st.ScheduleFree(0.5), average=st.ExponentialAverage(window=0.1)),
     "DANA": st.Algorithm(st.DANA(0.2, 6.0, 0.5), average=LAST),
 }
+NONLINEAR = {"signs": st.SignSGD(), "Adam": st.Adam(), "Lion": st.Lion(), "normalized": st.NormalizedSGD()}
 SMOOTH = {"cosine": st.Algorithm(schedule=st.Cosine(), average=LAST), "WSD": st.Algorithm(schedule=st.WSD())}
 
 
@@ -81,3 +82,17 @@ def test_grids_of_methods_that_change_with_the_step(name):
     assert error.size > 24
     assert error.max() < 5e-2
     assert 1e-7 < np.median(error) < 2e-3, "less accurate than other risks, and accurate enough"
+
+
+@pytest.mark.parametrize(("steps", "way"), [(15_873, 4.23), (125_000, 11.07), (333_333, 16.9)])
+@pytest.mark.parametrize("name", NONLINEAR)
+def test_nonlinear_methods(name, steps, way):
+    """About the best learning rates of Lion, with γn = `way`. On longer panels its error was 5e-4 to 2e-3."""
+    algorithm = st.Algorithm(NONLINEAR[name], st.Linear(), average=LAST)
+    rate = 16 / np.sqrt(steps) if name == "normalized" else way / steps
+    setting = np.array([1e6 / steps]), np.array([rate]), np.array([float(steps)])
+    exact, rough = (
+        run_risks(st.PowerLaw(2.5, 3.25), algorithm, *setting, estimate=False, tolerance=each).parts.sum()
+        for each in (0.0, 1e-5)
+    )
+    assert abs(rough / exact - 1) < 1e-5
