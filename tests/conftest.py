@@ -3,16 +3,20 @@
 XLA's fusion emitters take half of the time of a compilation, and cutting a program into pieces that many threads may
 compile takes a third of the rest. Optimizations beyond the first level take ten times as long as all else, for programs
 that then run no faster; `quickly_compiled` leaves out the first as well, where nothing runs for long. The experiments,
-which the README's second command runs, compile as users do.
+which the README's second command runs, compile as users do. What one process has compiled the others take from a
+folder: the long tests of training take three quarters of the time.
 
 They decompose thousands of small matrices too, in as many processes as there are cores: threads of the linear algebra
 beside those would wait for each other, on a machine with other work for 25 times as long as all else takes.
 """
 
+import atexit
 import contextlib
 import functools
 import gc
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import jax
@@ -29,6 +33,14 @@ if jax.__version_info__ < (0, 11):  # an XLA that does not know a flag ends the 
     chosen = os.environ.get("XLA_FLAGS", "")
     ours = [f"{flag}={value}" for flag, value in FLAGS.items() if flag not in chosen]  # whoever has chosen keeps that
     os.environ["XLA_FLAGS"] = " ".join([*ours, chosen]).strip()
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # in the first process alone, unless whoever runs it has chosen one
+    kept = tempfile.mkdtemp(prefix="sgdtheory-tests-")
+    atexit.register(shutil.rmtree, kept, ignore_errors=True)
+    options = {"compilation_cache_dir": kept}
+    options |= {f"persistent_cache_min_{each}": 0 for each in ("compile_time_secs", "entry_size_bytes")}
+    os.environ |= {f"JAX_{name.upper()}": str(value) for name, value in options.items()}  # for child processes
+    for name, value in options.items():
+        jax.config.update(f"jax_{name}", value)
 threadpool_limits(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))  # here, and in child processes
 # Hypothesis fails an example that takes 200 ms, as the first one does on a busy machine: it imports what it needs.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -48,6 +60,12 @@ FIRST = (
     "tests/curves/test_theory_fit.py",
     "tests/fits/test_false_cliffs.py",
 )
+
+
+def pytest_xdist_auto_num_workers(config):
+    """Begin one process more than there are cores for the long tests, which wait for processes of their own."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores + (config.option.markexpr == "slow")
 
 
 def long_tests():
