@@ -61,6 +61,13 @@ def browser():
         running.close()
 
 
+# What waits for numbers, "panel-samples:stale" and so on, since the page was opened or `waited` was emptied.
+WAITED = """window.waited = [];
+new MutationObserver((changes) => {
+  for (const { target } of changes) waited.push(target.id + ":" + (target.dataset.waiting ?? "come"));
+}).observe(document, { subtree: true, attributeFilter: ["data-waiting"] });"""
+
+
 class Visit:
     """A page in the browser, and what went wrong on it."""
 
@@ -68,6 +75,7 @@ class Visit:
         self.context = browser.new_context(viewport={"width": width, "height": height}, accept_downloads=True)
         self.page = self.context.new_page()
         self.page.set_default_timeout(PATIENCE)
+        self.page.add_init_script(WAITED)
         self.errors = []
         self.page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -103,6 +111,17 @@ class Visit:
     def wait_for_none(self, selector):
         """Wait until nothing on the page matches the selector: each text of the page is drawn anew at its own time."""
         self.page.locator(selector).first.wait_for(state="detached")
+
+    def wait_for_states(self, panel, *states):
+        """Until a panel has been in these states, one after the other; it may have left the last one again."""
+        self.page.wait_for_function(
+            """([panel, states]) => {
+                const left = [...states];
+                for (const each of waited) if (each === `panel-${panel}:${left[0]}`) left.shift();
+                return !left.length;
+            }""",
+            arg=[panel, list(states)],
+        )
 
     def wait_for_no_words(self):
         """Wait until the page no longer says what is wrong."""

@@ -90,14 +90,14 @@ def test_a_lecture(visit):
 def test_what_has_not_come_is_greyed_and_what_changed_is_marked(visit):
     """signSGD, whose B* takes seconds: until it has come no line of another state is as it were of this one."""
     page = visit("a=1.5&b=2&D=400&first=sign+linear+last")
-    page.page.locator("#panel-samples[data-waiting=empty]").wait_for()  # from the first moment on
+    page.wait_for_states("samples", "empty")  # from the first moment on
     page.number("path-total-0")
     page.wait_for_text("status", "Ready")
     assert page.page.evaluate(WAITING) == []
     assert "now" not in page.page.locator(".control-learning_rate").inner_text()
+    page.page.evaluate("waited.length = 0")
     page.press("noise_variance")
-    page.page.wait_for_function("document.querySelector('#panel-samples').dataset.waiting === 'stale'")
-    page.page.locator("#panel-samples[data-waiting=empty]").wait_for()  # taken away
+    page.wait_for_states("samples", "stale", "empty")  # taken away
     page.wait_for_text("status", "Ready")
     assert page.page.evaluate(WAITING) == []
     page.page.locator(".changed[data-name=path-total-0]").wait_for()
