@@ -48,6 +48,8 @@ settings.load_profile("busy")
 # Thousands of replicas: without optimizations those of local SGD run for ten times as long, and those of Adam for four.
 LONG = "simulation.test_means", "simulation.test_steps", "simulation.test_deviation"
 LONG += "risk.test_simulated_means", "test_agreement", "optimal.test_equivalent_search"
+# Programs of networks have shapes that no other test has: a process that kept them all would have 6 GB in the end.
+SHAPES = "training.", "sweep."
 # Fits of loss curves run one loop thousands of times: with fusion emitters in two thirds of the time.
 CURVES = "curves.", "docs.", "cli.test_fit_curves", "experiments.test_curves", "experiments.test_loss_curves"
 MEASURED = Path(__file__).with_name("long.txt")
@@ -63,9 +65,12 @@ FIRST = (
 
 
 def pytest_xdist_auto_num_workers(config):
-    """Begin one process more than there are cores for the long tests, which wait for processes of their own."""
+    """Begin more processes than there are cores for the long tests, which wait for processes of their own.
+
+    On two cores a whole run took 35 minutes with two of them, and 31 with three.
+    """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + (config.option.markexpr == "slow")
+    return cores + 2 * (config.option.markexpr == "slow")
 
 
 def long_tests():
@@ -129,3 +134,5 @@ def _quick_compilation(request):
         compile_curves_as_users_do()
     with contextlib.nullcontext() if name in LONG or name.startswith("docs.") else quickly_compiled():
         yield
+    if name.startswith(SHAPES):
+        jax.clear_caches()
