@@ -88,8 +88,8 @@ def test_a_lecture(visit):
 
 @pytest.mark.slow
 def test_what_has_not_come_is_greyed_and_what_changed_is_marked(visit):
-    """signSGD, whose B* takes seconds: until it has come no line of another state is as it were of this one."""
-    page = visit("a=1.5&b=2&D=400&first=sign+linear+last")
+    """signSGD, whose B* takes seconds, also in a process that has compiled it: until it has come no old line is new."""
+    page = visit("a=1.5&b=2&D=4000&first=sign+linear+last")
     page.wait_for_states("samples", "empty")  # from the first moment on
     page.number("path-total-0")
     page.wait_for_text("status", "Ready")
