@@ -61,7 +61,8 @@ def browser():
         running.close()
 
 
-# What waits for numbers, "panel-samples:stale" and so on, since the page was opened or `waited` was emptied.
+# Keeps in `waited` each state in which a panel has been while it waited for numbers, as "panel-samples:stale", and
+# "panel-samples:come" once they are there.
 WAITED = """window.waited = [];
 new MutationObserver((changes) => {
   for (const { target } of changes) waited.push(target.id + ":" + (target.dataset.waiting ?? "come"));

@@ -88,7 +88,7 @@ def test_a_lecture(visit):
 
 @pytest.mark.slow
 def test_what_has_not_come_is_greyed_and_what_changed_is_marked(visit):
-    """signSGD, whose B* takes seconds, also in a process that has compiled it: until it has come no old line is new."""
+    """signSGD, whose B* takes seconds: until it has come, no line of the state before looks like one of this state."""
     page = visit("a=1.5&b=2&D=4000&first=sign+linear+last")
     page.wait_for_states("samples", "empty")  # from the first moment on
     page.number("path-total-0")

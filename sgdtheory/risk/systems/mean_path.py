@@ -297,7 +297,7 @@ class MeanPaths:
         return held
 
     def walk(self, held: Held, low: float, high: float) -> Iterator[Held]:
-        """Yield the k vectors and the sum, (L, G) each, after every step."""
+        """Yield the k vectors and the average's sum, (L, G) each, after every step."""
         rho, omega = self._keeping(low)
         state, total = held
         for after in self._states(state, low, high):
@@ -307,6 +307,7 @@ class MeanPaths:
             yield Held(state, total)
 
     def _states(self, state: list[Any], low: float, high: float) -> Iterator[list[Any]]:
+        """Yield the k vectors after every step."""
         method = self.course.algorithm.method
         together = max(1, COEFFICIENTS_AT_ONCE // self.rate.size)
         for begin in np.arange(low, high, together):
