@@ -20,7 +20,7 @@ EVERY_SETTING = 400.0  # Up to this many samples every n = ⌊D/B⌋ is tried, w
 EVERY_FEW_STEPS = 16.0  # Up to this many steps every n is tried: one more can leave more, and one can leave least.
 SCAN_APART = 4.0  # Ratio of further n in a scan: a smaller one finds narrower valleys in more time.
 MAY_BE_LEAST = 0.2  # Minima of a scan are refined if their log risk is no higher above the least one.
-# Where the line has ripples, further n in this ratio are looked at beyond a crossing, as long as log risk is above the
+# Where the line oscillates, further n in this ratio are looked at beyond a crossing, as long as log risk is above the
 # level by no more than this. Of Lion with constant γ (a = 2.5, b = 3.25, D = 1e6) twice the least risk is exceeded from
 # 950 to 935 steps, and by 18% from 760 steps down.
 LITTLE_APART = 1.1
@@ -216,11 +216,11 @@ def _farthest(line: Line, level: float, best: Setting, end: float) -> float:
     if not before.size or abs(steps - before[-1]) <= 1:
         return steps
     steps = crossing(line, level, float(np.log(steps)), float(np.log(before[-1])))
-    rippled = (line.samples / steps, steps) in line.tuned.minima
-    return _beyond_ripples(line, level, steps, end) if end < steps and rippled else steps
+    oscillates = (line.samples / steps, steps) in line.tuned.minima
+    return _beyond_oscillation(line, level, steps, end) if end < steps and oscillates else steps
 
 
-def _beyond_ripples(line: Line, level: float, steps: float, end: float) -> float:
+def _beyond_oscillation(line: Line, level: float, steps: float, end: float) -> float:
     """The fewest steps that are at most at the level, where all between them and those given are little above it."""
     last = max(end, EVERY_FEW_STEPS)
     place = steps

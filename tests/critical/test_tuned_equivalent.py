@@ -276,14 +276,14 @@ def test_narrow_minima_of_lion_beside_a_cliff(problem, schedule, batch, rate_bat
     assert least(found.rate_batch_size, 1e6) < 2.002 * found.optimal_risk < least(1.02 * found.rate_batch_size, 1e6)
 
 
-@pytest.mark.parametrize("rippled", [True, False])
-def test_the_least_of_many_minima_does_not_depend_on_what_was_searched_before(monkeypatch, rippled):
+@pytest.mark.parametrize("oscillates", [True, False])
+def test_the_least_of_many_minima_does_not_depend_on_what_was_searched_before(monkeypatch, oscillates):
     """From 1,666 to 404 steps of Lion with constant γ the best γ goes from the first minimum to others and back.
 
     Control: without a search of all minima another one is followed, whose risk is up to 70% higher.
     """
-    if not rippled:
-        monkeypatch.setattr(LionField, "ripples", 0.0)
+    if not oscillates:
+        monkeypatch.setattr(LionField, "minima_memory", 0.0)
     problem = st.PowerLaw(2.5, 3.25)
     algorithm = st.Algorithm(st.Lion(), st.Constant(), average=LAST)
     tuned = TunedEquivalent(problem, algorithm)
@@ -295,7 +295,7 @@ def test_the_least_of_many_minima_does_not_depend_on_what_was_searched_before(mo
         options = {"rounded": False, "tolerance": 1e-5, "estimate": False}
         listed = run_risks(problem, algorithm, size * same, rates, steps * same, **options).parts.sum(0).min()
         excess.append(tuned.least(size, steps).risk / listed)
-    assert max(excess) < 1.001 if rippled else max(excess) > 1.5
+    assert max(excess) < 1.001 if oscillates else max(excess) > 1.5
 
 
 def test_the_least_of_several_minima_above_the_rate_below_which_a_coordinate_cannot_arrive(monkeypatch):
@@ -311,7 +311,7 @@ def test_the_least_of_several_minima_above_the_rate_below_which_a_coordinate_can
     options = {"rounded": False, "tolerance": 1e-5, "estimate": False}
     listed = run_risks(problem, algorithm, size * same, rates, steps * same, **options).parts.sum(0).min()
     assert TunedEquivalent(problem, algorithm).least(size, steps).risk < 1.001 * listed
-    monkeypatch.setattr(LionField, "ripples", 0.0)
+    monkeypatch.setattr(LionField, "minima_memory", 0.0)
     assert TunedEquivalent(problem, algorithm).least(size, steps).risk > 1.2 * listed
 
 
@@ -325,7 +325,7 @@ class KnownRisk(TunedEquivalent):
         super().__init__(st.PowerLaw(2.0, 3.0, 20), algorithm)
         self.powers = powers
         self.wavy = wavy
-        self.ripples = 0.0
+        self.minima_memory = 0.0
         self.number = 0
 
     def best(self, batch, steps):
@@ -384,7 +384,7 @@ def test_of_several_minima_down_to_a_least_rate_the_least_is_found(steps):
     """Those of Lion lie 120/n apart in log γ; the least one, 35/n wide, is the last one above a cliff."""
     rng = np.random.default_rng(0)
 
-    class Rippled(KnownRisk):
+    class ManyMinima(KnownRisk):
         """Minima of different depths."""
 
         def _arrival(self, steps):
@@ -404,8 +404,8 @@ def test_of_several_minima_down_to_a_least_rate_the_least_is_found(steps):
 
     for _ in range(5):
         last, heights = -float(rng.integers(2, 5)), rng.uniform(-0.3, -0.1, 50)
-        known = Rippled(st.Algorithm(st.Lion(), average=LAST), np.zeros(2), 0.0)
-        known.ripples = 100.0
+        known = ManyMinima(st.Algorithm(st.Lion(), average=LAST), np.zeros(2), 0.0)
+        known.minima_memory = 100.0
         found = known.least(8.0, steps)
         assert (np.log(found.rate) + np.log(steps)) * steps == pytest.approx(120 * last, abs=5)
         assert np.log(found.risk) == pytest.approx(-0.5 + 0.002 * abs(last), abs=0.02)

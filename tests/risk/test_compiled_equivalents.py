@@ -19,12 +19,20 @@ PROBLEM = st.PowerLaw(1.8, 2.4, dim=200, noise_variance=0.5)
     ("method", "rate", "batch", "forgetting", "weight", "factors"),
     [
         (st.Lion(), 0.01, 20, 0.0, 0.0, (1.0,)),
-        (st.SignSGD(0.9), 0.01, 3, 0.02, 0.02, (0.5, 1.0, 1.1, 1.5, 2.0)),  # more runs than a loop has room for
+        (st.Lion(), 0.01, 20, 0.0, 1.0, (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.5, 2.0)),  # one more than fits in a loop
+        (st.SignSGD(0.9), 0.01, 3, 0.02, 0.02, (0.5, 1.0, 1.1, 1.5, 2.0)),  # fewer, but most of those
         (st.Adam(0.9, 0.95, 0.1, weight_decay=0.5), 0.01, 8, 0.0, 1.0, (1.0, 1.3)),
         (st.NormalizedSGD(), 0.3, 500, 0.0, 0.0, (1.0,)),  # some directions jump to and fro
         (st.NormalizedSGD(), 0.03, 20, 0.02, 0.02, (0.5, 1.0)),
     ],
-    ids=["Lion", "signs, exponential average", "Adam, mean", "normalized", "normalized, exponential average"],
+    ids=[
+        "Lion",
+        "nine runs of Lion",
+        "signs, exponential average",
+        "Adam, mean",
+        "normalized",
+        "normalized, exponential average",
+    ],
 )
 def test_compiled_steps(method, rate, batch, forgetting, weight, factors):
     """Compiled steps of normalized SGD do not leave out the nodes beyond the end of its integrals, e^−14 of them."""

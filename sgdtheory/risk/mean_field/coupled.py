@@ -79,11 +79,11 @@ class CoupledField(ABC):
 
     Attributes:
         basis: the method's coordinates.
-        few, ripples: as in `Field`.
+        few, minima_memory: as in `Field`.
     """
 
     few: float = 16.0
-    ripples: float = 0.0
+    minima_memory: float = 0.0
     basis: Basis
 
     @abstractmethod

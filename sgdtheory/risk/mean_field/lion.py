@@ -247,7 +247,7 @@ class LionField(MemoryField):
     rough_tail = 1e-3
 
     @property
-    def ripples(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride] (a property in a field's place)
+    def minima_memory(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride] (a property in a field's place)
         """Return 1/(1 − β₂): without it tuned risks of a constant γ were up to 6.6 times too high."""
         return 1 / (1 - self.momentum)
 

@@ -14,8 +14,7 @@ from sgdtheory.risk.systems.moments import Keeping
 
 # Steps whose tables are looked up together: more gain nothing and take more memory. A compiled loop has room for them.
 TOGETHER = 1024
-# A compiled loop has room for one run and a multiple of `WIDTH` directions: each shape is compiled once, which takes
-# 0.6 s. Four runs in one loop take 3.3 (Adam) and 2.7 (Lion) times as long as one.
+# A compiled loop has room for a multiple of this number of directions: each shape is compiled once, which takes 0.6 s.
 WIDTH = 16
 
 
@@ -98,13 +97,23 @@ class SingleSteps:
             known: the N steps, at most `TOGETHER`, whose learning rates are not used.
             rates: (S, N) learning rates of the runs.
         """
-        runs, size = state.sum_mean.shape
-        if runs > 1:
-            ended = [
-                self.compiled(FieldState(*(each[..., [k], :] for each in state)), keeping, known, rates[[k]])
-                for k in range(runs)
-            ]
-            return FieldState(*(np.concatenate(each, axis=-2) for each in zip(*ended, strict=True)))
+        runs = len(rates)
+        most = self.field.compiled_runs
+        ended: list[FieldState] = []
+        low = 0
+        while low < runs:
+            # Copies of the last run fill a loop up, unless most of it would be copies.
+            room = most if runs - low > most / 2 else 1
+            rows = np.minimum(np.arange(low, low + room), runs - 1)
+            begun = FieldState(*(each[..., rows, :] for each in state))
+            moved = self._compiled_runs(begun, keeping, known, rates[rows])
+            ended.append(FieldState(*(each[..., : runs - low, :] for each in moved)))
+            low += room
+        return FieldState(*(np.concatenate(each, axis=-2) for each in zip(*ended, strict=True)))
+
+    def _compiled_runs(self, state: FieldState, keeping: Keeping | None, known: Known, rates: np.ndarray) -> FieldState:
+        """Return `compiled` of as many runs as one loop has room for."""
+        size = state.sum_mean.shape[-1]
         ensemble = self._filled_ensemble
         width = ensemble[0].size
 
