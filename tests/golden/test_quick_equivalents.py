@@ -63,9 +63,24 @@ OTHERS = [
 ]
 
 
+LONG = 1500  # steps, on panels
+PANELS = 2e-4  # of a risk, by which panels may differ
+COSINE = st.Cosine(), st.TailAverage(0.5)
+OTHERS += [
+    (st.SignSGD(), SHORT, LONG, (8.308836150113596e-07, 0.0004856364316575601, 0.002070604489015743)),
+    (st.SignSGD(0.8), COSINE, LONG, (2.7594201343985887e-18, 0.0003778895785990312, 0.030544159033194938)),
+    (st.Lion(0.9, 0.99), COSINE, LONG, (7.778666770834312e-09, 0.0004279754097680211, 0.5732646508650898)),
+    (st.Adam(0.9, 0.99), COSINE, LONG, (1.6900146970728874e-07, 0.00031099489365971696, 0.0090310495141076)),
+    (st.NormalizedSGD(), SHORT, LONG, (0.0030343584739697007, 0.00024991364081114746, 0.005428392623013468)),
+    (st.SignSGD(basis="random"), SHORT, LONG, (5.809037094858577e-05, 0.0005151400699733028, 0.022541395472280942)),
+]
+
+
 @pytest.mark.parametrize(("method", "rest", "steps", "kept"), OTHERS, ids=lambda value: str(value)[:40])
 def test_methods_without_a_record_are_as_they_were(method, rest, steps, kept):
-    setting = {"batch_size": 3, "learning_rate": 0.06, "num_samples": 3 * steps}
+    """With a tenth of γ where steps are many."""
+    setting = {"batch_size": 3, "learning_rate": 0.006 if steps == LONG else 0.06, "num_samples": 3 * steps}
     found = st.excess_risk(SIX, **setting, algorithm=st.Algorithm(method, rest[0], average=rest[1]))
-    assert (found.bias, found.variance) == pytest.approx(kept[:2], rel=1e-5)
+    allowed = (PANELS if steps == LONG else 1e-5) * (kept[0] + kept[1])
+    assert (found.bias, found.variance) == pytest.approx(kept[:2], rel=0, abs=allowed)
     assert found.relative_error == pytest.approx(kept[2], rel=STATED)
