@@ -9,6 +9,7 @@ import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -124,11 +125,13 @@ def mean_risks_along(
     Before the first step it is that of w_0, also where an average of no iterates is not a number.
     """
     paths = MeanPaths.of(algorithm, eigenvalue, rate, num_steps)
-    begin = paths.start()
+    held = paths.start()
     with np.errstate(all="ignore"):  # beyond the edge
-        risks = [signal @ paths.shown(begin.state) ** 2]
-        for number, held in enumerate(paths.walk(begin, 0.0, num_steps), 1):
-            risks.append(signal @ paths.returned(held, number)[1] ** 2)
+        risks = [signal @ paths.shown(held.state) ** 2]
+        for low, high in pairwise((0.0, float(paths.course.first_averaged), num_steps)):
+            for number, after in enumerate(paths.walk(held, low, high), int(low) + 1):
+                held = after
+                risks.append(signal @ paths.returned(held, number)[1] ** 2)
         return np.array(risks)
 
 
