@@ -217,7 +217,7 @@ def notions_at(
         >>> import sgdtheory as st
         >>> problem = st.PowerLaw(2, 3)
         >>> critical = st.critical_batch_size(problem, num_samples=1e4, curve=False)
-        >>> st.notions_at(problem, critical).critical_batch_size
+        >>> st.critical.notions_at(problem, critical).critical_batch_size
         41.0
     """
     noise: GradientNoiseScale[Any] = gradient_noise_scale(

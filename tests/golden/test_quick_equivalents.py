@@ -81,6 +81,6 @@ def test_methods_without_a_record_are_as_they_were(method, rest, steps, kept):
     """With a tenth of γ where steps are many."""
     setting = {"batch_size": 3, "learning_rate": 0.006 if steps == LONG else 0.06, "num_samples": 3 * steps}
     found = st.excess_risk(SIX, **setting, algorithm=st.Algorithm(method, rest[0], average=rest[1]))
-    allowed = (PANELS if steps == LONG else 1e-5) * (kept[0] + kept[1])
+    allowed = (PANELS if steps == LONG else EQUIVALENT) * (kept[0] + kept[1])
     assert (found.bias, found.variance) == pytest.approx(kept[:2], rel=0, abs=allowed)
     assert found.relative_error == pytest.approx(kept[2], rel=STATED)
