@@ -58,6 +58,7 @@ def test_what_is_known_roughly_is_tuned_again_for_a_goal_that_is_nearer():
         ((12.0, 12.0), 1),
         ((12.0, 7.0), 1),
         ((12.0, 9.0), 2),
+        ((40.0, 6.0), 2),
         ((12.0, np.inf), 2),
         ((10 / HOPELESS * 0.99, 10 / HOPELESS * 0.9), 1),
         ((10 / HOPELESS * 0.99, 10.0), 2),
