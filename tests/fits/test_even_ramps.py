@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.fits import RampTarget, megatron_stages, stage_ends
 from tests.fits.test_ramps import exact_law
 
 
@@ -168,3 +169,32 @@ def test_where_no_even_ramp_is_worth_it_the_constant_batch_size_is_written():
         assert any(f"the constant batch size {stage[1]}, which is written" in remark for remark in note.remarks)
         assert "rampup" not in note.text
         assert note.run.learning_rate == pytest.approx(0.1 * (stage[1] / 67) ** 0.5)
+
+
+def test_a_target_by_hand():
+    """100 steps without noise at 𝓑 = 200, then 50 at 800; with batch size 100 at first, and 400 from sample 12,000 on.
+
+    The first 12,000 samples do 40 of the steps, the next 60 take 600 samples each, and the last 50 take 1,200 each.
+    """
+    stages = (0, 100), (12_000, 400)
+    target = RampTarget(np.array([100.0, 50.0]), np.array([200.0, 800.0]), 108_000)
+    assert target.samples_needed(stages) == 12_000 + 36_000 + 60_000
+    for missing, reached in ((0.0, True), (0.5, True), (0.51, False)):
+        longer = RampTarget(target.lengths + [0.0, missing / 1200], target.noise_scales, 108_000)
+        assert longer.is_reached(stages) == reached
+    assert target.within((*stages, (107_999, 500), (108_000, 600))) == (*stages, (107_999, 500))
+    assert target.constant_steps == pytest.approx(150 + 60_000 * 150 / 48_000)  # a = 150, b = 60,000
+    constant = target.constant(7)
+    assert (constant[:4], constant.stages, constant.last) == ((315, 0, 0, 0), ((0, 315),), 315)  # 48,000/150 = 320
+    assert constant.steps == target.steps(((0, 315),)) == 343
+    assert RampTarget(target.lengths, target.noise_scales, 60_100).constant(7).start == 7
+    assert stage_ends(stages, 108_000) == ((120, 12_000), (360, 108_000))
+    assert stage_ends(((0, 8), (20, 16), (21, 32)), 100) == ((3, 24), (3, 24), (6, 120))
+
+
+@pytest.mark.parametrize(("count", "samples"), [(1, 7), (3, 1000), (7, 49), (10, 1001), (49, 4900), (3, 3)])
+def test_stages_begin_with_the_first_sample_at_which_the_trainer_has_their_batch_size(count, samples):
+    first = {}
+    for consumed in range(samples + 2):
+        first.setdefault(min(int(consumed / (samples / count)), count), consumed)
+    assert megatron_stages(64, 32, count, samples) == tuple((begin, 64 + 32 * j) for j, begin in first.items())

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sgdtheory.fits.loss_noise import LossNoise, loss_noise, other_edges, resampled, widened
+from sgdtheory.fits.loss_noise import LossNoise, cliff_margins, loss_noise, other_edges, resampled, widened
 from sgdtheory.fits.loss_rows import loss_rows
 from sgdtheory.fits.tuned_loss import tuned_losses
 
@@ -92,6 +92,23 @@ def test_the_four_rates_are_the_best_one_and_those_of_the_least_largest_loss(num
 def test_three_rates_that_were_run_once_say_nothing():
     found = loss_noise(tuned_losses(loss_rows([(1, 10, 0.1, 2), (1, 10, 0.2, 1), (2, 10, 0.4, 3)])[0]))
     assert (found.source, found.variances.tolist(), found.freedom.tolist()) == ("", [0, 0], [0, 0])
+
+
+def test_margins_of_cliffs_are_a_quantile_of_students_t():
+    """One in 10⁴: of repeated runs, and without any of the quarter of cells with the least residuals."""
+    random, x = np.random.default_rng(3), np.log([0.1, 0.2, 0.4, 0.8])
+    curves = 0.05 * random.standard_normal((9, 4))
+    rows = [(1, 10 + k, *pair) for k, y in enumerate(curves) for pair in zip(np.exp(x), np.exp(y), strict=True)]
+    squares = [residual_of(x, y) for y in curves]
+    quarter = stats.chi2.ppf(0.25, 1)
+    freedom = 9 * 2 * (quarter * stats.chi2.pdf(quarter, 1)) ** 2 / (0.25 * 0.75)  # a quantile against the mean
+    expected = stats.t.isf(1e-4, freedom) * np.sqrt(np.quantile(squares, 0.25) / quarter)
+    assert cliff_margins(tuned_losses(loss_rows(rows)[0])) == pytest.approx([expected], rel=0.02)
+    repeated = tuned_losses(loss_rows([*rows, *rows[:4], (2, 10, 0.1, 1.0)])[0])
+    noise = loss_noise(repeated)
+    assert noise.source == "runs"
+    np.testing.assert_allclose(cliff_margins(repeated), stats.t.isf(1e-4, noise.freedom) * np.sqrt(noise.variances))
+    assert cliff_margins(tuned_losses(loss_rows([(1, 10, 0.1, 2.0)])[0])).tolist() == [0]
 
 
 # ------------------------------------------------------------------ other runs

@@ -104,10 +104,13 @@ def test_batch_sizes_between_are_rounded_to_full_micro_batches():
     assert plan.feasible([3, 7, 18, 28, 29, 31, 133]).tolist() == [3, 8, 16, 28, 20, 40, 140]
 
 
-def test_all_batch_sizes_of_a_small_range_are_candidates():
-    """Those that a device can share, three samples at a time."""
-    machine = Machine(st.plan(law(), measured()).machine.throughput, (1,), 3, None)
-    assert machine.candidates(10.0, 59_000.0).tolist() == list(range(12, 59_000, 3))
+@pytest.mark.parametrize(("counts", "step"), [((1,), 3), (None, 3), ((4,), 12)])
+def test_all_batch_sizes_of_a_small_range_are_candidates(counts, step):
+    """Those that the devices can share, three samples at a time."""
+    machine = Machine(st.plan(law(), measured()).machine.throughput, counts, 3, None)
+    high = 19_666.0 * step
+    found = machine.candidates(10.0, high)
+    assert found[found % step == 0].tolist() == list(range(12, int(high) + 1, step))
 
 
 def test_large_ranges_are_looked_at_in_part():
