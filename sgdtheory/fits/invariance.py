@@ -151,8 +151,8 @@ def size_dependence(
     (0.47, [0.42, 0.52], 'fails')
 
     Args:
-        measurements: one a group, each with a size; three batch sizes or more, four or more in one of them. Two sizes
-            have a slope, but no verdict.
+        measurements: one a group, each with a size and three batch sizes or more. Two sizes have a slope, but no
+            verdict.
         convention: of B*; without a reference the smallest batch size that all have.
         margin: |slope| above which B* is said to move: what the verdict "holds" excludes.
         level: of the intervals.
@@ -179,8 +179,6 @@ def size_dependence(
             raise ValueError("reference must be given: the groups have no batch size in common")
     laws = [fit_steps_law(each.batch_sizes, each.steps) for each in measurements]
     freedom = sum(law.steps.size - 2 for law in laws)
-    if freedom < 2:
-        raise ValueError("measurements must have four batch sizes or more to distinguish scatter from law")
     # One scatter for all groups: a group alone often has one or two degrees of freedom.
     scatter = float(np.sqrt(sum((law.residuals**2).sum() for law in laws) / freedom))
     critical = np.array([_found(method, each.batch_sizes, each.steps, convention) for each in measurements])
