@@ -134,6 +134,49 @@ def test_steps_for_a_plan_reach_the_loss_of_the_best_batch_size(exact):
     assert f"B* = {critical:.0f} (" in change.headline
 
 
+def test_intervals_of_the_critical_batch_size_allow_for_the_form_of_the_law(exact):
+    """20% on each side of what the draws say; the steps for a plan reach to 64 B*, four batch sizes to an octave."""
+    at = np.log([1e9, 3e10]) - exact.centre[:2]
+    logs = exact.draws.estimated(lambda law: log_critical(law, *map(np.array, at)))[:, 0] + exact.centre[2]
+    found = exact.critical_batch_size(1e9, 3e10)
+    assert (found.batch_size, *found.interval) == pytest.approx(np.exp(logs + [0, -0.2, 0.2]))
+    assert found.convention == st.Convention(exact.best_batch_size(1e9, 3e10), 0.2)
+    steps = exact.steps_table(1e9, 3e10)
+    assert steps.batch_sizes[-1] == pytest.approx(64 * found.batch_size)
+    np.testing.assert_allclose(np.diff(np.log2(steps.batch_sizes))[1:], 0.25)
+    assert steps.batch_sizes[0] == pytest.approx(found.convention.reference)
+    assert steps.critical == found._replace(convention=st.Convention(float(steps.batch_sizes[0]), 0.2))
+    run = exact.best_run(1e21, flops=3.0)
+    assert run.size.value * run.samples.value == pytest.approx(1e21 / 3)
+
+
+def test_tables_of_a_law(exact):
+    sheet = exact.sheet(compute=[1e21])
+    found = sheet.json()
+    assert [table.name for table in sheet.tables] == ["exponents", "best_runs", "critical", "laws"]
+    assert (found["settings"], found["left_out"], found["level"]) == (128, 0, 0.95)
+    pairs = np.unique([exact.sizes, exact.samples], axis=1).T[[0, 3, 6, 9, 12, 15]]
+    np.testing.assert_array_equal([[row["size"], row["samples"]] for row in found["critical"]], pairs)
+    rows = {row["of"].split(":")[-1].strip(): (row["value"], *row["value_interval"]) for row in found["exponents"]}
+    np.testing.assert_allclose(rows["β"], np.array(rows["α"]) / (1 + np.array(rows["α"])))
+    for row, law in zip(found["laws"], exact.compared, strict=True):
+        assert (row["law"], row["parameters"], row["irreducible"]) == (law.name, law.number_fitted, law.irreducible)
+        percent = [row[name] for name in ("deviation", "largest", "pairs")]
+        np.testing.assert_allclose(percent, [100 * law.deviation, 100 * law.largest, 100 * law.pairs])
+    assert found["best_runs"][0]["size"] == exact.best_run(1e21).size.value
+    worse = exact.compared[0]._replace(pairs=1.0)
+    remarks = dataclasses.replace(exact, tied=0.05, left_out=3, compared=(worse, *exact.compared[1:])).remarks
+    words = (
+        "E is not identified",
+        "the tie β = α/(1 + α) is refuted (p = 0.05)",
+        "' predicts pairs",
+        "3 settings are left",
+    )
+    assert [word in remark for word, remark in zip(words, remarks, strict=True)] == [True] * 4
+    best = dataclasses.replace(exact, tied=0.051, compared=tuple(sorted(exact.compared, key=lambda law: law.pairs)))
+    assert [remark.split(",")[0] for remark in best.remarks] == ["E is not identified"]
+
+
 @pytest.mark.parametrize("sharpness", [0.2, 1.0, 8.0])
 @pytest.mark.parametrize("growth", [0.0, 0.5, 0.95])
 def test_useful_samples_solve_their_equation(sharpness, growth):

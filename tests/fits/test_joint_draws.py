@@ -148,7 +148,6 @@ def test_the_critical_batch_size_grows_with_data_and_size(by_size, by_samples):
         (80.0, (150.0, 410.0), "B* = 250 (150 … 410), with 20% more data than at the best batch size 80, where the"),
         (0.0, (150.0, 410.0), "B* = 250 (150 … 410), with 20% more data than vanishing batches need"),
         (80.0, (0.0, 410.0), "B* is not determined: its 90% interval is 0 … 410; the law has B* = 250, with 20%"),
-        (80.0, (150.0, np.inf), "B* is not determined: its 90% interval is 150 … ∞; the law has B* = 250, with 20%"),
     ],
 )
 def test_a_prediction_in_words(best, interval, words):
@@ -161,7 +160,4 @@ def test_a_prediction_in_words(best, interval, words):
     )
     answer, numbers = prediction(law, 1e9, 3e10)
     assert answer.startswith(f"N = 1e+09, D = 3e+10: {words}")
-    assert answer.endswith("where the loss is 2.5 (2.4 … 2.6)") == (best > 0)
-    expected = {"parameters": 1e9, "num_samples": 3e10, "best_batch_size": best, "critical_batch_size": 250.0}
-    expected |= {"critical_batch_size_interval": interval}
-    assert numbers == expected | ({"loss": 2.5, "loss_interval": (2.4, 2.6)} if best else {})
+    assert answer.endswith("where the loss is 2.5 (2.4 … 2.6)") == ("loss" in numbers) == (best > 0)
