@@ -12,8 +12,17 @@ from scipy.interpolate import BSpline
 import sgdtheory as st
 from sgdtheory._common.sheets import Sheet, Table, as_text
 from sgdtheory.curves.curves_report import CurvesReport
-from sgdtheory.curves.equal_loss import INTERVALS, Allowances, EqualLoss, _cubic_spline, _ends, _Grid, _result
-from sgdtheory.curves.equal_loss_rows import AT_END, TUNED, UNTUNED, _late
+from sgdtheory.curves.equal_loss import (
+    INTERVALS,
+    Allowances,
+    EqualLoss,
+    _cubic_spline,
+    _ends,
+    _Grid,
+    _result,
+    _variances,
+)
+from sgdtheory.curves.equal_loss_rows import AT_END, TUNED, UNTUNED, _late, compared_rows
 from sgdtheory.curves.fit_sheet import CurvesCriticalBatchSize
 from sgdtheory.curves.size_remarks import at_least, why_open
 from tests.curves.test_curves_fit import made
@@ -95,6 +104,44 @@ def test_the_mean_of_the_last_steps_and_its_error():
         np.median(np.abs(seconds)) / stats.norm.ppf(0.75) / 6**0.5 / (11 / 5) ** 0.5, rel=1e-4
     )
     assert _late(st.LossCurve(step, 0.1, loss, 8), 0.5) == (np.inf, 0)
+
+
+def test_variances_of_cells_by_hand():
+    """Rows and misfit of each run, times the correlation of its neighbours (up to four cells apart) and 1.25."""
+    draw = np.random.default_rng(2)
+    run, residuals = np.repeat([0, 1], [12, 3]), 0.01 * np.convolve(draw.standard_normal(17), np.ones(3), "valid")
+    columns = {"run": run, "variance": np.full(15, 1e-4), "count": np.full(15, 4.0), "loss": np.full(15, 3.0)}
+    rows: Any = SimpleNamespace(**columns)
+    found = _variances(rows, residuals, 5, Allowances())
+    for own in (slice(12), slice(12, 15)):
+        r, freedom = residuals[own], 1 - 5 / 15
+        total = 1e-4 / 4 + max(np.mean(r**2) / freedom - 1e-4 / 4, 0.0) + 3e-4**2
+        products = [(1 - lag / 6) * np.mean(r[lag:] * r[:-lag]) for lag in range(1, min(4, r.size - 1) + 1)]
+        correlation = max(1.0, (np.mean(r**2) + 2 * sum(products)) / total / freedom)
+        np.testing.assert_allclose(found[own], 1.25 * total * correlation)
+    assert found[0] > 1.5 * 1.25 * np.mean(residuals[:12] ** 2)  # neighbours are alike
+    crowded = _variances(rows, residuals, 14, Allowances(inflation=1.0))
+    total = np.mean(residuals[12:] ** 2) / 0.3 + 3e-4**2  # no fewer than three degrees of freedom of ten
+    assert crowded[12] >= total * (1 - 1e-9)
+
+
+def falling(size, rates, warmup=0.0):
+    """Runs whose loss falls with the learning rate."""
+    step = np.arange(10, 210, 10)
+    return [st.LossCurve(step, rate, 3 + 20 / step - rate, size, warmup=warmup) for rate in rates]
+
+
+def test_the_largest_rate_of_all_needs_no_larger_one():
+    for rates, expected in (((0.1, 0.2, 0.4), TUNED), ((0.1, 0.2), AT_END), ((0.4,), UNTUNED)):
+        rows: Any = compared_rows([*falling(8, (0.1, 0.4)), *falling(16, rates)])
+        assert rows.tuning.tolist() == [TUNED, expected]
+
+
+@pytest.mark.parametrize(("warmup", "count"), [(0.0, 19), (50.0, 11), (75.0, 6), (75.5, 0)])
+def test_rows_after_a_tenth_of_the_run_and_twice_the_warm_up_are_compared(warmup, count):
+    """If they are six or more."""
+    rows: Any = compared_rows(falling(8, [0.1], warmup))
+    assert (0 if rows is None else rows.count.sum()) == count
 
 
 # ------------------------------------------------------------------ results, and what is said

@@ -155,6 +155,32 @@ def test_a_noise_scale_that_stands_still_is_not_said_to_drift_though_gradients_s
     assert np.mean([fit(*falling(2.0, draw, 1000)).drift < 0.01 for _ in range(50)]) > 0.9
 
 
+def test_the_test_for_a_drift_term_by_term():
+    """31 terms (j − c̄) v_j (S_j − ρG_j), v_j by the row before; squares without the leverage of their row on ρ."""
+    draw = np.random.default_rng(1)
+    squared, trace = 2 + 0.3 * draw.standard_normal(BLOCKS), np.linspace(9, 12, BLOCKS) + draw.standard_normal(BLOCKS)
+    weights = 1 / (np.abs(squared) + np.abs(trace))[:-1]
+    g, s = weights * squared[1:], weights * trace[1:]
+    centre = np.average(np.arange(31), weights=g)
+    terms = [(j - centre) * (s[j] - s.sum() / g.sum() * g[j]) for j in range(31)]
+    share = sum(terms) ** 2 / sum((term / (1 - each / g.sum())) ** 2 for term, each in zip(terms, g, strict=True))
+    expected = 2 * stats.t.sf(np.sqrt(29 * share / (31 - share)), 29)
+    found = NoiseScaleFit(np.arange(BLOCKS), squared, trace)
+    assert found.drift == pytest.approx(expected, rel=1e-9)
+    assert expected < 0.05
+
+
+def test_rows_of_short_smoothed_logs_count_by_their_differences():
+    """Neighbours are alike by 1 + 2s, s the correlation of differences, over their levels in each quarter."""
+    for seed in range(5):
+        raw = np.convolve(np.random.default_rng(seed).standard_normal(200), 0.9 ** np.arange(100), "valid")[:80] + 50
+        found = NoiseScaleFit(np.arange(80), np.full(80, 2.0), raw)
+        steps = np.concatenate([each / np.linalg.norm(each) for each in np.split(np.diff(raw), [20, 40, 60])])
+        alike = 1 + 2 * (steps[1:] @ steps[:-1]) / (steps @ steps)
+        assert found._memory >= (1 + alike) / (1 - alike) * (1 - 1e-9) or alike > 1 - 1 / 80
+        assert found._memory > 2
+
+
 def test_the_path_follows_a_noise_scale_that_grows():
     """Windows are fits of their rows; their intervals contain what it is there, to one in 10⁴ for all together."""
     rows, windows = 4000, 8
@@ -306,6 +332,8 @@ def test_a_path_needs_eight_rows_a_window():
     found = fit(*norms(ONE, np.random.default_rng(1)))
     with pytest.raises(ValueError, match="num_windows must leave 8 rows to each window, got 13 for 100 rows"):
         found.path(13)
+    eight = fit(*(each[:8] for each in norms(ONE, np.random.default_rng(1))))
+    assert eight.path(1).noise_scale == [eight.noise_scale]
 
 
 def test_without_any_gradient_nothing_is_determined():
