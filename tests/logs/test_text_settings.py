@@ -1,0 +1,67 @@
+"""Settings that consoles print beside their rows, by the names of a log, and what follows from them."""
+
+import pytest
+
+from sgdtheory.logs.column_names import ColumnNames
+from sgdtheory.logs.formats.lines import number
+from sgdtheory.logs.run_files import format_of
+from tests.logs.text_writers import PRINTINGS, random_run
+
+RUN = random_run(0)
+BATCH, LENGTH, TOTAL = (
+    {"batch_size": RUN.batch},
+    {"sequence_length": RUN.length},
+    {"num_steps": RUN.total},
+)
+PRINTED = {  # printing → all settings of its log, as the writers print them
+    "megatron": BATCH | LENGTH | TOTAL | {"beta1": 0.9, "beta2": 0.95, "warmup": 100, "weight_decay": 0.1},
+    "nemo": TOTAL,
+    "nanogpt": BATCH | LENGTH | TOTAL | {"weight_decay": 0.1},
+    "modded-nanogpt": BATCH | LENGTH | TOTAL,
+    "torchtitan": BATCH | LENGTH | TOTAL | {"micro_batch": 8, "accumulation": 1, "warmup": 200},
+    "olmo": TOTAL,
+    "olmo-core": TOTAL,
+    "maxtext": BATCH | LENGTH | TOTAL,
+    "levanter": BATCH | LENGTH | TOTAL,
+    "levanter's bar": {},
+    "hugging face": BATCH | TOTAL,
+    "hugging face, no bar": BATCH | TOTAL,
+    "llm.c": {},
+    "fairseq": {},
+    "composer": BATCH | LENGTH | TOTAL,
+    "composer, epochs": BATCH | LENGTH,
+    "litgpt": BATCH | LENGTH | {"warmup": 2000},
+    "timm": {},
+}
+
+
+def settings_of(path, text):
+    path.write_text(text)
+    (log,) = format_of(path).read(path, ColumnNames())
+    return dict(log.settings)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_settings_are_those_that_are_printed_and_no_others(name, tmp_path):
+    assert settings_of(tmp_path / "a.log", PRINTINGS[name].text(RUN)) == PRINTED[name]
+
+
+@pytest.mark.parametrize(("decay", "warmup"), [(-1, 1000), (4000, 400)])
+def test_maxtext_s_warm_up_is_a_share_of_the_decay_or_else_of_all_steps(decay, warmup, tmp_path):
+    more = {"warmup_steps_fraction": 0.1, "learning_rate_schedule_steps": decay, "adam_b1": 0.9, "opt_type": "adamw"}
+    lines = "".join(f"Config param {key}: {value}\n" for key, value in more.items())
+    found = settings_of(tmp_path / "a.log", lines + PRINTINGS["maxtext"].text(RUN))
+    assert found == PRINTED["maxtext"] | {"warmup": warmup, "beta1": 0.9, "optimizer": "adamw"}
+
+
+def test_nanogpt_s_own_length_of_a_sequence_is_taken_where_the_log_shows_none_and_remarked(tmp_path):
+    path = tmp_path / "a.log"
+    path.write_text(PRINTINGS["nanogpt"].text(RUN).replace(f"block_size = {RUN.length}", "width = 1"))
+    (log,) = format_of(path).read(path, ColumnNames())
+    assert log.settings["batch_size"] == RUN.batch * RUN.length / 1024
+    assert log.remarks == ("sequences of 1024 tokens, which is nanoGPT's own: the log overrides it nowhere",)
+
+
+def test_units_of_a_thousand_and_more():
+    found = [number(f"2{unit}") for unit in "kKMGBTPE"]
+    assert found == [2e3, 2e3, 2e6, 2e9, 2e9, 2e12, 2e15, 2e18]
