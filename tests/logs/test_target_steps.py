@@ -55,9 +55,7 @@ def test_spikes_of_training_losses_are_left_out_and_counted_and_those_of_evaluat
     found = steps_to_target(logs, target_loss=3.0)
     np.testing.assert_allclose(found.measurements[0].steps, [725, 256.25, 139.0625], rtol=0.02)
     assert [run.spikes for run in found.runs] == [2, 0, 1]
-    assert found.remarks == (
-        "rows are spikes, far off the rows around them, and left out: 2 of B16, 1 of B256",
-    )
+    assert found.remarks == ("rows are spikes, far off the rows around them, and left out: 2 of B16, 1 of B256",)
     evaluated = [log_of(batch, column="evaluation_loss", rise=(80,)) for batch in (16, 64, 256)]
     found = steps_to_target(evaluated, target_loss=3.0)
     assert [run.spikes for run in found.runs] == [0, 0, 0]
