@@ -63,7 +63,7 @@ def test_losses_that_are_no_numbers_beside_finite_ones_of_their_step_change_noth
 
 @pytest.mark.parametrize(("use", "asked"), [("curves", 1), ("steps", 1), ("grid", 2)])
 def test_a_preview_asks_for_what_its_use_needs(use, asked, tmp_path):
-    """A rate is needed by curves and grids, a batch size by runs; a loss that is no number at the end is no last one."""
+    """A rate is needed by curves and grids, a batch size by runs; the last loss is the last one that is a number."""
     rows = "".join(f"{t},{3 + 20 / t if t < 90 else 'nan'},{4 + 20 / t if t < 60 else 'nan'}\n" for t in STEPS)
     (tmp_path / "a.csv").write_text("step,loss,val_loss\n" + rows)
     (shown,) = st.logs.preview(tmp_path / "a.csv", use=use, loss="train" if use == "curves" else None).logs
