@@ -8,30 +8,12 @@ from sgdtheory.logs.run_files import format_of
 from tests.logs.text_writers import PRINTINGS, random_run
 
 RUN = random_run(0)
-BATCH, LENGTH, TOTAL = (
-    {"batch_size": RUN.batch},
-    {"sequence_length": RUN.length},
-    {"num_steps": RUN.total},
-)
-PRINTED = {  # printing → all settings of its log, as the writers print them
-    "megatron": BATCH | LENGTH | TOTAL | {"beta1": 0.9, "beta2": 0.95, "warmup": 100, "weight_decay": 0.1},
-    "nemo": TOTAL,
-    "nanogpt": BATCH | LENGTH | TOTAL | {"weight_decay": 0.1},
-    "modded-nanogpt": BATCH | LENGTH | TOTAL,
-    "torchtitan": BATCH | LENGTH | TOTAL | {"micro_batch": 8, "accumulation": 1, "warmup": 200},
-    "olmo": TOTAL,
-    "olmo-core": TOTAL,
-    "maxtext": BATCH | LENGTH | TOTAL,
-    "levanter": BATCH | LENGTH | TOTAL,
-    "levanter's bar": {},
-    "hugging face": BATCH | TOTAL,
-    "hugging face, no bar": BATCH | TOTAL,
-    "llm.c": {},
-    "fairseq": {},
-    "composer": BATCH | LENGTH | TOTAL,
-    "composer, epochs": BATCH | LENGTH,
-    "litgpt": BATCH | LENGTH | {"warmup": 2000},
-    "timm": {},
+PRINTED = {  # printing → all settings of its log
+    "megatron": {"beta1": 0.9, "beta2": 0.95, "warmup": 100, "weight_decay": 0.1, "num_steps": RUN.total}
+    | {"batch_size": RUN.batch, "sequence_length": RUN.length},
+    "nemo": {"num_steps": RUN.total},
+    "maxtext": {"num_steps": RUN.total, "batch_size": RUN.batch, "sequence_length": RUN.length},
+    "composer, epochs": {"batch_size": RUN.batch, "sequence_length": RUN.length},
 }
 
 
