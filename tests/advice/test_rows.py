@@ -51,7 +51,8 @@ def test_reasons_have_the_numbers_of_the_other_rule():
     assert "keeping the samples of the decay instead gives 5,000 steps" in longer["decay_steps"].reason
     same = st.change_batch_size(SETUP, new_batch_size=128, optimizer="adamw")
     assert "keeping its share" not in same["warmup_steps"].reason
-    assert any("here by 0.707, as the noise" in each for each in same.unknown)
+    assert all(any("here by 0.707, as the noise" in each for each in found.unknown) for found in (same, longer))
+    assert not any("how γ* moves with D" in each for each in same.unknown)
     data = st.change_batch_size(SETUP, new_num_samples=3.2e7, optimizer="adamw")
     assert not any("here by" in each or "√B" in each for each in data.unknown)
     known = st.change_batch_size(SETUP | {"critical_batch_size": 50.0}, new_num_samples=3.2e7, optimizer="adamw")
