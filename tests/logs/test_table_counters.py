@@ -10,6 +10,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboard.util import tensor_util
 
 import sgdtheory as st
+from tests.logs.writers import write_tensorboard
 
 
 def read(path, rows, **names):
@@ -63,6 +64,28 @@ def test_runs_are_separated_where_more_than_a_quarter_of_the_rows_repeat_a_step(
     rows = [{"name": "x", "step": step, "loss": 9 - step / 10} for step in range(12 - repeated)]
     rows += [{"name": "y", "step": step, "loss": 5 - step / 10} for step in range(repeated)]
     assert [log.name for log in read(tmp_path / "a.jsonl", rows)] == names
+
+
+@pytest.mark.parametrize(("steps", "runs"), [(4, 12), (5, 1)])
+def test_rows_of_few_steps_are_ends_of_runs_of_their_own(steps, runs, tmp_path):
+    """12 rows with a name each: of at most a third as many steps they are separated, else a name is no run."""
+    rows = [{"name": f"n{k}", "step": k * steps // 12, "loss": 9 - k / 10} for k in range(12)]
+    assert len(read(tmp_path / "a.jsonl", rows)) == runs
+
+
+def test_a_counter_that_goes_back_once_is_a_restart_and_one_that_does_twice_counts_epochs(tmp_path):
+    for count, apart, last in ((2, 10, 500), (3, 10, 1500)):
+        rows = [{"iter": step, "loss": 9 - k - step / 600} for k in range(count) for step in range(apart, 501, apart)]
+        assert read(tmp_path / "a.jsonl", rows)[0].step[-1] == last
+    with pytest.raises(ValueError, match="iter begins again 2 times; name a count that runs on, step= .--step.$"):
+        read(tmp_path / "a.jsonl", [{"iter": t, "loss": 9 - k - t / 600} for k in range(3) for t in range(50, 501, 50)])
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_steps_of_tensorboard_one_by_one_from_0_may_be_calls_of_a_logger(first, tmp_path):
+    run = {first + k: {"loss": 9 / (k + 2)} for k in range(9)}
+    (log,) = st.logs.read_logs(write_tensorboard(tmp_path / "a", run))
+    assert bool(log.remarks) == (first == 0)
 
 
 def test_a_rate_that_is_infinite_was_not_logged_and_a_loss_is(tmp_path):

@@ -44,6 +44,17 @@ def test_nanogpt_s_own_length_of_a_sequence_is_taken_where_the_log_shows_none_an
     assert log.remarks == ("sequences of 1024 tokens, which is nanoGPT's own: the log overrides it nowhere",)
 
 
+def test_the_bar_of_hugging_face_s_training_is_told_by_most_of_its_rows_where_no_header_is(tmp_path):
+    """Bars of evaluations, of other lengths, do not count; nor do dictionaries after the last bar have a step."""
+    text = PRINTINGS["hugging face"].text(RUN)
+    bare = "".join(line for line in text.splitlines(keepends=True) if "Total optimization" not in line)
+    (tmp_path / "a.log").write_text(bare + "{'loss': 1.0, 'learning_rate': 0.1, 'epoch': 3.9}\n")
+    (log,) = format_of(tmp_path / "a.log").read(tmp_path / "a.log", ColumnNames())
+    assert log.series("loss")[0].tolist() == RUN.steps.tolist()
+    assert log.series("evaluation_loss")[0].tolist() == list(RUN.evaluated)
+    assert "num_steps" not in log.settings
+
+
 def test_units_of_a_thousand_and_more():
     found = [number(f"2{unit}") for unit in "kKMGBTPE"]
     assert found == [2e3, 2e3, 2e6, 2e9, 2e9, 2e12, 2e15, 2e18]
