@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
+from sgdtheory.advice.duration import duration_factor
+from sgdtheory.advice.row import Estimate
 from tests.advice.test_change import SETUP
 
 NOW = {"batch_size": 64, "learning_rate": 0.01}
@@ -43,6 +45,27 @@ def test_adam_is_told_by_a_weight_decay_too_but_not_by_none():
     assert change(128, None, weight_decay=0.1).optimizer == "adam"
     with pytest.raises(ValueError, match="the settings do not say which it is"):
         change(128, None, weight_decay=0)
+
+
+@pytest.mark.parametrize(
+    ("family", "batch", "size", "ratio", "value", "low", "high"),
+    [
+        # Adam's kink lies at 60, or 42: below it D^−0.35, and on its way beyond (B/kink)^0.92 of what it passes
+        ("adam", 50, 300, 10, 10**-0.35, 0.1, 1.0),
+        ("adam", 120, 300, 10, 10**-0.35 * 2**0.92, 0.1, 10**-0.35 * (120 / 42) ** 0.92),
+        ("adam", 1e4, 300, 10, 1.0, 0.1, 10 ** (0.92 * 0.6 - 0.35)),
+        ("adam", 1e4, 300, 0.1, 1.0, 10 ** (0.35 - 0.92 * 0.6), 10.0),
+        # SGD's at 60, or 69, where D^−1/3, or 1/D, ends
+        ("sgd", 50, 100, 10, 10 ** (-1 / 3), 0.1, 1.0),
+        ("sgd", 100, 100, 10, 10 ** (-1 / 3) * 100 / 60, 100 / 69 / 10, 1.0),
+        ("sgd", 1e4, 100, 10, 10**-0.05, 10**-0.05, 1.0),
+        ("sgd", 60, 100, 0.1, 10**0.05, 1.0, 6.9 / 60 * 10),
+    ],
+)
+def test_factors_of_more_data_around_the_kink(family, batch, size, ratio, value, low, high):
+    """The ends lie farther by D^±0.05, for what finite durations differ by."""
+    found = duration_factor(family, batch, ratio, Estimate(size, np.nan, np.nan))
+    assert found == pytest.approx((value, low * 10**-0.05, high * 10**0.05))
 
 
 def test_reasons_have_the_numbers_of_the_other_rule():

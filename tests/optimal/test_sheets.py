@@ -69,6 +69,12 @@ def test_the_ends_of_frontiers():
     ]
 
 
+def test_frontiers_have_ten_points_unless_told_otherwise(monkeypatch):
+    monkeypatch.setattr("sgdtheory.optimal.frontier._frontier", lambda least, target, points: (target, points))
+    found = st.pareto(st.LeastSquares([1.0], [1.0]), target_risk=0.5)
+    assert (found.averaged, found.power, found.optimal) == ((0.5, 10),) * 3
+
+
 def test_a_simulation_is_advised_beyond_an_error_of_a_twentieth():
     assert "error of 0.05; the searches" in _remark(0.05)
     assert "error of 0.051; simulate it; the searches" in _remark(0.051)
