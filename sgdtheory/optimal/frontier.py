@@ -241,7 +241,7 @@ def _fewest_steps(risk: Callable[[float], float], target: float, low: float) -> 
         return found
     while excess(found) > 0:
         found += 1
-    while found > 2 and excess(found - 1) <= 0:
+    while excess(found - 1) <= 0:  # above `low`, which does not do
         found -= 1
     return found
 
