@@ -17,10 +17,14 @@ PRINTED = {  # printing → all settings of its log
 }
 
 
-def settings_of(path, text):
+def log_of(path, text):
     path.write_text(text)
     (log,) = format_of(path).read(path, ColumnNames())
-    return dict(log.settings)
+    return log
+
+
+def settings_of(path, text):
+    return dict(log_of(path, text).settings)
 
 
 @pytest.mark.parametrize("name", PRINTED)
@@ -37,9 +41,7 @@ def test_maxtext_s_warm_up_is_a_share_of_the_decay_or_else_of_all_steps(decay, w
 
 
 def test_nanogpt_s_own_length_of_a_sequence_is_taken_where_the_log_shows_none_and_remarked(tmp_path):
-    path = tmp_path / "a.log"
-    path.write_text(PRINTINGS["nanogpt"].text(RUN).replace(f"block_size = {RUN.length}", "width = 1"))
-    (log,) = format_of(path).read(path, ColumnNames())
+    log = log_of(tmp_path / "a.log", PRINTINGS["nanogpt"].text(RUN).replace(f"block_size = {RUN.length}", "width = 1"))
     assert log.settings["batch_size"] == RUN.batch * RUN.length / 1024
     assert log.remarks == ("sequences of 1024 tokens, which is nanoGPT's own: the log overrides it nowhere",)
 
@@ -48,11 +50,31 @@ def test_the_bar_of_hugging_face_s_training_is_told_by_most_of_its_rows_where_no
     """Bars of evaluations, of other lengths, do not count; nor do dictionaries after the last bar have a step."""
     text = PRINTINGS["hugging face"].text(RUN)
     bare = "".join(line for line in text.splitlines(keepends=True) if "Total optimization" not in line)
-    (tmp_path / "a.log").write_text(bare + "{'loss': 1.0, 'learning_rate': 0.1, 'epoch': 3.9}\n")
-    (log,) = format_of(tmp_path / "a.log").read(tmp_path / "a.log", ColumnNames())
+    log = log_of(tmp_path / "a.log", bare + "{'loss': 1.0, 'learning_rate': 0.1, 'epoch': 3.9}\n")
     assert log.series("loss")[0].tolist() == RUN.steps.tolist()
     assert log.series("evaluation_loss")[0].tolist() == list(RUN.evaluated)
     assert "num_steps" not in log.settings
+
+
+def test_evaluations_beside_levanter_s_bar_are_of_its_last_step_and_the_bar_is_remarked(tmp_path):
+    lines = PRINTINGS["levanter's bar"].text(RUN).splitlines(keepends=True)
+    evaluation = "INFO :: eval loss: {}\n"
+    log = log_of(tmp_path / "a.log", evaluation.format(9.5) + "".join(lines[:3]) + evaluation.format(3.25))
+    assert [each.tolist() for each in log.series("evaluation_loss")] == [[RUN.steps[2]], [3.25]]
+    assert log.remarks == (
+        "steps and losses are the progress bar's, of three digits: log with the tracker json_logger",
+    )
+    tracked = log_of(tmp_path / "a.log", PRINTINGS["levanter"].text(RUN).replace("\n", ".\n"))  # words may follow
+    assert (tracked.series("loss")[0].tolist(), tracked.remarks) == (RUN.steps.tolist(), ())
+
+
+def test_megatron_s_own_length_counts_where_sequences_are_shorter_at_first(tmp_path):
+    tokens = [f"consumed tokens: {step * RUN.batch * 128} | elapsed" for step in RUN.steps]
+    first, *rest = PRINTINGS["megatron"].text(RUN).split("elapsed")
+    text = first + "".join(word + part for word, part in zip(tokens, rest, strict=True))
+    log = log_of(tmp_path / "a.log", text)
+    assert log.settings["sequence_length"] == RUN.length
+    assert log.series("tokens")[1].tolist() == (RUN.steps * RUN.batch * 128).tolist()
 
 
 def test_units_of_a_thousand_and_more():

@@ -123,7 +123,10 @@ def test_what_is_missing_is_asked_for(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("said", "steps"), [({"warmup_ratio": 0.0301}, 31), ({"warmup_steps": 0.05}, 50), ({}, None)])
+@pytest.mark.parametrize(
+    ("said", "steps"),
+    [({"warmup_ratio": 0.0301}, 31), ({"warmup_steps": 0.05}, 50), ({"warmup_steps": 1}, 1), ({}, None)],
+)
 def test_a_share_of_warm_up(said, steps, tmp_path):
     """The share is of the planned steps, rounded up as the Trainer does; newer versions have warmup_steps below 1."""
     path = write_trainer_state(tmp_path / "trainer_state.json", RUN)
@@ -132,11 +135,14 @@ def test_a_share_of_warm_up(said, steps, tmp_path):
 
 
 def test_the_last_checkpoint_counts(tmp_path):
-    """By number, not by name; others without a state are passed over."""
+    """By number, not by name, before one that has no number; others without a state are passed over."""
     for steps in (90, 1000):
         run = {10 * t: {"loss": 1.0, "learning_rate": 1e-3} for t in range(1, steps // 10 + 1)}
         write_trainer_state(tmp_path / f"checkpoint-{steps}" / "trainer_state.json", run)
     (tmp_path / "checkpoint-2000").mkdir()
+    for name, step in (("best", 7), ("0", 5)):
+        write_trainer_state(tmp_path / "new" / f"checkpoint-{name}" / "trainer_state.json", {step: {"loss": 1.0}})
+    assert st.logs.read_logs(tmp_path / "new")[0].step.tolist() == [5]
     assert st.logs.read_logs(tmp_path)[0].step[-1] == 1000
     shutil.copy(tmp_path / "checkpoint-90" / "trainer_state.json", tmp_path)
     assert st.logs.read_logs(tmp_path)[0].step[-1] == 90  # the folder's own
