@@ -8,8 +8,10 @@ import pytest
 from scipy.signal import correlate
 
 from sgdtheory.training import MUP, STANDARD, coordinate_check
+from sgdtheory.training.architectures import layers
 from sgdtheory.training.architectures.gated_recurrent import LOWEST_OFFSET, remembered
 from tests.runs import changed, run_of
+from tests.training import own_networks
 from tests.training.test_models import MLP, TEXT, gelu, normalized, random_weights
 
 RESIDUAL = run_of(model="residual", width=6, base_width=3, depth=3, input_dim=4, activation="tanh")
@@ -71,6 +73,28 @@ def test_tensors_of_several_layers_are_stacked(config):
 def test_operations_of_convolutions():
     """The digits have 64 places, then 16, then 4."""
     assert CONV.network.operations == 6 * (64 * 9 * 5 + 16 * 45 * 5 + 4 * 45 * 5 + 5 * 10)
+
+
+def test_operations_are_six_for_each_weight_of_a_product():
+    """A token's attention is 2 · 2 · context · width more in the forward pass, and embeddings are looked up."""
+    assert MLP.network.operations == 6 * (4 * 6 + 2 * 6 * 6 + 6)
+    assert RESIDUAL.network.operations == 6 * (4 * 6 + 3 * 6 * 6 + 6)
+    assert RECURRENT.network.operations == 5 * 6 * (2 * 11 * 8 * 8 + 8 * 11)
+    assert TEXT.network.operations == 5 * (6 * (12 * 8 * 8 + 8 * 11) + 3 * 2 * 2 * 5 * 8)
+    assert changed(MLP, batch_size=8, num_workers=3).operations == 24 * MLP.network.operations
+    own = replace(MLP, model=own_networks.net, data=run_of().data, width=96, base_width=96).network
+    assert own.operations == pytest.approx(6 * (64 * 96 + 96 * 96 + 96), rel=0.02)
+
+
+def test_norms_of_small_activations_and_the_memory_of_gates_at_the_start():
+    """A root mean square of 1e-3 is that of the constant beside it; memories are of 2 to about 400 tokens."""
+    np.testing.assert_allclose(
+        layers.normalized(jnp.array([1e-3, -1e-3]), jnp.array([1.0, 3.0])), [0.5**0.5, -3 * 0.5**0.5], rtol=1e-5
+    )
+    rows = jnp.zeros((1, 2, 3)).at[0, 0].set(1.0)
+    states = np.asarray(remembered(jnp.zeros((1, 2, 3)), rows))[0]
+    np.testing.assert_allclose(states[0], 1 / (1 + np.exp([0.0, 3.0, 6.0])), rtol=1e-5)
+    np.testing.assert_allclose(states[1], states[0] * (1 - states[0]), rtol=1e-5)
 
 
 def test_recurrence_by_hand():

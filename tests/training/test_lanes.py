@@ -2,10 +2,12 @@
 
 from types import SimpleNamespace
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sgdtheory.training import Lanes, train_many
+from sgdtheory.training import Lanes, engine, train_many
+from sgdtheory.training import lanes as lanes_module
 from tests.runs import changed, run_of
 
 BASE = run_of(
@@ -52,6 +54,33 @@ def test_other_programs_are_refused():
         Lanes([BASE, changed(BASE, eval_every=6)])
     with pytest.raises(ValueError, match="^configs must be at least one, got none$"):
         Lanes([])
+
+
+def test_a_call_is_as_long_as_its_data_allow(monkeypatch):
+    """A step of the teacher's samples is a number of four bytes for each of four runs, or for all that share data."""
+    one = [changed(each, data_seed=0) for each in CONFIGS]
+    for setting, value, sizes in ("CHUNK_BYTES", 50, (3, 5)), ("CHUNK_BYTES", 15, (1, 3)), ("LONGEST_CHUNK", 2, (2, 2)):
+        with monkeypatch.context() as patch:
+            patch.setattr(lanes_module, setting, value)
+            assert (Lanes(CONFIGS).longest, Lanes(one).longest) == sizes
+    assert Lanes(one).shared
+    assert Lanes(one, longest=7).longest == 7
+
+
+@pytest.mark.parametrize("rows", [1, 6, 7, 12])
+def test_a_mean_in_pieces_is_the_mean(rows, monkeypatch):
+    """Twenty input numbers at once are six rows of three."""
+    monkeypatch.setattr(engine, "PIECE", 20)
+    inputs, targets = np.random.default_rng(0).standard_normal((2, rows, 3)).astype(np.float32)
+    seen = []
+
+    def loss(part, wanted):
+        seen.append(part.shape[0])
+        return ((part - wanted) ** 2).mean()
+
+    found = engine._mean_in_pieces(loss, jnp.asarray(inputs), jnp.asarray(targets))
+    np.testing.assert_allclose(found, ((inputs - targets) ** 2).mean(), rtol=1e-5)
+    assert set(seen) == {6, rows % 6} - {0} if rows > 6 else {rows}
 
 
 def test_steps_are_asked_for_in_pieces():
