@@ -81,13 +81,15 @@ def test_a_table_is_whole_as_long_as_it_fits_and_then_takes_the_width_that_there
         folded = table_at(narrower, grid)
         assert set(map(len, folded)) == {narrower}
         assert len(folded) == 7
+    assert set(map(len, table_at(17, grid))) == {17}  # every word of it on a line of its own
+    assert "name: two" in table_at(16, grid)
 
 
 def test_as_many_records_stand_beside_each_other_as_fit():
     """Of eight records of nine numbers each, at widths of a table of six of them, and of one less."""
     grid = [[f"n{k}" for k in range(9)], *([str(10**6 + k)] * 9 for k in range(8))]
     six = 5 + 6 * 10 + 1
-    for width, counts in ((six, [6, 2]), (six - 1, [5, 3])):
+    for width, counts in ((six, [6, 2]), (six - 1, [5, 3]), (25, [1] * 8)):
         heads = [line for line in table_at(width, grid) if re.search("[│┃] n0 ", line)]
         assert [line.count("1000") for line in heads] == counts
 
