@@ -140,3 +140,45 @@ def test_steps_of_kinds_that_were_not_measured():
     assert pace.seconds_of(other) == pytest.approx(2.0 + 120 * expected, rel=1e-6)
     largest = pace.step_seconds(unit(64, 500, range(10)))
     assert largest < pace.step_seconds(unit(256, 500, range(10))) < 4 * largest  # 13 times the operations
+
+
+def test_the_time_left_of_a_few_units_by_hand():
+    """Units of two kinds take 1 s and 4 s besides their set-up, which is less where a kind was compiled before."""
+    now = [0.0]
+    a, b = ([unit(width, batch, [seed]) for seed in range(4)] for width, batch in ((32, 160), (64, 500)))
+    countdown = Countdown([*a, *b], 2, clock=lambda: now[0])
+    countdown.ended(a[0], Taken(120, 6.0, 1.0, "one"))
+    assert np.isnan(countdown.seconds_left)
+    countdown.ended(b[0], Taken(80, 8.0, 4.0, "one"))
+    # Two workers: each unit has its steps alone, as nothing is known of a second set-up.
+    assert countdown.seconds_left == pytest.approx(1 + 4 + 4)  # a, a, a, b, b, b to the first that is free
+    countdown.ended(a[1], Taken(120, 0.5, 1.0, "two"))
+    countdown.ended(b[1], Taken(80, 0.25, 4.0, "two"))
+    countdown.began(a[2])
+    countdown.began(b[2])
+    now[0] = 1.25
+    left = {"a": 1.5 - 1.25, "b": 4.25 - 1.25}
+    assert countdown.seconds_left == pytest.approx(left["a"] + 1.5 + 4.25)
+    now[0] = 100.0
+    assert countdown.seconds_left == pytest.approx(10 + 4.25)  # a tenth of their age is left of both
+    three = [Taken(120, 0.0, 1.0, name) for name in ("one", "two", "three")]
+    countdown.ended(a[2], three[2])
+    assert countdown.seconds_left == pytest.approx(10)
+
+
+def test_the_first_unit_of_an_unknown_kind_waits_for_the_mean_compilation():
+    pace = Pace()
+    small, large, other = (unit(32, 16, [0]), unit(32, 50, [0]), unit(32, 160, [0]))
+    assert not pace.knows([small])
+    pace.learn(small, Taken(400, 3.0, 4.0))
+    assert pace.knows([small])
+    assert not pace.knows([small, large])
+    pace.learn(large, Taken(100, 5.0, 1.0))  # half of its steps
+    assert pace.knows([other])
+    assert pace.steps_of(large) == 100
+    assert pace.steps_of(other) == 120 * 0.75
+    assert pace.seconds_of(other) - pace.seconds_of(other, again=True) == pytest.approx(4.0)
+    assert pace.seconds_of(other, again=True) == pytest.approx(0.01 * 90)
+    ratio = sum(each.operations for each in unit(256, 500, [0])) / sum(each.operations for each in large)
+    pace.learn(large, Taken(100, 5.0, 3.0))
+    assert pace.step_seconds(unit(256, 500, [0])) == pytest.approx(0.02 * ratio**0.5)
