@@ -196,3 +196,32 @@ def test_html_is_escaped():
 def test_a_result_must_say_what_its_table_holds():
     with pytest.raises(NotImplementedError):
         str(Shown())
+
+
+def test_numbers_have_thousands_from_1000_to_a_milliard():
+    values = 999.0, 1000.0, 999_999_999.0, 1e9, -1000.0, 1000.5, 0.0
+    assert [number(value) for value in values] == ["999", "1,000", "999,999,999", "1e+09", "-1,000", "1000", "0"]
+    assert [number(1234.5678, digits) for digits in (2, 6)] == ["1.2e+03", "1234.57"]
+    assert Quantity("", "", 1.0).digits == 4
+    assert Table([]).interval == "95%"
+
+
+@pytest.mark.parametrize(("rows", "shown"), [(12, "01234567891011"), (13, "012345…789101112")])
+def test_thirteen_rows_are_shown_by_their_ends(rows, shown):
+    lines = as_text(Sheet("", [table(("x", [f"{k} x" for k in range(rows)]))])).splitlines()[1:]
+    assert "".join(line.split()[0] for line in lines) == shown
+
+
+def test_remarks_and_legends_break_at_a_hundred_characters():
+    sheet = Sheet("", [table(("x", [1, 2]), legend="w " * 80)], ["v " * 80])
+    lengths = [len(line) for line in as_text(sheet).splitlines()[3:]]
+    assert lengths == [99, 59, 99, 59]
+
+
+def test_a_title_stands_above_the_first_table_alone():
+    tables = table(("x", [1]), title="first"), table(("x", [1])), table(("x", [1]), title="last")
+    part = Sheet("part", [table(("x", [1]))], ["of the part", "note"], {"k": 2})
+    sheet = Sheet("all", tables, ["note"], {"j": 1}, [part])
+    assert [each.title for each in sheet.flat()] == ["all; first", "", "last", "part"]
+    assert sheet.notes == ["note", "of the part"]
+    assert sheet.json() == {"j": 1, "x": [1], "groups": [{"k": 2, "x": [1]}], "notes": ["note", "of the part"]}
