@@ -24,13 +24,14 @@ LINE_WIDTHS = {"normal": 2.0, "large": 3.5}
 def number(value: float, digits: int = 3) -> str:
     """Return a number for a reader: 0.00123, 228, 1.02 × 10⁶; `static/numbers.js` does the same.
 
-    >>> number(1.0e6), number(228.0), number(0.0012345), number(1.45e-7)
-    ('10⁶', '228', '0.00123', '1.45 × 10⁻⁷')
+    >>> number(1.0e6), number(228.0), number(1234.5), number(0.0012345), number(1.45e-7)
+    ('10⁶', '228', '1230', '0.00123', '1.45 × 10⁻⁷')
     """
     if not np.isfinite(value):
         return "∞" if value > 0 else "–" if np.isnan(value) else "−∞"
     if value == 0 or 1e-3 <= abs(value) < 1e5:
-        return f"{value:.{max(digits, len(f'{abs(value):.0f}') if value == round(value) else 0)}g}".replace("-", "−")
+        rounded = value if value == round(value) else float(f"{value:.{digits}g}")
+        return f"{rounded:.15g}".replace("-", "−")
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
     mantissa = mantissa.rstrip("0").rstrip(".").replace("-", "−")
     power = "10" + str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
