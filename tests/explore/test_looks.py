@@ -1,9 +1,6 @@
-"""How panels look: their order and size, lines and points, what has to wait, and how numbers are written."""
-
-import pytest
+"""How panels look: their order and size, lines and points, and what has to wait."""
 
 from sgdtheory.explore import appearance
-from sgdtheory.explore.appearance import number
 from sgdtheory.explore.registry import JOBS, SPECS
 from sgdtheory.explore.spec import HEIGHT, INK, Glyph
 from sgdtheory.explore.state import State
@@ -86,28 +83,7 @@ def test_what_belongs_to_no_algorithm_is_drawn_with_the_first():
     assert [[each.place(slot) for slot in (0, 1)] for each in (both, own, ink)] == [[0, 1], [0, None], [INK, None]]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        *((0.001, "0.001"), (0.00099, "9.9 × 10⁻⁴"), (99_999.0, "99999"), (1e5, "10⁵"), (0.0, "0"), (-0.5, "−0.5")),
-        *(
-            (12.345, "12.3"),
-            (12_345.0, "12345"),
-            (12_345.6, "12300"),
-            (99_999.5, "100000"),
-            (-2e7, "−2 × 10⁷"),
-            (1.999e8, "2 × 10⁸"),
-        ),
-        *((float("inf"), "∞"), (float("-inf"), "−∞"), (float("nan"), "–")),
-    ],
-)
-def test_numbers_are_written_for_a_reader(value, text):
-    """As by `static/numbers.js`: with three digits and without a computer's exponent."""
-    assert number(value) == text
-
-
 def test_large_letters_have_thick_lines():
     assert appearance.LINE_WIDTHS == {"normal": 2.0, "large": 3.5}
-    assert number(123.456, 5) == "123.46"
     default = State()
     assert (default.batch_size, default.overhead, default.num_samples) == (32, 0.2, 1e6)

@@ -198,3 +198,37 @@ def test_the_verdict_is_said_and_whether_it_is_certain(wide, answer, remark):
     assert "".join(sheet.remarks).startswith(remark)
     assert bool("".join(sheet.remarks)) == bool(remark)
     assert check.passes == (answer == "passes")
+
+
+def test_a_single_step_fails_if_it_is_certainly_outside_and_is_named():
+    """Changes that grow like width^−1, 0 and +1 after 1, 2 and 4 steps, and in the mean not at all."""
+    scatter = np.array([1.0, 1.01, 0.99])
+    moves = np.array([[1.0, 1.0, 1.0], [0.45, 1.0, 2.0]])[None, :, :, None] * scatter
+    flat = np.ones((1, 2, 3, 3)) * scatter
+    widths, steps, size = np.array([8, 16]), np.array([1, 2, 4]), np.ones((1, 2, 3)) * scatter
+    check = CoordinateCheck(MLP, widths, steps, ("hidden.0",), size, moves, flat, 0.3, 0.95)
+    (failure,) = check.failures()
+    assert (failure.quantity, failure.layer, failure.step, failure.certain) == ("change", "hidden.0", 1, True)
+    assert failure.slope == pytest.approx(np.log2(0.45))
+    assert failure.low <= failure.slope <= failure.high < -0.3
+    (table,) = check.sheet().tables
+    cells = {each.label: each.value for each in table.quantities}
+    assert cells["fails"] == ["change at step 1: -1.15"]
+    assert cells["change"] == pytest.approx(np.log2(0.9) / 3)
+    assert check.slopes("change", 4)[0] == pytest.approx(1.0)
+    assert check.sheet().title == "mup, mlp, adam: slopes of log activation on log width (8, 16)"
+    assert (table.interval, check.sheet().settings["steps"].tolist()) == ("95%", [1, 2, 4])
+    assert check.sheet().answer == ("coordinate check fails: 1 slopes are not within ±0.3 (95% intervals over 3 seeds)")
+
+
+def test_the_output_before_training_may_shrink_like_the_root_of_the_width():
+    """It fails once its slope is certainly above tolerance − 1/2 = −0.2; other sizes stay within the tolerance."""
+    scatter, flat = np.array([1.0, 1.001]), np.ones((2, 2, 1, 2)) * np.array([1.0, 1.001])
+    for slope, fails in ((-0.5, False), (-0.9, False), (-0.25, False), (-0.15, True), (0.0, True)):
+        size = np.stack([np.array([[1.0], [2**slope]]) * scatter, np.ones((2, 2)) * scatter])
+        check = CoordinateCheck(
+            MLP, np.array([8, 16]), np.array([1]), ("output", "hidden.0"), size, flat, flat, 0.3, 0.95
+        )
+        assert [(each.quantity, each.layer, each.certain) for each in check.failures()] == [
+            ("size", "output", True)
+        ] * fails
