@@ -12,6 +12,7 @@ from sgdtheory import cli, training
 from sgdtheory._common.sheets import Sheet
 from sgdtheory.cli.advise import _nearest
 from sgdtheory.cli.commands import command_named
+from sgdtheory.cli.features import features
 from sgdtheory.cli.fit_curves import FittedCurveFlags, Model, beside_fit
 from sgdtheory.cli.plan_schedule import ScheduleFlags, Source, _peak, _rate_exponent
 from sgdtheory.cli.settings import ProblemFlags
@@ -184,4 +185,37 @@ def test_the_learning_rate_along_a_ramp_follows_the_batch_size_with_sgd_and_its_
         assert _rate_exponent(flags, columns, source_of()) == exponent
     assert [ScheduleFlags().asked, ScheduleFlags(schedule=True).asked, ScheduleFlags(trainer="hf").asked] == [
         False, True, True,
+    ]  # fmt: skip
+
+
+def test_data_sizes_of_features_are_powers_of_ten_up_to_the_rows(monkeypatch, tmp_path):
+    """From 1,000 on, or 1,000 alone where there are fewer rows; a flag names others, each once."""
+    asked = []
+
+    class Found:
+        def __init__(self, number):
+            self.num_rows = number
+            self.sheet = lambda: Sheet("", [])
+
+        def critical_batch_size(self, sizes, overhead):
+            asked.append((sizes.tolist(), overhead))
+            return self
+
+    said = []
+    for number, given in (
+        (150, None),
+        (1000, None),
+        (9999, None),
+        (10_000, None),
+        (250_000, None),
+        (5, (7.0, 3.0, 7.0)),
+    ):
+        monkeypatch.setattr("sgdtheory.data.problem_from_data", lambda *_, number=number, **__: Found(number))
+        features(said.append, tmp_path / "X.npy", tmp_path / "y.npy", num_samples=given)
+    assert [sizes for sizes, _ in asked] == [
+        *([1e3], [1e3], [1e3], [1e3, 1e4], [1e3, 1e4, 1e5], [3, 7]),
+    ]
+    assert {overhead for _, overhead in asked} == {0.2}
+    assert [words for words in said if "B*" in words][::4] == [
+        "B* of 1 data size with intervals", "B* of 3 data sizes with intervals",
     ]  # fmt: skip

@@ -40,6 +40,25 @@ def test_the_speed_is_an_average_over_calls():
         assert group.steps_per_second == run.history.steps_per_second == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("speed", "fixed", "length"), [(0.0, False, 1), (3.9, False, 1), (101.0, False, 50), (9, True, 7)]
+)
+def test_a_call_takes_half_a_second_and_ends_at_the_next_evaluation(speed, fixed, length):
+    """With several processes it is as long as it may be, whatever the speed of each."""
+    lanes = SimpleNamespace(longest=7, pieces=lambda number: number)
+    group = SimpleNamespace(_fixed=fixed, steps_per_second=speed, _lanes=lanes, _config=BASE, step=9)
+    assert Group._length(group) == length
+    assert [Group._pieces(group, number) for number in (1, 5, 6, 1000)] == [1, 5, 5, 5]  # to step 14, 70% of 20
+
+
+def test_the_time_of_a_call_is_added_to_the_runs_that_have_not_ended(monkeypatch):
+    now = [10.0]
+    monkeypatch.setattr("sgdtheory.training.group.time.perf_counter", lambda: now[0])
+    run = SimpleNamespace(history=SimpleNamespace(seconds=1.0))
+    assert Group._spend(SimpleNamespace(open=[run]), 7.5) == 10.0
+    assert run.history.seconds == 3.5
+
+
 def test_programs_are_divided_only_where_they_are_fewer_than_threads():
     runs = [Run(changed(BASE, width=width, seed=seed), None) for width in (8, 16) for seed in range(3)]
     for parts, sizes in (1, [3, 3]), (2, [3, 3]), (3, [2, 1, 2, 1]), (100, [1] * 6):
