@@ -204,9 +204,11 @@ def test_a_line_that_is_being_written_is_left_out(tmp_path):
     path.write_text("1,2\n3,4\n5,")
     assert whole_lines(path, folder).read_text() == "1,2\n3,4\n"
     assert whole_lines(path, folder).name == "log.csv"
-    for content in (b"1,2\n", b'{"a": 1}', b"[1]", b"", b"\x1f\x8bx"):
+    for content in (b"1,2\n", b'{"a": 1}', b"[1]", b"", b"\x1f\x8bx", 63 * b"x" + b"\0y"):
         path.write_bytes(content)
         assert whole_lines(path, folder) is path
+    path.write_bytes(b"1,2\n" + 60 * b"x" + b"\0y")  # no text has a zero among its first 64 bytes
+    assert whole_lines(path, folder).read_bytes() == b"1,2\n"
     assert whole_lines(folder, folder) is folder
 
 

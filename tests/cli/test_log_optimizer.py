@@ -102,6 +102,7 @@ def log_with(settings, format="CSV", column="loss", **series):
     [
         (log_with({"weight_decay": 0.1}), {}, "the log has a weight decay, 0.1"),
         (log_with({"beta2": 0.95}), {}, "the log has settings of Adam"),
+        (log_with({}, column="opt/adam_eps"), {}, "the log has settings of Adam"),
         (log_with({"sequence_length": 1024}), {}, "the log counts tokens"),
         (log_with({}, tokens=1e6), {}, "the log counts tokens"),
         (log_with({}, format="nanoGPT"), {}, "nanoGPT trains language models"),

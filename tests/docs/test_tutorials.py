@@ -126,6 +126,8 @@ def test_the_notebook_holds_the_page():
     made = json.loads(notebook(PAGE))
     kinds = [cell["cell_type"] for cell in made["cells"]]
     assert kinds == ["markdown", "code", "markdown", "code", "markdown"]
+    assert [cell["id"] for cell in made["cells"]] == [f"cell-{number}" for number in range(1, 6)]
+    assert (made["nbformat"], made["nbformat_minor"]) == (4, 5)
     assert made["cells"][0]["source"] == f"# Is it?\n\nWhat is $x^2$ of `$y$`, a guide?\n\n{NEEDS}"
     assert made["cells"][3]["source"] == "# your answer"
     assert "<details>" in made["cells"][4]["source"]
