@@ -61,12 +61,29 @@ def exponential(path, decay):
     return mean
 
 
+class Halfway(st.AbstractAverage):
+    """Halfway between the mean of the iterates and the last one; of a user."""
+
+    def first(self, num_steps):
+        return 0.0
+
+    def forgetting(self, num_steps):
+        return 0.0
+
+    def weight(self, num_steps):
+        return 1.0
+
+    def returned(self, step, num_steps):
+        return st.Returned(0.5, 0.5 / step)
+
+
 AVERAGES = {
     "uniform": (st.UniformAverage(), lambda path: np.mean(path[:-1], 0)),
     "tail": (st.TailAverage(0.4), lambda path: np.mean(path[-1 - int(np.ceil(0.4 * (len(path) - 1))) : -1], 0)),
     "exponential": (st.ExponentialAverage(0.7), lambda path: exponential(path, 0.7)),
     "window": (st.ExponentialAverage(window=0.3), lambda path: exponential(path, 1 - 1 / (0.3 * (len(path) - 1)))),
     "last": (LAST, lambda path: path[-1]),
+    "halfway": (Halfway(), lambda path: (np.mean(path[:-1], 0) + path[-1]) / 2),
 }
 ROWS = [  # every method with every average and every kind of shape at least once
     ("heavy ball", "constant", "uniform", "sufficient"),

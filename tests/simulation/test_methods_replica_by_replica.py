@@ -144,7 +144,7 @@ def path_by_hand(algorithm, run, replica):
         (METHODS["sgd"], "smooth", "tail", None),
         (METHODS["weight decay"], "constant", "exponential", None),
         (METHODS["nesterov"], "any", "window", 1.5),
-        (METHODS["schedule-free"], "staged", "last", None),
+        (METHODS["schedule-free"], "staged", "halfway", None),
         (METHODS["rotated sign"], "constant", "uniform", None),
         (METHODS["adam, weight decay"], "shaped", "last", None),
         (Bounded(), "constant", "last", None),
