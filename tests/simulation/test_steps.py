@@ -1,5 +1,6 @@
 """One step of both samplers as a law (T7): against NumPy's dense batches in a rotated basis."""
 
+from dataclasses import dataclass, field
 from functools import partial
 
 import jax
@@ -139,3 +140,27 @@ def test_mean_and_variance_of_a_step(batch):
     assert np.abs(standard_score(deviation**2, variance)).max() < normal_limit(6)
     fewer = variance * batch / (batch + 1 + batch // 3)  # negative control: the padding of a slice counted as data
     assert np.abs(standard_score(deviation**2, fewer)).max() > 6
+
+
+@dataclass(frozen=True)
+class Ones:
+    """Rows of ones, as many as are asked for."""
+
+    asked: list = field(default_factory=list, hash=False)
+
+    def sample(self, key, rows, spectrum):
+        self.asked.append(rows)
+        return jnp.ones((rows, spectrum.eigenvalue.size), spectrum.start.dtype)
+
+
+@pytest.mark.parametrize(("batch", "bound", "rows"), [(3, None, 3), (600, None, 256), (5, 8, 8), (600, 256, 256)])
+def test_a_batch_is_drawn_in_slices_of_which_the_last_is_not_full(batch, bound, rows):
+    """Of rows of ones the mean gradient is λ Σ u, whatever the batch, and no row is missing or read twice."""
+    law = Ones()
+    sampler = Explicit(law, batch) if bound is None else Explicit(law, bound, varying=True)
+    spectrum = Spectrum(*(np.asarray(a, np.float32) for a in (THREE, U, 0.0)))
+    draw = Draw(np.array([1, 2], np.uint32), np.uint32(3), jnp.float32(batch), ())
+    found = sampler.gradient(spectrum, jnp.asarray(U, jnp.float32), draw)
+    np.testing.assert_allclose(found, THREE * U.sum(), rtol=1e-5)
+    assert set(law.asked) == {rows}
+    assert sampler.numbers_a_lane(spectrum) == rows * Explicit(law, 1).numbers_a_lane(spectrum)

@@ -7,7 +7,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.simulation.laws import FourthMoment
-from sgdtheory.simulation.user_law import _check_moments
+from sgdtheory.simulation.user_law import UserLaw, _check_moments, _check_unseen
 from tests.simulation.explicit_runs import EIGENVALUES, expected, simulated, uniform
 from tests.simulation.statistical import normal_limit
 
@@ -112,6 +112,66 @@ def test_a_moment_counts_from_a_hundred_samples_on(samples, refused):
     mean[149], square[149] = 0.3, 16384 * 0.3**2 / samples
     with pytest.raises(ValueError, match="for direction 150 .* is 0.3 ±") if refused else nullcontext():
         _check_moments(mean, square, eigenvalues, directions)
+
+
+def moments_of(eigenvalues, projections=3):
+    """Means of second moments and of their squares, of samples of the problem's law that tell them to 1%."""
+    directions = np.random.default_rng(0).standard_normal((eigenvalues.size, projections))
+    pairs = min(eigenvalues.size, 16)
+    size = (directions[eigenvalues > 0] ** 2).sum(0)
+    mean = np.concatenate([eigenvalues > 0, np.zeros(pairs * (pairs - 1) // 2), size])
+    error = 0.01 * np.concatenate([np.ones(mean.size - projections), size])
+    return mean, error, directions
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        (1, "for direction 2 E x_i²/λ_i is"),
+        (3 + 2, "second moment of directions 2 and 3 is"),
+        (3 + 3 + 1, "second moment of a random projection is"),
+    ],
+)
+@pytest.mark.parametrize(("error", "limit"), [(0.01, 0.1), (0.05, 0.4)])
+def test_moments_are_refused_beyond_a_tenth_and_eight_standard_errors(place, message, error, limit):
+    """Relative to the moment's size; a pair counts where both of its directions do."""
+    eigenvalues = np.array([1.0, 0.5, 0.25])
+    mean, errors, directions = moments_of(eigenvalues)
+    size = errors[place] / 0.01
+    errors[place] = error * size
+    exact = mean.copy()
+    for off, refused in ((0.97 * limit, False), (1.03 * limit, True), (-0.97 * limit, False), (-1.03 * limit, True)):
+        mean[place] = exact[place] + off * size
+        square = mean**2 + 16384 * errors**2
+        with pytest.raises(ValueError, match=message) if refused else nullcontext():
+            _check_moments(mean, square, eigenvalues, directions)
+
+
+@pytest.mark.parametrize(("share", "refused"), [(0.009, False), (0.011, True)])
+def test_a_direction_with_a_hundredth_of_the_trace_counts_however_rare_its_samples(share, refused):
+    eigenvalues = np.array([1 - share, share])
+    mean, errors, directions = moments_of(eigenvalues)
+    square = mean**2 + 16384 * errors**2
+    mean[1], square[1] = 0.3, 16384 * 0.3**2 / 50
+    with pytest.raises(ValueError, match="for direction 2 .* is 0.3 ± 0.04") if refused else nullcontext():
+        _check_moments(mean, square, eigenvalues, directions)
+
+
+@pytest.mark.parametrize(("size", "refused"), [(0.9e-6, False), (1.1e-6, True)])
+def test_a_direction_without_an_eigenvalue_has_at_most_rounding(size, refused):
+    found = "direction 3 has 4.4e-06, but λ_3 = 0"
+    with pytest.raises(ValueError, match=found) if refused else nullcontext():
+        _check_unseen(np.array([0.0, 0.0, 4 * size]), np.array([4.0, 1.0, 0.0]))
+
+
+def test_laws_of_one_function_and_problem_are_one():
+    one = UserLaw(uniform, 3, 1.0)
+    assert one == UserLaw(uniform, 3, 1.0)
+    assert hash(one) == hash(UserLaw(uniform, 3, 1.0))
+    assert all(
+        one != other for other in (UserLaw(constant, 3, 1.0), UserLaw(uniform, 2, 1.0), UserLaw(uniform, 3, 2.0))
+    )
+    assert one != uniform
 
 
 @pytest.mark.slow
