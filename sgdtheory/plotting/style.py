@@ -26,7 +26,6 @@ STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "lines.linewidth": 1.4,
     "savefig.bbox": "tight",
     "savefig.dpi": 160,
     "figure.constrained_layout.use": True,
