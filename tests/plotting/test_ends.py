@@ -12,7 +12,8 @@ from sgdtheory.plotting.style import PlainFormatter
 from tests.plotting.panels import bars_of, points_of
 from tests.plotting.test_fits import BATCHES, SIZES, groups_and_laws
 from tests.plotting.test_library_figures import TRAINED, checked
-from tests.plotting.test_looks import CRITICAL, losses, pareto, path, plan, published, scaled, schedule
+from tests.plotting.test_looks import CRITICAL, losses, pareto, path, planned, published, scaled, schedule
+from tests.runs import changed
 
 
 @pytest.fixture(autouse=True)
@@ -170,11 +171,14 @@ def test_the_law_of_steps_and_samples_ends_with_the_frontier():
 
 
 def test_a_plan_has_bands_between_the_ends_of_its_intervals():
-    found = plan().axes[0]
-    star = next(line for line in found.lines if line.get_label() == "choice")
-    low, high = found.collections[0].get_paths()[0].get_extents().get_points()
-    assert low[0] < star.get_xdata()[0] < high[0]
-    assert low[1] < star.get_ydata()[0] < high[1]
+    found = planned()
+    interval = np.array(found.choice.hours_interval) / found.choice.hours
+    for axes in plot.run_plan(found).axes:
+        star = next(line for line in axes.lines if line.get_label() == "choice").get_xydata()[0]
+        corners = axes.collections[0].get_paths()[0].vertices
+        nearest = corners[:, 0][np.abs(np.log(corners[:, 0] / star[0])).argmin()]
+        band = corners[corners[:, 0] == nearest][:, 1] / star[1]
+        assert (band.min(), band.max()) == pytest.approx(tuple(interval), rel=0.003)
 
 
 def test_a_training_curve_begins_after_the_first_step_and_says_how_it_ended():
@@ -202,3 +206,17 @@ def test_slopes_that_are_allowed_are_shaded():
     (first, second) = (line.get_xydata() for line in figure.axes[1].lines)
     np.testing.assert_allclose(first[:, 1], means)
     np.testing.assert_allclose(second[:, 0] / first[:, 0], 4**0.02)
+    np.testing.assert_allclose(first[:, 0], check.widths * 4**-0.01)
+
+
+def test_powers_go_through_the_weighted_mean_and_curves_lie_side_by_side(axes):
+    found = changed(st.size_dependence(groups_and_laws()[0]), standard_errors=np.array([0.1, 0.2, 0.4]))
+    plot.size_dependence({"a": found, "b": found}, axes=axes)
+    weights = np.array([16.0, 4.0, 1.0]) / 21
+    mean = weights @ np.log(found.sizes), weights @ np.log(found.critical)
+    for line in solid(axes):
+        np.testing.assert_allclose(
+            np.log(line[:, 1]) - mean[1], found.slope * (np.log(line[:, 0]) - mean[0]), atol=1e-9
+        )
+    for points, shift in zip(points_of(axes, "o") + points_of(axes, "s"), (-0.5, 0.5), strict=True):
+        np.testing.assert_allclose(points[:, 0], np.array(SIZES) * 4 ** (0.015 * shift))

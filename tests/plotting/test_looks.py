@@ -73,10 +73,10 @@ def joint():
     return plot.joint_law(law)
 
 
-def plan():
+def planned():
     steps = 500 + 3e4 / BATCHES + 500 * 300**2 / BATCHES**2
-    law = st.fit_steps_law(BATCHES, steps * (1 + 0.01 * np.cos(np.arange(9))), optimal_batch_size=True)
-    return plot.run_plan(st.plan(law, 12, price=2, deadline=4))
+    law = st.fit_steps_law(BATCHES, steps * (1 + 0.1 * np.cos(np.arange(9))), optimal_batch_size=True)
+    return st.plan(law, 12, price=2, deadline=4)
 
 
 def scaled():
@@ -130,7 +130,7 @@ FIGURES = {
     "map": lambda: plot.loss_grid(losses()),
     "joint": joint,
     "rates": rates,
-    "plan": plan,
+    "plan": lambda: plot.run_plan(planned()),
     "path": path,
     "schedule": schedule,
     "pareto": pareto,

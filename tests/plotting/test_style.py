@@ -55,7 +55,11 @@ def test_colours_are_told_apart_by_all_eyes(vision):
 
 
 def test_categories_never_repeat():
-    assert len({tuple(each.values()) for each in categories(28)}) == 28
+    found = categories(29)
+    assert len({tuple(each.values()) for each in found[:28]}) == 28
+    assert [each["ls"] for each in found[::7]] == ["-", "--", ":", "-.", "-"]
+    assert [each["color"] for each in found[:14]] == [*CATEGORIES, *CATEGORIES]
+    assert [each["marker"] for each in found[6:9]] == ["X", "s", "^"]
 
 
 @pytest.mark.parametrize("span", [(52, 66), (0.97, 1.04), (1e-6, 1e6), (3, 2000), (1.1, 8.9), (1e-12, 1e-3), (20, 95)])
