@@ -71,7 +71,7 @@ class LeastSquares(SplitSpectrum):
 
     def truncated(self, dim: int) -> "LeastSquares":
         """Return the problem with only the `dim` directions of the largest eigenvalues."""
-        return LeastSquares(self.eigenvalues[:dim], self.signal[:dim], self.noise_variance)
+        return replace(self, eigenvalues=self.eigenvalues[:dim], signal=self.signal[:dim])
 
     def preconditioned(self, power: float = 0.5) -> "LeastSquares":
         """Return the problem whose SGD steps are `w ← w − γ H^−θ g` (THEORY.md T35): `λ_i^{1−θ}`, the same signal.

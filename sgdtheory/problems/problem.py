@@ -240,6 +240,11 @@ class _Truncated(AbstractProblem):
         """Label noise σ² of the whole problem."""
         return self.whole.noise_variance
 
+    @property
+    def approximation_risk(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Approximation risk of the whole problem."""
+        return self.whole.approximation_risk
+
     def directions(self) -> tuple[np.ndarray, np.ndarray]:
         """Return eigenvalues and signal of the first directions."""
         eigenvalues, signal = self.whole.directions()

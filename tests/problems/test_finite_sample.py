@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from sgdtheory.problems import drawn_sample, mean_of_samples
+from sgdtheory.problems import drawn_sample, finite_sample, mean_of_samples
+from sgdtheory.problems.finite_sample import GivenSample, TrainingProblem
 from tests.risk.passes import rows_of
 
 
@@ -123,3 +124,46 @@ def test_what_cannot_be_drawn(finite, draw, message):
 def test_the_theory_of_one_pass_does_not_take_it():
     with pytest.raises(ValueError, match="problem must not be a finite sample here"):
         problem().with_samples(10, seed=0).modes(1.0)
+
+
+@pytest.mark.parametrize("size", [4, 50])
+def test_rows_in_small_chunks_and_given_rows_have_the_drivers_of_all(monkeypatch, size):
+    """Given rows have no direction without an eigenvalue."""
+    sample = drawn_sample(problem().with_samples(size, seed=3))
+    features, noise = rows_of(sample)
+    given = GivenSample(features, noise, sample.scale, sample.start)
+    response = np.linspace(0.1, 0.9, sample.weight.size)
+    monkeypatch.setattr(finite_sample, "CHUNK", 7 * 3)
+    again = drawn_sample(problem().with_samples(size, seed=3))
+    assert [len(noise) for _, noise in again.rows()] == [3] * (size // 3) + [size % 3]
+    for other in (given, again):
+        for name in ("num_samples", "weight", "seen", "excess", "least_loss", "fourth"):
+            np.testing.assert_allclose(getattr(other, name), getattr(sample, name), rtol=1e-8, atol=1e-12)
+        assert other.mean_risk(response) == pytest.approx(sample.mean_risk(response), rel=1e-10)
+    assert given.relative_error_at(3.0) == 0
+    assert given.interpolation_error(response) == 0
+
+
+def test_the_problem_of_one_pass_with_the_moments_of_orthonormal_frames():
+    """E z_j² z_k² = N/(N + 2) (1 + 2δ_jk): N/(N − 2) directions for each, in batches of B (N + 2)/(N − 2)."""
+    sample = drawn_sample(problem().with_samples(10, seed=0))
+    training = TrainingProblem(sample)
+    modes = training.modes(1.0)
+    assert training.batch(np.array(4.0)) == pytest.approx(6.0)
+    assert training.largest_eigenvalue == sample.weight[0]
+    assert training.noise_variance == sample.least_loss
+    np.testing.assert_allclose(modes.multiplicity, 1.25 * sample.seen)
+    np.testing.assert_allclose(modes.signal * modes.trained, sample.excess)
+    np.testing.assert_allclose(modes.driving, 1.25)
+
+
+def test_the_largest_and_smallest_samples_are_taken():
+    assert drawn_sample(st.PowerLaw(1.5, 2.0, 2048).with_samples(488_281, seed=0)).num_samples == 488_281
+    assert drawn_sample(st.PowerLaw(1.5, 2.0, 1000).with_samples(10**6, seed=0)).num_samples == 10**6
+    assert mean_of_samples(problem().with_samples(3)).num_samples == 3
+    assert problem().with_samples(1e20).num_samples == 1e20
+    for finite in (st.PowerLaw(1.5, 2.0, 2049).with_samples(5, seed=0), problem(1000).with_samples(10**6 + 1, seed=0)):
+        with pytest.raises(ValueError, match="must (have|be) at most"):
+            drawn_sample(finite)
+    with pytest.raises(ValueError, match=r"num_samples must be at most 1e\+20 of a finite sample"):
+        problem().with_samples(1.01e20)

@@ -6,7 +6,16 @@ import pytest
 from numpy.polynomial import legendre
 
 import sgdtheory as st
-from sgdtheory.problems.modes import _STIRLING, EXACT, _block_rule, _end_slopes, power_law_modes, tail_rule
+from sgdtheory.problems.modes import (
+    _STIRLING,
+    EXACT,
+    TAIL_NODES,
+    _block_rule,
+    _end_slopes,
+    power_law_modes,
+    rule_within,
+    tail_rule,
+)
 from sgdtheory.problems.power_sums import MIDPOINT_COEFFICIENTS
 from sgdtheory.risk.solvers.contour import CONTOUR
 from tests.marks import slow
@@ -145,3 +154,19 @@ def test_sums_of_powers(dim):
     assert modes.multiplicity @ modes.eigenvalue == pytest.approx((index**-1.3).sum() + beyond[1.3], rel=1e-12)
     assert modes.multiplicity @ modes.eigenvalue**2 == pytest.approx((index**-2.6).sum(), rel=1e-11)
     assert modes.signal.sum() == pytest.approx((index**-2.2).sum() + beyond[2.2], rel=1e-12)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1e-8, 1e-6, 1e-4])
+def test_lists_of_less_than_two_leading_parts_stay_and_tails_begin_with_the_second(tolerance):
+    """The rules for less accuracy have fewer directions that are modes of their own."""
+    leading = {0.0: 64, 1e-8: 24, 1e-6: 20, 1e-4: 12}[tolerance]
+    for dim in (2 * leading - 1, 2 * leading):
+        modes = st.PowerLaw(1.4, 2.3, dim).modes(1.0, tolerance)
+        listed = np.arange(1.0, dim + 1) ** -1.4
+        alike = modes.eigenvalue.size == dim and np.allclose(modes.eigenvalue, listed, rtol=1e-12)
+        assert alike == (dim < 2 * leading)
+    endless = st.PowerLaw(1.4, 2.3).modes(1.0, tolerance).eigenvalue
+    assert endless[-TAIL_NODES:].max() == pytest.approx((2.0 * leading) ** -1.4, rel=1e-12)
+    np.testing.assert_allclose(endless[: leading - 1], np.arange(1.0, leading) ** -1.4, rtol=1e-12)
+    assert rule_within(10 * tolerance) == rule_within(tolerance)
+    assert rule_within(1e-9) == rule_within(0.0) == EXACT

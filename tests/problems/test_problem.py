@@ -163,3 +163,34 @@ def test_directions_are_all_that_a_new_spectrum_needs():
         lambda problem: (problem.truncated(3).trace, problem.initial_risk, problem.dim, problem.tail_signal(2)),
     ):
         np.testing.assert_array_equal(call(own), call(same))
+
+
+def test_what_is_left_out_of_a_problem_s_changes():
+    """A preconditioner is H^−½, a sample is drawn with replacement and is the mean of all, unless something is said."""
+    own = Exponential()
+    for problem in (
+        own,
+        st.LeastSquares(*own.directions()),
+        st.PowerLaw(3, 2, 9),
+        st.PowerLaw(3, 2, 9).with_samples(7),
+    ):
+        plain, half = (
+            (each.problem if hasattr(each, "problem") else each) for each in (problem, problem.preconditioned())
+        )
+        np.testing.assert_allclose(half.directions()[0], plain.directions()[0] ** 0.5, rtol=1e-14)
+        np.testing.assert_array_equal(half.directions()[1], plain.directions()[1])
+    finite = own.with_samples(7)
+    assert (finite.seed, finite.replacement, finite.num_samples) == (None, True, 7)
+
+
+@pytest.mark.parametrize("options", [{}, {"kind": "gaussian"}])
+def test_fewer_directions_of_a_model_have_the_risk_that_its_features_miss(options):
+    """It is part of their label noise, which stays."""
+    own = Exponential()
+    for problem in (st.PowerLaw(2, 3, 40), st.LeastSquares(*own.directions())):
+        model = problem.with_features(6, **options)
+        assert model.approximation_risk > 0
+        assert model.truncated(3).approximation_risk == model.approximation_risk
+        assert model.truncated(3).noise_variance == model.noise_variance
+    own.approximation_risk = 0.25
+    assert own.truncated(3).approximation_risk == 0.25
