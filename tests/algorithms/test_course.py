@@ -220,3 +220,23 @@ def test_too_few_samples_for_one_step_are_refused(shape, first):
     for samples in (first - 1, first - 0.5, 2):
         with pytest.raises(ValueError, match=f"num_samples must be enough for one step .*, got {samples:g}"):
             number_of_steps(shape, 13.0, samples)
+
+
+def test_samples_of_a_line_are_an_integral_to_the_last_one():
+    """Σ B (1 + t/n) = n B + B (n − 1)/2, of too many sizes to be told apart: 1.05·10^10 samples."""
+    assert samples_of(st.Linear(final=2), 1e5, 7e4) == pytest.approx(7e9 + 5e4 * 69_999, abs=0.01)
+
+
+def test_samples_are_shared_by_all_workers():
+    """Three workers with batches of four: twelve samples a step."""
+    constant, growing = st.Constant(), st.Linear(final=3)
+    for samples, steps in ((12, 1), (23.9, 1), (24, 2), (120, 10)):
+        assert number_of_steps(constant, 4.0, samples, workers=3) == steps
+        assert number_of_steps(growing, 4.0, samples, workers=3) == number_of_steps(growing, 4.0, samples / 3)
+    several = np.array([4.0, 8.0])
+    np.testing.assert_array_equal(numbers_of_steps(constant, several, np.array([48.0, 48.0]), 3), [4, 2])
+    for short in ([11.0, 48.0], [48.0, 23.0]):
+        with pytest.raises(ValueError, match=f"one step of all 3 workers, got {min(short):g} with batch_size"):
+            numbers_of_steps(constant, several, np.array(short), 3)
+    course = Course(st.Algorithm(st.LocalSGD(3, 2)), 4.0, 0.1, 10.0)
+    np.testing.assert_array_equal(course.samples(np.array([0, 1, 10])), [0, 12, 120])
