@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from sgdtheory.simulation.result import ROUNDING, Simulation
+from sgdtheory.simulation.result import ROUNDING, Simulation, Truncation
 
 
 def simulation(excess_risk, dtype="float32", **options):
@@ -102,3 +104,37 @@ def test_what_is_shown_of_one_setting():
 def test_the_table_has_a_standard_error_of_several_replicas_alone():
     assert simulation([1.0, 3.0]).sheet().json()["standard_error"] == 1.0
     assert "standard_error" not in simulation([1.0]).sheet().json()
+
+
+def remarks(risk, **options):
+    return list(simulation(risk, **options).sheet().remarks)
+
+
+def test_remarks_say_what_freezing_divergence_and_ctrl_c_do_to_the_means():
+    """Of two settings with standard errors 1 and 0.5 the shifts are a twentieth and a tenth of them."""
+    risk = [[1.0, 3.0], [1.0, 2.0]]
+    kept = Truncation(64, 0.125, np.array([0.05, -0.05]))
+    words = "64 directions simulated, the others frozen with risk 0.125"
+    assert remarks(risk, truncation=kept) == [f"{words}; this shifts means by 0.1 standard errors at most"]
+    unknown = replace(kept, shift=np.full(2, np.nan))
+    assert remarks(risk, truncation=unknown) == [f"{words}; twice as many show whether that matters"]
+    assert remarks(np.transpose(risk)[:1].T, truncation=kept) == [words]
+    some, none = [[1.0, 3.0], [1.0, np.nan]], [[np.nan] * 2] * 2
+    ended = "interrupted: the means are over the replicas that had finished"
+    shifts = "this shifts means of what has finished by 0.05 standard errors at most"
+    assert remarks(some, truncation=kept, interrupted=True) == [f"{words}; {shifts}", ended]
+    assert remarks(none, interrupted=True) == ["interrupted before any replica had finished"]
+    assert remarks([[1.0, np.inf], [np.inf, 2.0]]) == ["2 replicas diverged (beyond the range of float32)"]
+    assert remarks(risk) == []
+
+
+def test_rounding_and_unfinished_replicas_are_part_of_a_score():
+    """1e-6 in float32 and 1e-11 in float64; where there are zeros alone the unit is 1."""
+    for dtype, size in (("float32", 1e-6), ("float64", 1e-11)):
+        found = simulation([4.0, 4.0, np.nan], dtype, interrupted=True)
+        assert found.z_score(4.0 * (1 - 2 * size)) == pytest.approx(2, rel=1e-3)
+        spread = simulation([1.0 - size, 1.0 + size], dtype)
+        assert spread.z_score(1 + 3 * size) == pytest.approx(-3 / np.sqrt(2), rel=1e-3)
+    assert simulation([0.0, 0.0]).z_score(1.0) == -np.inf
+    three = simulation([1.0, 2.0, 6.0, np.nan, np.nan], "float64", interrupted=True)
+    assert three.normal_score(2.0) == pytest.approx(float(simulation([1.0, 2.0, 6.0], "float64").normal_score(2.0)))
