@@ -9,7 +9,7 @@ import sgdtheory as st
 from sgdtheory import plotting as plot
 from sgdtheory.plotting import style
 from sgdtheory.plotting.style import PlainFormatter
-from tests.plotting.panels import bars_of, points_of
+from tests.plotting.panels import bars_of, legend_of, points_of
 from tests.plotting.test_fits import BATCHES, SIZES, groups_and_laws
 from tests.plotting.test_library_figures import TRAINED, checked
 from tests.plotting.test_looks import CRITICAL, losses, pareto, path, planned, published, scaled, schedule
@@ -220,3 +220,60 @@ def test_powers_go_through_the_weighted_mean_and_curves_lie_side_by_side(axes):
         )
     for points, shift in zip(points_of(axes, "o") + points_of(axes, "s"), (-0.5, 0.5), strict=True):
         np.testing.assert_allclose(points[:, 0], np.array(SIZES) * 4 ** (0.015 * shift))
+
+
+def grid_of(targets=(), best=np.nan):
+    """A grid of two data sizes and three batch sizes, of which the worst is five times as bad as the best."""
+    ratios = np.array([1.0, 1.5, 5.0])
+    each = {"group": "", "batch_sizes": np.array([4.0, 8.0, 32.0]), "ratios": ratios, "share": 0.01}
+    each |= {"intervals": ratios[:, None] * [0.9, 1.2], "batch_size": 6.0, "best_batch_size": best}
+    tuned = SimpleNamespace(
+        group="", samples=np.array([1e3, 4e3]), batch_sizes=each["batch_sizes"], state=np.full((3, 2), "inside", object)
+    )
+    tuned.state[2, 1] = "lowest rate"
+    worse = tuple(SimpleNamespace(**each, samples=samples) for samples in tuned.samples)
+    convention = st.Convention(4, 0.2)
+    return SimpleNamespace(groups=(tuned,), degradations=worse, targets=targets, convention=convention, level=0.9)
+
+
+def target_at(critical, smallest):
+    law = SimpleNamespace(predict=lambda batch: 500 / batch)
+    ends = {"critical_batch_size": critical, "smallest_batch_size": smallest, "optimal_batch_size": 8.0}
+    return SimpleNamespace(group="", law=law, **ends)
+
+
+def test_cells_of_a_map_meet_halfway_and_colours_end_at_a_hundred_per_cent(axes):
+    plot.loss_map(grid_of([target_at(64.0, 5.0), target_at(np.inf, 0.0), target_at(10.0, 0.0)], best=5.0), axes=axes)
+    (mesh,) = (each for each in axes.collections if hasattr(each, "get_coordinates"))
+    corners = mesh.get_coordinates()
+    np.testing.assert_allclose(corners[0, :, 0], [500, 2000, 8000])
+    np.testing.assert_allclose(corners[:, 0, 1], [8**0.5, 32**0.5, 16, 64])
+    assert mesh.get_clim() == (0, 100)
+    labels = {line.get_label(): line for line in axes.lines}
+    np.testing.assert_array_equal(labels["1% above the best"].get_xydata(), [[1e3, 6], [4e3, 6]])
+    np.testing.assert_array_equal(labels["least loss"].get_xydata(), [[1e3, 5], [4e3, 5]])
+    assert (labels["least loss"].get_linestyle(), labels["least loss"].get_linewidth()) == ("--", 1.6)
+    np.testing.assert_array_equal(labels["best γ at an end of the grid"].get_xydata(), [[4e3, 32]])
+    assert [each[0].tolist() for each in points_of(axes, "*")] == [[500, 64], [500, 10]]
+    assert [each[0].tolist() for each in points_of(axes, "D")] == [[500, 8]]
+    ranges = [line.get_xydata() for line in axes.lines if line.get_xdata().size == 2 and np.ptp(line.get_xdata()) == 0]
+    np.testing.assert_allclose(ranges, [[[500, 5], [500, 64]]])
+    assert {"$B^*$ (20% more data)", r"$B_{opt}$ and useful batch sizes"} <= set(labels)
+    curves = plot.degradation(grid_of()).axes[0]
+    assert curves.get_ylim() == pytest.approx((-0.1, 110 * np.quantile([0, 0, 0.5, 0.5, 4, 4], 0.75)))
+    assert legend_of(curves)[-2:] == [r"$D = 1 \times 10^{3}$", r"$D = 4 \times 10^{3}$"]
+    assert curves.get_title().endswith("bars: 90%")
+
+
+def test_eight_pairs_of_a_joint_law_have_lines_and_stars_within_the_batch_sizes(axes):
+    samples = np.repeat(np.arange(1.0, 16), 2)
+    law = SimpleNamespace(
+        sizes=np.ones(30), samples=samples, batch_sizes=np.tile([2.0, 8.0], 15), losses=samples,
+        loss=lambda size, samples, batch: samples + 1 / np.asarray(batch),
+        critical_batch_size=lambda size, samples: SimpleNamespace(batch_size=samples),
+    )  # fmt: skip
+    plot.joint_law(law, axes=axes)
+    lines = solid(axes)
+    assert [line[0, 1] - 0.5 for line in lines] == [1, 3, 5, 7, 9, 11, 13, 15]
+    assert {(line.shape, line[0, 0], round(line[-1, 0], 9)) for line in lines} == {((61, 2), 2.0, 8.0)}
+    assert [star[0].tolist() for star in points_of(axes, "*")] == [[3, 3 + 1 / 3], [5, 5.2], [7, 7 + 1 / 7]]

@@ -182,6 +182,16 @@ LOOKS = {
 }
 
 
+INCHES = {  # of the figures that are not 4.8 by 3.9
+    "scaled": (6.4, 6.0), "map": (10.4, 3.9), "joint": (6.4, 3.9), "plan": (8.4, 3.7), "path": (5.2, 6.0),
+    "schedule": (12.0, 3.6), "bounds": (7.2, 4.26), "training": (5.2, 3.8), "coordinates": (10.2, 5.2),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_looks(name):
-    assert [looks_of(axes) for axes in FIGURES[name]().axes] == LOOKS[name].split(" | ")
+    figure = FIGURES[name]()
+    assert [looks_of(axes) for axes in figure.axes] == LOOKS[name].split(" | ")
+    assert tuple(figure.get_size_inches()) == pytest.approx(INCHES.get(name, (4.8, 3.9)))
+    sizes = {axes.title.get_fontsize() for axes in figure.axes if axes.get_title()}
+    assert sizes <= {9.5}
