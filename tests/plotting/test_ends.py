@@ -277,3 +277,23 @@ def test_eight_pairs_of_a_joint_law_have_lines_and_stars_within_the_batch_sizes(
     assert [line[0, 1] - 0.5 for line in lines] == [1, 3, 5, 7, 9, 11, 13, 15]
     assert {(line.shape, line[0, 0], round(line[-1, 0], 9)) for line in lines} == {((61, 2), 2.0, 8.0)}
     assert [star[0].tolist() for star in points_of(axes, "*")] == [[3, 3 + 1 / 3], [5, 5.2], [7, 7 + 1 / 7]]
+
+
+def test_marks_of_a_plan_end_with_its_batch_sizes():
+    whole = planned()
+    ends = whole.smallest_batch_size, whole.critical_batch_size
+    low, high = np.array([1.05 * ends[0], 0.9 * ends[1]]).round()
+    for found in (whole, st.plan(whole.law, 12, price=2, batch_sizes=(low, high))):
+        axes = plot.run_plan(found).axes[1]
+        spans = [part.get_window_extent().transformed(axes.transData.inverted()) for part in axes.patches]
+        lines = {line.get_label(): line.get_xdata()[0] for line in axes.lines}
+        useful = [(span.x0, span.x1) for span, part in zip(spans, axes.patches) if "useful" in part.get_label()]
+        first, last = found.range
+        inside = first < ends[0]
+        assert ("smallest useful batch size" in lines) == inside == bool(useful)
+        assert ("$B^*$, 20% more data" in lines) == (ends[1] <= last)
+        assert (np.array([(span.x0, span.x1) for span in spans]) >= first * 0.999).all()
+        assert (np.array([(span.x0, span.x1) for span in spans]) <= last * 1.001).all()
+        if inside:
+            assert lines["smallest useful batch size"] == ends[0]
+            assert useful[0] == pytest.approx((ends[0], min(ends[1], last)))

@@ -184,3 +184,50 @@ def test_the_suffix_is_taken_in_any_case(tmp_path, name):
 def test_long_names_are_cut():
     assert plain_label("m" * 100) == "m" * 27 + "…"
     assert plain_label("m" * 28) == "m" * 28
+
+
+DRAWN = {  # what lies in the upper right corner of a panel from 0 to 1, and whether a legend may lie there too
+    "nothing": (lambda axes: None, True),
+    "a line": (lambda axes: axes.plot([0.5, 1], [0.55, 1.0]), False),
+    "a line through it": (lambda axes: axes.plot([0.4, 1.6], [0.95, 0.95]), False),
+    "markers on both sides": (lambda axes: axes.plot([0.4, 1.6], [0.95, 0.95], "o"), True),
+    "a marker": (lambda axes: axes.plot([0.9], [0.9], "o"), False),
+    "a marker whose edge reaches it": (lambda axes: axes.plot([0.6], [0.93], "o", ms=99), False),
+    "the same without a marker": (lambda axes: axes.plot([0.6], [0.93], ms=99), True),
+    "points": (lambda axes: axes.scatter([0.2, 0.9], [0.2, 0.95]), False),
+    "points elsewhere": (lambda axes: axes.scatter([0.2, 0.4], [0.2, 0.9]), True),
+    "a band": (lambda axes: axes.fill_between([0.5, 1], [0.5, 0.5], [1, 1]), False),
+    "a band elsewhere": (lambda axes: axes.fill_between([0.1, 0.4], [0.1, 0.1], [1, 1]), True),
+    "a word": (lambda axes: axes.text(0.9, 0.93, "word"), False),
+    "an empty word": (lambda axes: axes.text(0.9, 0.93, ""), True),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_a_legend_lies_on_nothing_that_is_drawn(name):
+    draw, free = DRAWN[name]
+    axes = new_figure()[1][0, 0]
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    draw(axes)
+    axes.plot([], [], label="a name")
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    box = legend(axes, corners=("upper right", "lower left"))
+    place = box.get_window_extent().transformed(axes.transAxes.inverted())
+    assert (place.x0 > 0.5, place.y0 > 0.5) == (free, free)
+    assert axes.get_ylim() == (0, 1)
+    assert not box.get_frame_on()
+    assert {text.get_fontsize() for text in box.get_texts()} == {7.5}
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_room_for_a_legend_is_its_height_and_three_times_its_distance(scale):
+    axes = new_figure()[1][0, 0]
+    axes.plot([0, 1], [1, 10], label="a name")
+    axes.plot([0, 1], [10, 1])
+    axes.set(xlim=(0, 1), ylim=(1, 10), yscale=scale)
+    axes.margins(0)
+    box = legend(axes, corners=("upper right",))
+    share = (box.get_window_extent().height + 15) / axes.get_window_extent().height
+    ends = np.array([*axes.get_ylim(), 10.0])
+    low, high, top = np.log(ends) if scale == "log" else ends
+    assert (high - top) / (high - low) == pytest.approx(share, rel=0.02)
