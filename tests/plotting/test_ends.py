@@ -7,9 +7,8 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory import plotting as plot
-from sgdtheory.plotting import style
 from sgdtheory.plotting.style import PlainFormatter
-from tests.plotting.panels import bars_of, legend_of, points_of
+from tests.plotting.panels import bars_of, legend_of, points_of, replace_legends
 from tests.plotting.test_fits import BATCHES, SIZES, groups_and_laws
 from tests.plotting.test_library_figures import TRAINED, checked
 from tests.plotting.test_looks import CRITICAL, losses, pareto, path, planned, published, scaled, schedule
@@ -20,8 +19,7 @@ from tests.runs import changed
 def legends(monkeypatch):
     """Arguments of the legends that are not drawn."""
     found = []
-    for name in ("legend", "legend_below"):
-        monkeypatch.setattr(style, name, lambda *arguments, **options: found.append((*arguments[1:], options)))
+    replace_legends(monkeypatch, *2 * [lambda *arguments, **options: found.append((*arguments[1:], options))])
     return found
 
 

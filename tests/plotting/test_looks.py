@@ -12,9 +12,9 @@ from matplotlib.lines import Line2D
 import sgdtheory as st
 from sgdtheory import plotting as plot
 from sgdtheory.fits.rate_law import BestRates, RateLaw
-from sgdtheory.plotting import style
 from sgdtheory.risk import Risk
 from tests.fits.test_loss_grid import RATES, table
+from tests.plotting.panels import replace_legends
 from tests.plotting.test_fits import BATCHES, SIZES, groups_and_laws
 from tests.plotting.test_library_figures import TRAINED, checked
 
@@ -22,8 +22,7 @@ from tests.plotting.test_library_figures import TRAINED, checked
 @pytest.fixture(autouse=True)
 def _without_placed_legends(monkeypatch):
     """Legends whose places are searched for take longer than all else."""
-    for name in ("legend", "legend_below"):
-        monkeypatch.setattr(style, name, lambda *arguments, **options: None)
+    replace_legends(monkeypatch, *2 * [lambda *arguments, **options: None])
 
 
 def look_of(part):

@@ -9,10 +9,9 @@ import pytest
 import sgdtheory as st
 from sgdtheory import plotting as plot
 from sgdtheory.fits.rate_law import BestRates, RateLaw
-from sgdtheory.plotting import style
 from sgdtheory.risk import Risk
 from sgdtheory.sweep import SweepFits
-from tests.plotting.panels import bars_of, points_of
+from tests.plotting.panels import bars_of, points_of, replace_legends
 from tests.plotting.test_fits import groups_and_laws
 from tests.sweep.test_power import pilot
 
@@ -21,8 +20,11 @@ from tests.sweep.test_power import pilot
 def legends(monkeypatch):
     """The panels that would have a legend."""
     found = []
-    monkeypatch.setattr(style, "legend", lambda axes, *arguments, **options: found.append(axes))
-    monkeypatch.setattr(style, "legend_below", lambda figure, axes, *arguments, **options: found.append(axes))
+    replace_legends(
+        monkeypatch,
+        lambda axes, *arguments, **options: found.append(axes),
+        lambda figure, axes, *arguments, **options: found.append(axes),
+    )
     return found
 
 

@@ -58,7 +58,7 @@ ALONG = [
 ]
 
 
-@pytest.mark.parametrize("algorithm", ALONG, ids=str)
+@pytest.mark.parametrize("algorithm", ALONG)
 def test_responses_along_a_run_are_those_of_endless_batches(algorithm):
     """Of one direction at a time: `s f²` of the iterate and of the average is what the exact risk leaves without noise.
 
