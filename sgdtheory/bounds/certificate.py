@@ -146,7 +146,7 @@ def certify(
         bound: a PublishedBound, `theorem7`, or a function as `compare` takes it.
         setting: a Setting of one point, a plain tuple `(problem, B, γ, D)` or a mapping with its field names.
         quantity: "total", "bias" or "variance"; published bounds are on the total alone.
-        algorithm: whose risk; None: the bound's own, else averaged SGD. Of another one a bound proves nothing.
+        algorithm: whose risk; None: the bound's own, else averaged SGD. A bound proves nothing about other algorithms.
         width: relative width to which a power law's risk is refined, if that takes no more than about 20 s.
 
     Returns:

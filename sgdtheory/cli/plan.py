@@ -79,10 +79,10 @@ def plan(
     """Choose a batch size from steps to a target, or training logs, and the throughput of devices.
 
     With a deadline it is the cheapest one that meets it; without one that of the least time × cost. Devices are as many
-    as the batch feeds, or --devices at most. Extra data are relative to the smallest batch size measured. Of training
-    logs at several batch sizes with --target-loss the steps are interpolated as `fit` does it, and several losses give
-    a batch ramp, without a throughput the ramp alone. Of other training logs the theory is fitted as fit-curves does
-    it, and the target is the least loss of --num-samples.
+    as the batch feeds, or --devices at most. Extra data are relative to the smallest batch size measured. From
+    training logs at several batch sizes with --target-loss, steps are interpolated as `fit` does it, and several losses
+    give a batch ramp, without a throughput the ramp alone. To other training logs the theory is fitted as fit-curves
+    does it, and the target is the least loss of --num-samples.
 
     Args:
         files: CSV file with a header, one row a batch size, as `sgdtheory fit` reads it, or fit-curves or fit-grid

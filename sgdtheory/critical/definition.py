@@ -167,7 +167,7 @@ def critical_batch_size(
             the optimal risk.
         curve: whether to compute the curves, which take more than half of the time.
         algorithm: what is run; by default averaged SGD with constant learning rate and batch size. Where the batch size
-            varies, B is its mean over the run, not rounded in between. Of LocalSGD B and B* are one worker's: K B*
+            varies, B is its mean over the run, not rounded in between. With LocalSGD B and B* are one worker's: K B*
             samples in a step, K H B* in a round, of D seen by all workers.
         progress: called with how far the search is, in words, as it goes on: `print` for example.
 

@@ -24,8 +24,8 @@ class OptimalLearningRate(Shown, Generic[Values]):
     Attributes:
         learning_rate: γ* in the range that `optimal_learning_rate` searches, in units of 1/λ.
         risk: excess risk at γ*, in units of y².
-        relative_error: of that risk, as `Risk.relative_error` states it. Of methods that are not linear and of passes
-            over a finite sample it is what theory is right to, inf where the size of the risk is not known; else 0.
+        relative_error: of that risk, as `Risk.relative_error` states it. For methods that are not linear and for epochs
+            over a finite sample it is the accuracy of the theory, inf where the size of the risk is not known; else 0.
         remark: what a large relative error means; empty as a rule.
     """
 
@@ -73,8 +73,8 @@ def optimal_learning_rate(
     Methods that are not linear, by deterministic equivalents, have no edge: the least minimum to some 3e-4 of
     it (1e-3 beside a cliff), with the risk of `excess_risk`, its `relative_error` and, where that is 5% or more, a
     `remark`. After up to 16 steps their risk has valleys in γ that are narrower than 1%, or decades apart, and the
-    search misses some: in 4 of 28 settings of signs, Adam and normalized SGD a dense scan found 3 to 14% less. Of
-    passes over a finite sample (`with_samples`) the least minimum within a factor of 1000 of γ about the first one
+    search misses some: in 4 of 28 settings of signs, Adam and normalized SGD a dense scan found 3 to 14% less. For
+    epochs over a finite sample (`with_samples`) the least minimum within a factor of 1000 of γ about the first one
     found, 1e-5 of it in 60 random settings.
 
     Args:

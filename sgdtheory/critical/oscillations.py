@@ -52,7 +52,7 @@ def oscillating_steps(algorithm: Algorithm) -> float:
     if method.step_dependence not in ("none", "period"):
         return LONGEST
     memory = memory_of(method)
-    # Of delayed steps a schedule keeps oscillations that equal steps would forget: a record of 175 steps missed one.
+    # A schedule of delayed steps keeps oscillations that equal steps would forget: a record of 175 steps missed one.
     forgetting = algorithm.constant if method.late else not averaged
     lasting = memory if forgetting else min(LASTING * memory, max(memory, LONGEST))
     return max(lasting, FEW_STEPS)

@@ -139,7 +139,7 @@ class RateSearch:
         pairs, positions = np.append(self.pair, pair), np.append(self.position, position)
         order = np.lexsort((positions, pairs))
         there = (np.diff(pairs[order]) == 0) & (np.diff(positions[order]) < SAME_POSITION)
-        # Of two that are the same the second is dropped, and the grid's own are kept.
+        # The second one of two equal points is dropped, and the grid's own are kept.
         order = order[~np.append(False, there) | (order < old)]
         new = order[order >= old]
         if not new.size:

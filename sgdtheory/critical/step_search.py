@@ -27,7 +27,8 @@ LONGEST_JUMP = np.log(100.0)
 # A risk that falls by less than e^−NO_FALL on the way to FAR times the steps falls no more.
 FAR = 20.0
 NO_FALL = 1e-4
-# Of the square of the width of a bracket in log n: how far from where a line crosses the target to look.
+# Numbers of steps are tried at this times the squared width of the bracket, in log n, from where a line crosses the
+# target.
 NEARER = 0.1
 
 # How far on both sides of a guess to look first, in log n.

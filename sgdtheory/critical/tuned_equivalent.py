@@ -56,15 +56,15 @@ TOLERANCE = 1e-5
 # A search over γ ends where a model promises a log risk lower by less.
 SETTLED = 3e-4
 # The same of minima of a grid, whose first models are through points of the grid. With SETTLED risks of two of 15 kept
-# searches of nonlinear methods and of 5 of 60 settings of passes over a finite sample were off by 1e-4 and more; B* of
+# searches of nonlinear methods and of 5 of 60 settings of epochs over a finite sample were off by 1e-4 and more; B* of
 # Lion was 642 in place of 647.
 SETTLED_SEVERAL = 1e-5
-# Of passes over a finite sample the risk may have minima that are decades of γ apart, as an early stop and the edge
+# For epochs over a finite sample the risk may have minima that are decades of γ apart, as an early stop and the edge
 # are. Factors up to e^FAR on either side of the least one are looked at: one of 60 random settings lost 23% without
 # them.
 FAR_APART = np.log(1.4)
 FAR = np.log(1e3)
-# Passes over a finite sample may overshoot in so few steps, and their risk has narrow minima then.
+# Epochs over a finite sample may overshoot in so few steps, and their risk has narrow minima then.
 FEW_LINEAR = 16.0
 # Risks below this share of the initial one are equal. A few steps whose signs are certain end at the optimum for some
 # γ, and without this floor R_opt would be what rounding leaves there, which no other B and n could reach.

@@ -22,7 +22,7 @@ BELOW, ABOVE = 30.0, 20.0  # Candidates reach from ω times the least batch size
 # intervals held only 60% on a law with a sum of two powers.
 EXPONENTS = np.linspace(-2.0, 2.0, 9)
 DRIFTS = np.linspace(-1.5, 3.0, 7)
-ROUNDS = 4  # Of the fit, and the errors of its rows from its residuals.
+ROUNDS = 4  # Fits, each with the errors of its rows from the residuals of the fit before.
 LAGS = 4  # Cells over which residuals of a run are taken as correlated (Bartlett's weights).
 SHARED_LEVEL = 0.05  # Loss that a learning rate may add in all runs alike, over the loss: it does not affect B*.
 

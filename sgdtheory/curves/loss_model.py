@@ -112,7 +112,7 @@ def losses(model: LossModel, panels: Panels, optimizer: Optimizer) -> np.ndarray
 
 
 class Panel(NamedTuple):
-    """One of J runs: (J,) steps, change of the rate, 1/B where it is known or 0; (Q, J) σ²/B. Of M, with M in front."""
+    """A panel of J runs: (J,) steps, change of the rate, 1/B or 0 if unknown; (Q, J) σ²/B. M panels put M first."""
 
     steps: np.ndarray
     change: np.ndarray

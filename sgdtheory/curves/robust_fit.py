@@ -23,12 +23,13 @@ SETTLED = 0.8  # a scale that falls by less in a round has converged
 POLISHED = 2  # times
 GROSS = 10.0  # robust standard deviations from which on a row is a spike, and not fitted
 MOST_GROSS = 0.15  # of the rows are spikes
-# That scatter alone falls, or rises, as much as a curve which is said to tell something, if rows are independent. Laws
+# Probability that scatter alone falls, or rises, as much as an informative curve, if rows are independent. Laws
 # linear in 3 and 6 numbers took scatter with lengths of 0.1 to 1.5 in log t for a curve in 3 to 31 of 100 replicas: ν,
 # from residuals out of which the law has taken the slow part, is too large there.
 CHANCE = 1e-3
-# Times what a law leaves of losses: what changes by more tells, however the rest is correlated. Of scatter with lengths
-# up to 0.5 in log t, laws linear in 3 to 7 numbers left a 21st or more in 4·10⁵ replicas of 9 to 171 rows.
+# A curve that changes by more than this times the residuals of its law is informative, however these are correlated.
+# Laws that are linear in 3 to 7 numbers left a 21st or more of scatter whose correlation lengths were up to 0.5 in
+# log t (4·10⁵ replicas of 9 to 171 rows).
 PLAIN = 30.0
 
 

@@ -48,7 +48,7 @@ class SizeDependence(Shown):
         slope, standard_error: of log B* on log size; the error by s alone.
         birge: scatter of log B* around its line over what s makes expect, with W − 2 degrees of freedom; nan with two
             sizes, which have no scatter around a line.
-        margin: |slope| above which B* is said to move.
+        margin: |slope| above which the verdict is that B* moves.
         level: of the intervals.
         method: "law", "interpolation" or "balance".
     """
@@ -154,7 +154,7 @@ def size_dependence(
         measurements: one a group, each with a size and three batch sizes or more. Two sizes have a slope, but no
             verdict.
         convention: of B*; without a reference the smallest batch size that all have.
-        margin: |slope| above which B* is said to move: what the verdict "holds" excludes.
+        margin: |slope| above which the verdict is that B* moves; "holds" excludes larger slopes.
         level: of the intervals.
         method: "law": B* = ω b/a + (1 + ω) B_ref of a fitted a + b/B (THEORY.md, T13); "interpolation": read off
             without a law, see `interpolated_critical_batch_size`; "balance": b/a, where both steps and data are twice

@@ -34,8 +34,8 @@ def read_logs(
     one's, as after a restart.
 
     Args:
-        paths: file or folder, or several; formats are recognized by content, and may be compressed by gzip. Of a folder
-            that is no log itself, the logs that it holds at any depth.
+        paths: file or folder, or several; formats are recognized by content, and may be compressed by gzip. A folder
+            that is no log itself stands for the logs in it, at any depth.
         step: the column that counts optimizer steps, or a sum of columns such as `Step*200` or `iter+epoch*5000`.
         loss, learning_rate, batch_size, tokens: what the log calls them; None: guessed.
         run: the column that separates the runs of a file.

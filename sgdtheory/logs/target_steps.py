@@ -28,7 +28,7 @@ FEWEST = 3  # batch sizes of a fit
 FREEDOM = 3  # repeated runs beyond one of each configuration, from which on their scatter tells something
 SAME_RATE = 0.02  # by which rates of one number differ that are printed with three digits
 SETUP = "num_steps", "warmup", "weight_decay", "beta1", "beta2", "optimizer"
-DECAYED = 2.0  # times, by which rates at the target may differ between batch sizes before that is said
+DECAYED = 2.0  # Learning rates at the target that differ by a larger factor between batch sizes give a remark.
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +106,8 @@ def steps_to_target(
     """Return the steps at which runs of different batch sizes reach a loss.
 
     Where a loss crosses the target is read off a line through its rows nearby, since the first row below it comes too
-    early (`sgdtheory.logs.crossing`). Of the runs at a batch size those of the configuration (learning rate, planned
-    steps, …) that needs the fewest steps count: the geometric mean over its seeds. Where seeds repeat, the scatter of
+    early (`sgdtheory.logs.crossing`). At each batch size the configuration (learning rate, planned steps, …) that needs
+    the fewest steps counts: the geometric mean over its seeds. Where seeds repeat, the scatter of
     their log steps, pooled over all batch sizes, is the error of one run.
 
     >>> import numpy as np

@@ -20,18 +20,18 @@ class Risk(Shown, Generic[Values]):
     """Expected excess risk `Δ = E R(w̄) − σ²` and its two parts, in units of y².
 
     Attributes:
-        bias: the part that is linear in the signal (σ = 0); of a nonlinear method, and of passes over a finite sample,
-            that of the mean weights.
-        variance: the part that is linear in σ² (w_0 = w*); of these that of the weights' variance.
+        bias: the part that is linear in the signal (σ = 0); for a nonlinear method, and for epochs over a finite
+            sample, the risk of the mean weights.
+        variance: the part that is linear in σ² (w_0 = w*); in these two cases the risk of the weights' variance.
         relative_error: bound of the relative error of their sum. It is 0 where rounding of at most 1e-10 separates the
             sum from the exact value, and the difference of two orders where a smooth schedule was followed on panels.
             Where rounding leaves fewer digits (within 0.1% of the edge and beyond it, or far below the initial risk
             with weight decay), it bounds the rounding (THEORY.md T25): 1 if no digit is left and the risk is given as a
-            bound, inf if the risk is 0, below the range of a float. Of a nonlinear method it is an estimate of the
+            bound, inf if the risk is 0, below the range of a float. For a nonlinear method it is an estimate of the
             equivalent's error, and inf where the error may be as large as the risk (T37). Random settings that were not
-            used to fit it exceeded it in 0.8% of cases, with a 95% interval of 0.1 to 2.9% (docs/equivalents.md). It is
-            about Gaussian rows. Of passes over a finite sample it is what theory was measured to be
-            right to (T42), inf where theory does not know a reshuffled risk to within its own size: `simulate` does.
+            used to fit it exceeded it in 0.8% of cases, with a 95% interval of 0.1 to 2.9% (docs/equivalents.md). It
+            assumes Gaussian rows. For epochs over a finite sample it is the measured accuracy of the theory (T42), and
+            inf where theory does not know a reshuffled risk to within its own size: `simulate` does.
     """
 
     bias: Values
@@ -103,10 +103,9 @@ def excess_risk(
 
     Methods that are not linear, such as SignSGD() and Adam(), by deterministic equivalents for many directions (T37,
     T38, T54; docs/equivalents.md), within a few percent of the expected risk; γ is in units of the weights then.
-    SignSGD(basis=…) too, of up to 512 directions in seconds to minutes; of a random basis that is the risk of one
-    rotation.
+    SignSGD(basis=…) takes seconds to minutes for up to 512 directions; a random basis gives the risk of one rotation.
 
-    Of passes over N samples, `problem.with_samples(N)` (T42): the bias is the risk of the mean weights over the order
+    For epochs over N samples, `problem.with_samples(N)` (T42), the bias is the risk of the mean weights over the order
     of the batches, with what they have fitted of the labels' noise, the variance that of the weights' scatter around
     it. Exact for SGD on up to 32 directions or rows of a sample with a seed; else to what `Risk.relative_error` states.
 

@@ -174,9 +174,9 @@ class Dynamics:
     gradient's (`direction`). Instances are static arguments of the compiled program; methods of as many vectors share
     one. `shared` holds the output o, (K,), or None as the table does.
 
-    A single vector that begins at u(0) is kept as it is, so that it may shrink by any factor. Of others the program
-    keeps how far each has moved, `v_j = u_j − s_j u(0)`, and coefficients are those of the K = 1 + k vectors u(0),
-    v_1 … v_k. Most methods of several vectors stand still without gradients because (I − A) s = 0 cancels between
+    A single vector that begins at u(0) is kept as it is, so that it may shrink by any factor. For several vectors the
+    program keeps how far each has moved, `v_j = u_j − s_j u(0)`, and coefficients are those of the K = 1 + k vectors
+    u(0), v_1 … v_k. Most methods of several vectors stand still without gradients because (I − A) s = 0 cancels between
     vectors. Evaluated on u, that would leave a rounding error in every step, and directions without a gradient would
     drift.
 

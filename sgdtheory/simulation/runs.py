@@ -125,7 +125,7 @@ def make_plan(settings: dict[str, np.ndarray], trajectory: int, algorithm: Algor
 def largest_batch(course: Course) -> float:
     """Return a bound on the batch sizes of a run; attained but for the end of a ramp.
 
-    Shapes are monotone between their knots. Of a function of the step every value is looked at.
+    Shapes are monotone between their knots. A function of the step is evaluated at every step.
     """
     shape = course.algorithm.batch_schedule
     if shape.smooth:

@@ -182,8 +182,8 @@ class Carried(NamedTuple):
     ) -> "Carried":
         """Return the errors after more steps.
 
-        The closure of a single step is that of the state before it. Of several steps the larger closure of the two ends
-        counts.
+        The closure of a single step is that of the state before it. The larger closure of the two ends counts for
+        several steps.
 
         Args:
             before: terms before the first step.

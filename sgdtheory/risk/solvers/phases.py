@@ -66,7 +66,7 @@ def phases(
     every: dict[tuple[float, ...], Part] = {}
     for course, edges in zip(courses, ends, strict=True):
         for begin, end in _parts(course, edges, stops):
-            # Of parts whose steps are all alike only the lengths matter.
+            # Parts whose steps are all alike differ in their lengths alone.
             key = (course.rate, end - begin) if steady else (course.rate, course.num_steps, begin, end)
             every.setdefault(key, Part(course, begin, end))
     parts = _lasting(list(every.values()), high, negligible)

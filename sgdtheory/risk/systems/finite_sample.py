@@ -1,4 +1,4 @@
-"""Risks of passes over a finite sample (THEORY.md T42): the mean path, and noise that follows the training loss.
+"""Risks of epochs over a finite sample (THEORY.md T42): the mean path, and noise that follows the training loss.
 
 What scatters around the mean path moves like the moments of a plain problem of its own (`TrainingProblem`), which the
 engine solves in units of the population's risk. So with the response f of the mean path

@@ -22,7 +22,7 @@ with D = C(t, t) from a renewal equation, ℓ_i the training loss that node i ho
 is exact for rows that are orthogonal and of one length, and at B = N, and otherwise to leading order in the number of
 directions. The next order has the fourth moments of the rows: with `m_ij` the mean over rows of `z_i² z_j²`, z the
 whitened row, node j has `m_ij − δ_ij` times as much part in the noise of node i and in its memory, `γw_j G_j/M` for a
-row of its own. Orthogonal rows have m = 1 + δ. Of Gaussian rows it is 1 + (2 − 2/N) δ in the mean: `own = 1 − 2/N` of a
+row of its own. Orthogonal rows have m = 1 + δ. Gaussian rows have 1 + (2 − 2/N) δ in the mean: `own = 1 − 2/N` of a
 node's own noise on top (T2's `+ r_i`), which matters for the largest w.
 Without memory, k = 0, and with D in the place of `D − C/M`, it is sampling with replacement.
 """

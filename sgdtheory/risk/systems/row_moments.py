@@ -7,13 +7,13 @@ Along the J eigenvectors of Ĥ = diag(w), with Δ = w − ŵ, rows x and residua
     Q = mean x xᵀ r²,  C m = 2 mean x xᵀ r (xᵀm),
 
 exactly, for M = E ΔΔᵀ: the fourth moments of the rows are all that is asked of them. 𝒯 is symmetric in the packed
-coordinates of symmetric matrices, (M_ii, √2 M_ij): its eigenvectors give M after any number of steps. Of an average
-`S ← ρS + ω Δ` with X = E ΔSᵀ, as batches are independent,
+coordinates of symmetric matrices, (M_ii, √2 M_ij): its eigenvectors give M after any number of steps. For an
+average `S ← ρS + ω Δ` with X = E ΔSᵀ, as batches are independent,
 
     X ← A(ρX + ωM),   E SSᵀ ← ρ² E SSᵀ + ρω(X + Xᵀ) + ω² M.
 
-Of larger samples the diagonals of M, X and of what stands beside M alone: (J,) moments with J² fourth moments. What is
-left out, correlations of different directions, has no sign.
+Larger samples are followed by the diagonals of M, X and of what stands beside M alone: (J,) moments with J² fourth
+moments. Correlations of different directions, which are left out, have no sign.
 """
 
 from functools import cached_property

@@ -294,8 +294,8 @@ def continued(done: Propagated, after: Propagated, segment: Segment) -> Propagat
 def size_after(done: Propagated, sums: Ends, segment: Segment) -> np.ndarray:
     """Return (2, S, 3) size of the sums after one more segment, whose own is that of `sums`.
 
-    What rounding has left of moments goes the way of these: its share stays. Of moments that have lost all their digits
-    there is no share: their size stays, in every iterate that an average takes.
+    What rounding has left of moments goes the way of these: its share stays. Moments that have lost all their digits
+    have no such share: their size stays, in every iterate that an average takes.
     """
     before = ends(done.moments, segment.runs.output).iterate
     share = np.where(before > 0, done.size[..., 0] / before, 0.0)
