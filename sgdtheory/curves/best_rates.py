@@ -7,11 +7,12 @@ from sgdtheory.curves.loss_model import LossModel, losses
 from sgdtheory.curves.panels import Optimizer, Panels
 
 PANELS = 96
-KNOTS = np.concatenate([[0.0, 0.02, 0.1, 0.25, 0.45], 1 - np.geomspace(0.4, 0.01, 8), [1.0]])  # of t/n
-LOWEST = 1e-4  # of the largest
+# The search varies the learning rate at these t/n.
+KNOTS = np.concatenate([[0.0, 0.02, 0.1, 0.25, 0.45], 1 - np.geomspace(0.4, 0.01, 8), [1.0]])
+LOWEST = 1e-4  # No learning rate is below this fraction of the largest one.
 DIFFERENCE = 1e-4
-MOST_STEPS = 60  # of the search
-PARTS_OF_DECAY = 0.2, 0.5, 0.9  # of a run, that the starts decay for
+MOST_STEPS = 60  # The search stops after this many iterations of L-BFGS.
+PARTS_OF_DECAY = 0.2, 0.5, 0.9  # Each start decays the learning rate over one of these last fractions of the run.
 
 
 def panel_edges() -> np.ndarray:

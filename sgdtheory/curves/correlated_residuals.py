@@ -8,9 +8,9 @@ from scipy.linalg import block_diag
 
 from sgdtheory.curves.row_covariance import RIDGE, RowCovariance
 
-LENGTHS = np.geomspace(0.02, 1.5, 10)  # of correlations, in log step
-ALONE = 0.0, 0.25, 0.5, 0.75, 0.95  # share of the variance that a row has by itself
-FEWEST = 1.0  # degrees of freedom
+LENGTHS = np.geomspace(0.02, 1.5, 10)  # The likelihood is searched over these correlation lengths ℓ in log step.
+ALONE = 0.0, 0.25, 0.5, 0.75, 0.95  # The likelihood is searched over these independent shares ν of a row's variance.
+FEWEST = 1.0  # Intervals have at least this many degrees of freedom.
 
 
 class Scatter(NamedTuple):

@@ -29,13 +29,13 @@ from sgdtheory.curves.size_remarks import ENOUGH, at_least, below_table, why_ope
 from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsTable
 from sgdtheory.problems import PowerLaw
 
-PARTS = 1e6  # of a batch of unknown size: a sample of the theory
-POINTS = 200  # of a predicted curve
-MOST_BATCH = 8.0  # of a table of steps, over B*
+PARTS = 1e6  # A batch of unknown size counts as this many samples of the theory.
+POINTS = 200  # A predicted curve has about this many points.
+MOST_BATCH = 8.0  # A table of steps ends at this many times B*.
 LEAST_BATCH = 64.0  # A table of steps by comparison begins at B* over this; it then needs D samples within 1%.
-ROWS = 28  # of such a table, three in a factor of two
-FEWEST_STEPS = 100  # of a run whose learning rates are sought
-STABLE = 1.99  # of γλ_1; from 2 on SGD diverges
+ROWS = 28  # A table of steps by comparison has this many rows, three in a factor of two.
+FEWEST_STEPS = 100  # `best_schedule` needs a run of at least this many steps.
+STABLE = 1.99  # Learning rates of SGD are limited to this γλ_1: from 2 on SGD diverges.
 
 
 class BestSchedule(NamedTuple):

@@ -13,18 +13,20 @@ from sgdtheory.curves.loss_curve import LossCurve
 
 FEWEST_SIZES = 3  # Two batch sizes fix n = a + b/B and leave nothing that tests its form.
 UNKNOWN_FROM = 3.0  # An end this factor away from B*, or more, is open: it would change no decision.
-INTERVALS = 8  # Intervals of the cubic spline in log samples that all runs share; it follows a kink of the curve.
-GRID = 40  # Candidates of log B*; refined tenfold by a cubic spline.
-REFINED = 10
-BELOW, ABOVE = 30.0, 20.0  # Candidates reach from ω times the least batch size over 30 to 20 times the largest.
-# Candidates of the exponent, in standard deviations from 1, and of the drift, in standard deviations from its mean; the
-# drift is rarely negative. A coarser grid has gaps where data are informative: with five and four candidates the
-# intervals held only 60% on a law with a sum of two powers.
+INTERVALS = 8  # All runs share a cubic spline in log samples with this many intervals, so that it follows a kink.
+GRID = 40  # The fit is computed at this many candidates of log B*.
+REFINED = 10  # A cubic spline divides each interval between candidates into this many parts.
+BELOW = 30.0  # The smallest candidate of B* is ω times the smallest batch size over this.
+ABOVE = 20.0  # The largest candidate of B* is this many times the largest batch size.
+# The fit tries these exponents, in standard deviations from 1. A coarser grid has gaps where data are informative: with
+# five exponents and four drifts the intervals held only 60% on a law with a sum of two powers.
 EXPONENTS = np.linspace(-2.0, 2.0, 9)
+# The fit tries these drifts, in standard deviations from their mean. The drift is rarely negative.
 DRIFTS = np.linspace(-1.5, 3.0, 7)
-ROUNDS = 4  # Fits, each with the errors of its rows from the residuals of the fit before.
-LAGS = 4  # Cells over which residuals of a run are taken as correlated (Bartlett's weights).
-SHARED_LEVEL = 0.05  # Loss that a learning rate may add in all runs alike, over the loss: it does not affect B*.
+ROUNDS = 4  # The fit is repeated this often, each time with row errors from the residuals of the fit before.
+LAGS = 4  # Residuals of a run count as correlated over up to this many cells (Bartlett's weights).
+# A learning rate may add this fraction of the loss to all runs alike (standard deviation), which does not affect B*.
+SHARED_LEVEL = 0.05
 
 
 class Allowances(NamedTuple):

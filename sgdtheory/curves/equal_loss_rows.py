@@ -7,9 +7,9 @@ import numpy as np
 
 from sgdtheory.curves.loss_curve import LossCurve
 
-CELLS = 32  # Cells of log samples in a run. Thirty-two resolve a curve over a factor of ten in samples.
+CELLS = 32  # A run is averaged in this many cells of log samples, which resolve a factor of ten in samples.
 REACH = 10.0  # Rows before a tenth of a run are left out: B* changes along a run, and the question is about its end.
-FEWEST_CELLS = 6  # A run with fewer cells does not determine its own scatter.
+FEWEST_CELLS = 6  # A run with fewer usable rows does not determine its own scatter.
 FAR_OFF = 6.0  # Rows that lie so many robust standard deviations from the median of their cell are spikes.
 STANDARD_ERRORS = 3.0  # A difference of losses below so many standard errors is scatter.
 LAST = 0.1  # Learning rates are compared by the mean loss over this last part of the steps that all runs have.

@@ -7,17 +7,17 @@ import numpy as np
 
 from sgdtheory.curves.laws.theory import ERROR_SHARE, TheoryLaw
 
-FACTOR = 0.7  # log of two: how far numbers of another model are off
-DEVIATIONS = {  # of the logs of the features, but where noted
+FACTOR = 0.7  # Parameters of different models differ by about a factor of two (standard deviation of their log).
+DEVIATIONS = {  # The prior has these standard deviations of the features' logs.
     "capacity": FACTOR,
-    "source": 0.5,  # 0.57 … 0.92 in every fit
+    "source": 0.5,  # Every fit has b − 1 between 0.57 and 0.92.
     "signal": FACTOR,
     "noise": FACTOR,
-    "step_size": 1.0,  # hangs on the optimizer and on its rate
-    "floor": 0.15,  # a share of the loss: with a factor of two it would be no floor
+    "step_size": 1.0,  # γλ_1 depends on the optimizer and on its learning rate.
+    "floor": 0.15,  # L0/L is a share of the loss, and a factor of two would put the floor above the loss.
     "growth": FACTOR,
 }
-LEAST_DECAY = 0.01  # in place of a weight decay of 0, which gives norms no scale
+LEAST_DECAY = 0.01  # The prior of growth uses at least this weight decay, since a decay of 0 gives norms no scale.
 
 
 class Features(NamedTuple):
@@ -63,7 +63,7 @@ class Experience(NamedTuple):
         return Experience(decayed, constant, doubt)
 
 
-PUBLIC = Experience(  # of three curves a model, as recorded by the experiment loss_curves (L: of cosine_24000)
+PUBLIC = Experience(  # The experiment loss_curves fitted three curves of each model; L is that of cosine_24000.
     {
         "25M": Features(0.10336, 0.60118, 3.2772, 0.017338, 0.086629, 0.91529, 1.9826),
         "100M": Features(0.26433, 0.65811, 2.3626, 0.041394, 0.039795, 0.89545, 2.8788),

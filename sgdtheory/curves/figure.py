@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.plotting.style import GRAY, colors, legend_below, log_axes, new_figure
 
-POINTS = 60  # that are drawn of a curve
+POINTS = 60  # At most this many points of a curve are drawn.
 
 
 def curves_figure(curves: Sequence[LossCurve], expected: Sequence[np.ndarray], num_fitted: int, title: str) -> Figure:

@@ -11,7 +11,7 @@ from sgdtheory._common.shown import Shown
 from sgdtheory.curves.equal_loss import EqualLoss
 from sgdtheory.curves.loss_curve import LossCurve, curve_remarks
 
-LABELS = {  # of the numbers of the theory
+LABELS = {  # The sheet describes the theory's parameters in these words.
     "capacity": "capacity exponent a, λ_i ∝ i^−a",
     "source": "source exponent b, s_i ∝ i^−b",
     "signal": "signal A, s_i = A i^−b (loss)",

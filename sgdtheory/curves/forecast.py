@@ -19,13 +19,14 @@ from sgdtheory.curves.loss_curve import LossCurve, curve_remarks
 from sgdtheory.curves.posterior import Posterior, posterior
 from sgdtheory.curves.run_under_way import Rows, after_warmup, rows_of
 
-LATEST = 3  # cells whose mean loss is that of a run
-TENTH = 0.1  # of the fall so far: what is ahead is no more, and the run nearly done
+# The loss of a run is the mean of this many last cells, and a fall below this many standard deviations counts as none.
+LATEST = 3
+TENTH = 0.1  # A run is nearly done if the fall ahead is less than this fraction of the fall so far.
 OTHERS = "the band reflects other public runs rather than this one"
 OTHERS_WORD = 0.5  # Above this share of the deviation before the run a number follows more from other runs.
 NOT_NEEDED = "batch size not known"  # The loss of a run with a constant batch size does not depend on it.
-FINALS = 0.0, 0.01, 0.05, 0.1, 0.2, 0.5  # Common last learning rates of a decay, as parts of the peak.
-OFF = 0.05  # of a learning rate: a log that differs by more follows another schedule
+FINALS = 0.0, 0.01, 0.05, 0.1, 0.2, 0.5  # A remedy is sought among these last learning rates, as fractions of the peak.
+OFF = 0.05  # A log whose learning rate differs by more than this fraction follows another schedule.
 
 
 @dataclass(frozen=True, eq=False)

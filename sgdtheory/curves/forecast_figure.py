@@ -10,7 +10,7 @@ from sgdtheory.plotting.style import BLUE, VERMILLION, legend, new_figure
 POINTS = 400  # At most so many points of the run are drawn, evenly in steps.
 LEFT_OUT = 1 / 3  # The first third of the run falls so much that the forecast would be a flat line beside it.
 SPIKES = 0.99  # The axis ends at this quantile of the losses in view: spikes may leave it.
-ROOM = 0.3  # Right of the last step, as a fraction of the axis: for the value at the end.
+ROOM = 0.3  # The axis goes on for this fraction beyond the last step: the value at the end is written there.
 
 
 def forecast_figure(run: LossCurve, now: float, path: LossPrediction, level: float, title: str) -> Figure:

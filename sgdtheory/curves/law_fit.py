@@ -16,8 +16,8 @@ from sgdtheory.curves.profile import AbstractConfidenceSet, LinearSet, ProfileSe
 from sgdtheory.curves.robust_fit import DIFFERENCE, TUNING, Observed, RobustFit, fit, observed, rows_of, spread
 from sgdtheory.curves.valley import GAIN
 
-LARGEST = 600.0  # of the logarithm of a number
-POOR = 0.05  # of the loss: a scatter about a law that is no scatter of runs
+LARGEST = 600.0  # Log losses of a band are clipped to ± this value, so that the losses stay finite.
+POOR = 0.05  # A remark says that the law does not fit if its residuals scatter by more than this fraction of the loss.
 
 
 class LossPrediction(NamedTuple):

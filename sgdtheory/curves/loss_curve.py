@@ -17,7 +17,7 @@ from sgdtheory._common.sheets import shared
 FEWEST_ROWS = 5
 EXAMPLE = Path(str(resources.files("sgdtheory.curves") / "data"))
 EXAMPLES = "25M", "100M", "400M"
-WARMUP = 2160  # steps, of the examples
+WARMUP = 2160  # The example runs have a warm-up of this many steps.
 
 
 @dataclass(frozen=True, eq=False)

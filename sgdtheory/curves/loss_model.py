@@ -9,15 +9,17 @@ import numpy as np
 from sgdtheory._common.compiled import compiled_loop
 from sgdtheory.curves.panels import Optimizer, Panels, weight_norms
 
-LEADING = 16  # directions that are kept by themselves
-BLOCKS, NODES = 8, 6  # of Gauss–Legendre nodes in log i beyond
-UNMOVED = 1e-4  # of n γ λ: directions below it have hardly moved
-ROUNDS = 2  # of v and the risk that it depends on, in a panel of Adam
-EDGE, LARGEST_STEP = 2.0, 1.99  # of γλ: from which on a step is unstable, and up to which it is computed
-BLOCK = 2**14  # numbers of the panels that are computed at once: as many as a cache holds
-# A compiled loop has room for one of these numbers of candidates and of runs, and for a multiple of so many panels.
+LEADING = 16  # This many leading directions are computed one by one.
+BLOCKS = 8  # The quadrature in log i over the other directions has this many blocks.
+NODES = 6  # A block has this many Gauss–Legendre nodes.
+UNMOVED = 1e-4  # Directions with nγλ below this count as unmoved: their signal stays in the loss.
+ROUNDS = 2  # Adam's v and the risk depend on each other, and each panel solves for both in this many iterations.
+EDGE = 2.0  # SGD diverges, and its loss is inf, from a step with this γλ_1 on.
+LARGEST_STEP = 1.99  # Larger γλ are replaced by this value: the closed form divides by 2γλ − (γλ)², which is 0 at 2.
+BLOCK = 2**14  # Panels of SGD are computed in groups of at most this many array elements, which fit into a cache.
+# A compiled loop pads candidates and runs to one of these numbers, or to a multiple of the last, to limit its shapes.
 LANES = 1, 2, 4, 8, 16, 32, 64
-PANELS_AT_ONCE = 64
+PANELS_AT_ONCE = 64  # A compiled loop pads the number of panels to a multiple of this.
 
 
 class LossModel(NamedTuple):

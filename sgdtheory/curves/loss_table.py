@@ -13,13 +13,13 @@ from sgdtheory.algorithms import Shape
 from sgdtheory.curves.loss_model import LossModel, in_batches, losses
 from sgdtheory.curves.panels import Optimizer, Panels
 
-PANELS = 56  # of a run, half of them dense towards its end
-STEPS_APART = 0.2  # of log n
-RATES_APART = 0.2  # of log γ
-FEWEST_STEPS = 8.0  # of a run: panels of learning rates are no steps below
-SMALLEST_RATE = 1e-3  # of the largest
-BATCHES_APART = 1.0  # of log B, at most, of Adam
-BATCHES_BELOW = 64.0  # the smallest batch size looked at, below the one of the curves
+PANELS = 56  # A run has about this many panels, half of them dense towards its end.
+STEPS_APART = 0.2  # Grid points in log n are this far apart.
+RATES_APART = 0.2  # Grid points in log γ are this far apart.
+FEWEST_STEPS = 8.0  # The table begins at this number of steps: in shorter runs panels no longer stand for steps.
+SMALLEST_RATE = 1e-3  # The smallest learning rate of the table is this fraction of the largest.
+BATCHES_APART = 1.0  # Adam's grid points in log B are at most this far apart.
+BATCHES_BELOW = 64.0  # The smallest batch size of the table is that of the curves over this factor.
 
 
 @dataclass(frozen=True, eq=False)

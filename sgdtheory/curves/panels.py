@@ -7,11 +7,12 @@ import numpy as np
 
 from sgdtheory.curves.loss_curve import LossCurve
 
-FIRST = 24  # panels before the first row
-JUMP = 0.2  # in log γ between rows
-DENSE = 256  # rows of a curve, from which on not every row ends a panel
-SUDDEN = 4.0  # times what the neighbouring rows change
-WIDEST, STEEPEST = 0.05, 0.1  # of the steps that are done, and of the change of γ, in a panel
+FIRST = 24  # The steps before the first row are split at this many even and this many geometric points.
+JUMP = 0.2  # A jump of the learning rate is a change of log γ between rows by more than this.
+DENSE = 256  # In curves with more rows than this not every row ends a panel.
+SUDDEN = 4.0  # A change is sudden if it exceeds its neighbours by more than this factor.
+WIDEST = 0.05  # A panel has at most this fraction of the steps before it.
+STEEPEST = 0.1  # The learning rate changes by at most this fraction within a panel.
 
 
 class Optimizer(NamedTuple):

@@ -13,15 +13,15 @@ from sgdtheory.curves.experience import Prior
 from sgdtheory.curves.robust_fit import not_gross, robust_scale, slopes_at
 from sgdtheory.curves.run_under_way import Rows
 
-LENGTHS = 0.02, 0.05, 0.14, 0.36, 0.93  # of correlations, in log step
-ALONE = 0.05, 0.25, 0.5, 0.9  # share of the variance that a cell has by itself
-DEVIATIONS = np.geomspace(2e-4, 0.3, 30)  # of cells about the law, in log loss
+LENGTHS = 0.02, 0.05, 0.14, 0.36, 0.93  # The scatter is searched over these correlation lengths in log step.
+ALONE = 0.05, 0.25, 0.5, 0.9  # The scatter is searched over these independent shares of a cell's variance.
+DEVIATIONS = np.geomspace(2e-4, 0.3, 30)  # The scatter is searched over these standard deviations of log loss.
 FIRST_DEVIATION = 3e-3
-ROUNDS = 3  # of the numbers at a scatter, and the scatter of the numbers
+ROUNDS = 3  # Parameters and scatter are estimated in turn this many times.
 MOST_EVALUATIONS = 40
-DIFFERENCE = 1e-4  # of a coordinate, for derivatives
-FAR = 9.0  # log loss in place of one that is not finite
-INSIDE = 1e-3  # of the bounds, where a search starts
+DIFFERENCE = 1e-4  # Central differences for slopes move each coordinate by this much.
+FAR = 9.0  # A log loss that is not finite is replaced by this value, −inf by its negative.
+INSIDE = 1e-3  # A search starts at least this far inside the bounds of the coordinates.
 
 
 class Scatter(NamedTuple):

@@ -10,16 +10,17 @@ import numpy as np
 from sgdtheory.curves.row_covariance import RowCovariance, largest_eigenvalue
 from sgdtheory.curves.valley import Held, Rows, Valley, least, repeated
 
-UNRESOLVED = float(np.log(20.0))  # from what was found to an end, in logs, from which on that end is not known
-ROUNDS = 12  # of the search for ends
-CLOSE = 0.02  # of the quantile, at which an end is found
-NARROW = 0.005  # of the distance, between inside and outside, where the depth jumps: a coordinate comes to its end
-STRIDE = 2.5  # times as far as before, at most, where the end has not been passed
-FARTHEST = 50.0  # distance that is tried first, of a combination that hardly anything tells
-ON_THE_WAY = 0.3, 0.6, 1.0  # stops on the way to a value, each the start of the next
-SMALLEST = 1e-9  # distance that is tried
-FLAT = 1e-12  # of the squared slopes: what is less is no curvature
-ATTAINED = 1e-6  # off a value that is held
+UNRESOLVED = float(np.log(20.0))  # An end that is farther from the estimate than this, in logs, is open.
+ROUNDS = 12  # The search for ends stops after this many rounds.
+CLOSE = 0.02  # An end is found where √w is within this fraction of the quantile.
+# The search stops at a bracket narrower than this fraction of the distance, as √w jumps where a bound is met.
+NARROW = 0.005
+STRIDE = 2.5  # Until the end is passed, each distance is at most this many times the one before.
+FARTHEST = 50.0  # The first distance is at most this, even for a combination that the data hardly determine.
+ON_THE_WAY = 0.3, 0.6, 1.0  # The fit at a given value stops at these fractions of the way, each the start of the next.
+SMALLEST = 1e-9  # The first distance, and the divisors of the search, are at least this.
+FLAT = 1e-12  # Eigenvalues of the scaled JᵀJ below this fraction of the largest count as 0.
+ATTAINED = 1e-6  # A search that misses its held value by more than this goes no farther.
 
 
 class Ends(NamedTuple):

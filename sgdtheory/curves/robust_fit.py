@@ -14,22 +14,22 @@ from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.row_covariance import RowCovariance
 from sgdtheory.curves.valley import GAIN, Held, Rows, least
 
-DIFFERENCE = 1e-5  # of a coordinate, for derivatives
-TUNING = 3.0  # of Huber's loss, in robust standard deviations: what is farther off counts linearly
+DIFFERENCE = 1e-5  # Central differences for slopes move each coordinate by this much.
+TUNING = 3.0  # Huber's loss is linear in residuals beyond this many robust standard deviations.
 SMALLEST_SCALE = 1e-7
-ROUGH = 12  # evaluations from each start
-ROUNDS = 3, 8  # fewest and most, of the fit at a scale, and the scale of the fit: valleys are flat
-SETTLED = 0.8  # a scale that falls by less in a round has converged
-POLISHED = 2  # times
-GROSS = 10.0  # robust standard deviations from which on a row is a spike, and not fitted
-MOST_GROSS = 0.15  # of the rows are spikes
-# Probability that scatter alone falls, or rises, as much as an informative curve, if rows are independent. Laws
-# linear in 3 and 6 numbers took scatter with lengths of 0.1 to 1.5 in log t for a curve in 3 to 31 of 100 replicas: ν,
-# from residuals out of which the law has taken the slow part, is too large there.
+ROUGH = 12  # Each start is refined by at most this many evaluations before the best one is chosen.
+ROUNDS = 3, 8  # Fit and scale are estimated in turn at least 3 and at most 8 times, since valleys are flat.
+SETTLED = 0.8  # A scale that stays above this fraction of the one before has converged.
+POLISHED = 2  # Least squares of the clipped residuals are repeated this often, each time clipped anew.
+GROSS = 10.0  # A row that is more than this many robust standard deviations off is a spike, and is not fitted.
+MOST_GROSS = 0.15  # If more than this fraction of the rows are that far off, none of them counts as a spike.
+# Independent scatter passes for an informative curve with this probability. With correlation lengths of 0.1 to 1.5 in
+# log t laws linear in 3 and 6 parameters took scatter for a curve in 3 to 31 of 100 replicas: the law has removed the
+# slow part of the residuals there, and the ν estimated from them is too large.
 CHANCE = 1e-3
 # A curve that changes by more than this times the residuals of its law is informative, however these are correlated.
-# Laws that are linear in 3 to 7 numbers left a 21st or more of scatter whose correlation lengths were up to 0.5 in
-# log t (4·10⁵ replicas of 9 to 171 rows).
+# Laws that are linear in 3 to 7 parameters left residuals of at least 1/21 of scatter whose correlation lengths were up
+# to 0.5 in log t (4·10⁵ replicas of 9 to 171 rows).
 PLAIN = 30.0
 
 

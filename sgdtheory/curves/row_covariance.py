@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
-RIDGE = 1e-9  # of the variance: rows at one step are never quite the same
-POWERS = 100  # of the covariance, whose largest eigenvalue is then known to a few percent or better
+RIDGE = 1e-9  # Each row has this share of the variance to itself, so that rows at one step are never quite the same.
+POWERS = 100  # This many power iterations give the largest eigenvalue to a few percent or better.
 
 
 class RowCovariance:

@@ -11,8 +11,8 @@ from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.panels import jumps
 from sgdtheory.curves.robust_fit import observed
 
-CELLS = 48  # of log step in a curve: the law bends little in one, and 48 rows tell seven numbers
-AHEAD = 24  # rows ahead, evenly, and as many at either end
+CELLS = 48  # A curve is averaged in this many cells of log step. The law bends little in one, and 48 fit 7 parameters.
+AHEAD = 24  # The steps ahead are sampled at this many even steps, and at as many that are dense at either end.
 
 
 class Ahead(NamedTuple):

@@ -8,7 +8,7 @@ from sgdtheory.curves.equal_loss import UNKNOWN_FROM, EqualLoss
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.loss_table import FEWEST_STEPS
 
-ENOUGH = 1e-3  # more than D that the smallest batch size of a table of steps needs
+ENOUGH = 1e-3  # The smallest batch size of a table of steps needs at most this fraction more data than D.
 
 
 def at_least(samples: np.ndarray) -> str:

@@ -5,18 +5,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-DIFFERENCE = 1e-5  # of a coordinate, for derivatives
-ALONG = 0.1  # of a step, for the second derivative along it
-BENT = 0.75  # of twice the correction over the step, from which on the second order is not to be trusted
-FIRST_DAMPING = 1e-5  # of the squared slopes: valleys are 10⁻³ as steep along as across, and that squared counts
+DIFFERENCE = 1e-5  # One-sided differences for slopes move each coordinate by this much.
+ALONG = 0.1  # The second derivative along a step is measured at this fraction of the step.
+BENT = 0.75  # The second-order correction is dropped if twice its length exceeds this fraction of the step's.
+# The damping of the scaled JᵀJ starts here: along a valley slopes are 10⁻³, and their squares 10⁻⁶, of those across.
+FIRST_DAMPING = 1e-5
 LEAST_DAMPING, MOST_DAMPING = 1e-12, 1e6
-LESS, MORE = 6.0, 4.0  # times the damping after a step that was taken, and one that was not
-LONGEST = 1.0  # step in a coordinate
-MOST_STEPS = 60  # a jump along a valley takes 30 to 50
-GAIN = 1e-2, 1e-4  # of the variance of a row: a step that gains less has converged, for a profile and for a fit
-OUT = 9.0  # the residual, in log loss, of what cannot be computed
-HELD = 1e-9  # off the value that is held
-PASSES = 3  # of a step, after which coordinates stay that it pushes out of the box: what is held may pull them in
+LESS = 6.0  # The damping is divided by this after a step that was taken with its second-order correction.
+MORE = 4.0  # The damping is multiplied by this after a step that was not taken.
+LONGEST = 1.0  # A step is shortened to change no coordinate by more than this, before its correction.
+MOST_STEPS = 60  # A fit stops after this many steps: a jump along a valley takes 30 to 50.
+GAIN = 1e-2, 1e-4  # Profiles and fits converge when a step gains less than these fractions of a row's variance.
+OUT = 9.0  # A residual of log loss that is not finite is replaced by this value, −inf by its negative.
+HELD = 1e-9  # A held combination has its value if it is off by at most this.
+# A step is solved up to this many times, each time without the coordinates that it pushes out of the box.
+PASSES = 3
 
 
 class Rows(NamedTuple):

@@ -10,8 +10,6 @@ from sgdtheory.curves.laws.power_of_sum import sums_of_rates
 from sgdtheory.curves.loss_curve import LossCurve
 from sgdtheory.curves.panels import jumps
 
-LEAST = 1e-300  # instead of a learning rate of 0
-
 
 class Drops(NamedTuple):
     """Falls of a curve's γ: S (K,), by how much γ falls to each of M rows (M,), γ there, and the sums since, (M, K)."""
@@ -73,4 +71,5 @@ def _drops(curve: LossCurve) -> Drops:
     at = np.flatnonzero(falls != 0)
     where = np.where(jumps(rate)[at], sums[at + 1], (sums[at] + sums[at + 1]) / 2)
     since = np.maximum(sums - where[:, None], 0.0)
-    return Drops(sums, falls[at], np.maximum(rate[at + 1], LEAST), since)
+    # Where γ falls to 0 the floor keeps γ^−ζ finite.
+    return Drops(sums, falls[at], np.maximum(rate[at + 1], 1e-300), since)

@@ -22,10 +22,11 @@ NUMBERS = (
 )
 OPTIMIZERS = "sgd", "adam"
 GROWTH = Number("growth", -40.0, 5.0)
-# Standard deviation of the theory's error in log loss, over the predicted difference from what rows have shown. It is
-# the likeliest on 228 runs to which nothing was fitted (experiment forecasts_unseen); on 27 other runs it is 0.075.
+# The theory's error in log loss has this standard deviation, relative to the predicted difference from the fitted rows.
+# The value is the likeliest on 228 runs to which nothing was fitted (experiment forecasts_unseen). On 27 other runs it
+# is 0.075.
 ERROR_SHARE = 0.28
-QUIET = 1e-2  # times the noise of a start, of Adam's other starts: gradients may be all that divides them at first
+QUIET = 1e-2  # Adam's fit also starts at this fraction of the noise: gradients alone may set its steps at first.
 STARTS = (1.3, 1.6, 0.1, 1e-4), (1.3, 1.6, 0.3, 1e-3), (2.0, 2.0, 0.03, 1e-4), (1.15, 1.5, 0.5, 3e-4)
 
 
