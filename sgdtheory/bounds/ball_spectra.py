@@ -10,7 +10,7 @@ from sgdtheory.bounds.balls import Ball, Undecided, boxed, flint
 from sgdtheory.bounds.published import Asked
 from sgdtheory.problems import AbstractProblem, LeastSquares, PowerLaw
 
-MOST_LISTED = 20_000  # directions one by one: a second or so for each sum
+MOST_LISTED = 20_000  # At most this many directions are listed; each sum over them takes about a second.
 
 
 class BallSpectrum(ABC):

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 SHOWN_DIGITS = 30
-ROUNDED = Decimal("1.2")  # for what rounding the middle to three digits more, and this to two, may lose
-MOST_EXPONENT = 8192  # of two, of an end: e^(−10¹⁰) is a ball of arb, but no fraction
+# The printed radius is widened by this factor, which covers the rounding of the middle and of the radius.
+ROUNDED = Decimal("1.2")
+MOST_EXPONENT = 8192  # Ends are fractions within 2^±8192: e^(−10¹⁰) is a ball of arb, but no such fraction.
 
 
 class Undecided(Exception):

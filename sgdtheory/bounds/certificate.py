@@ -19,13 +19,13 @@ from sgdtheory.bounds.setting import Setting, as_setting
 from sgdtheory.bounds.theorem_7 import theorem7, zhang_2024
 from sgdtheory.problems import AbstractProblem, LeastSquares
 
-TIGHT = 1e-30  # relative width of what is limited by the working precision alone: as many digits are printed
+TIGHT = 1e-30  # Precision doubles until an enclosure has this relative width: 30 digits are printed.
 LEAST_BITS = 256
 MOST_BITS = 4096
 SHOWN_DIRECTIONS = 4
-AFFORDABLE = 10.0  # seconds, estimated, of one risk: an enclosure takes a few precisions, or two systems
-FIRST_ORDER = 2  # nodes of each group, at first,
-ORDER_GAIN = 8.0  # and by how much one more narrows what lies between, measured
+AFFORDABLE = 10.0  # One risk may take this many estimated seconds. An enclosure takes a few precisions, or two systems.
+FIRST_ORDER = 2  # Each group begins with this many nodes.
+ORDER_GAIN = 8.0  # One more node in each group narrows the enclosure by about this factor (measured).
 
 
 @dataclass(frozen=True, repr=False)

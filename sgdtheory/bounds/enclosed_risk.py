@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 from sgdtheory.algorithms import SGD, Algorithm, Constant, LastIterate, TailAverage, UniformAverage
 from sgdtheory.bounds.balls import flint
 
-STEP_SECONDS = 6e-7  # of one node and one step, measured
-POWER_SECONDS = 2e-8  # of one product of two numbers within a product of matrices, measured at 384 bits
+STEP_SECONDS = 6e-7  # One step of one node takes this many seconds (measured).
+# One product of two numbers within a product of matrices takes this many seconds (measured at 384 bits).
+POWER_SECONDS = 2e-8
 
 
 class Node(NamedTuple):

@@ -7,10 +7,10 @@ from sgdtheory.bounds.ball_spectra import BallSpectrum
 from sgdtheory.bounds.balls import Undecided, flint
 from sgdtheory.bounds.enclosed_risk import Node, Run
 
-SINGLE = 12  # leading directions that are nodes of their own
-GROUP_RATIO = 4.0  # of the largest to the smallest eigenvalue of a group: a few nodes resolve it
-NEWTON_STEPS = 14  # from a digit or two to thousands
-RESTING = 0.5  # nγλ below which all directions that follow are one group
+SINGLE = 12  # At least this many leading directions are nodes of their own.
+GROUP_RATIO = 4.0  # Eigenvalues of a group differ by at most about this factor, so that a few nodes resolve it.
+NEWTON_STEPS = 14  # Newton's method takes this many steps, from a digit or two to thousands.
+RESTING = 0.5  # All directions with nγλ up to this value form one group.
 
 
 class Systems(NamedTuple):

@@ -10,7 +10,7 @@ from scipy import stats
 from sgdtheory.algorithms import Algorithm
 from sgdtheory.simulation import simulate
 
-FALSE_ALARM = 1e-4  # probability that chance alone is called a disagreement, at all points together
+FALSE_ALARM = 1e-4  # Chance alone is called a disagreement with this probability, over all points together.
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from sgdtheory.algorithms import DEFAULT, Algorithm
 from sgdtheory.bounds.published import Asked, PublishedBound, Statement, split
 from sgdtheory.problems import AbstractProblem
 
-HORIZONS = 1e-300, 1e300  # nγ is read as lying between these
+HORIZONS = 1e-300, 1e300  # nγ is clipped to these ends, so that it and 1/(nγ) are positive and finite.
 TINY = 1e-300
 
 

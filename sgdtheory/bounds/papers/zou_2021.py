@@ -8,8 +8,8 @@ from sgdtheory.algorithms import Algorithm, TailAverage
 from sgdtheory.bounds.published import Asked, PublishedBound, Statement, nowhere
 
 SOURCE = "Zou, Wu, Braverman, Gu & Kakade, COLT 2021, JMLR 24(326) 2023 (arXiv 2103.12692)"
-LEAST_STEPS = 500  # of the lower bound
-KURTOSIS = 3.0  # α of Gaussian data: E[xxᵀAxxᵀ] ≼ α tr(HA) H
+LEAST_STEPS = 500  # The lower bound holds from this many steps on.
+KURTOSIS = 3.0  # Gaussian data have E[xxᵀAxxᵀ] ≼ α tr(HA) H with this α.
 
 
 def _alpha(asked: Asked) -> Any:
