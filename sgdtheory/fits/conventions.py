@@ -47,8 +47,8 @@ class Convention:
         return "each group's smallest B" if self.reference is None else f"B = {self.reference:g}"
 
 
-SMALLEST = Convention()  # 20% over the smallest batch size measured: the default everywhere
-PAPER = Convention(reference=256.0)  # 20% over batch size 256, of arXiv 2410.21676, for its own measurements
+SMALLEST = Convention()  # By default B* needs 20% more data than the smallest batch size measured.
+PAPER = Convention(reference=256.0)  # For its own measurements arXiv 2410.21676 has B* at 20% more data than B = 256.
 
 
 def common_convention(

@@ -18,8 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 Stages = tuple[tuple[int, int], ...]  # (start in samples, batch size)
-EvenRule = Callable[[int, int, int, int], Stages]  # of start, increment, number of increments, ramp-up samples
-HALF_A_SAMPLE = 0.5  # The number of samples of a run is rounded to a whole one, by as much at most.
+# The arguments of a rule are start, increment, number of increments and ramp-up samples.
+EvenRule = Callable[[int, int, int, int], Stages]
+HALF_A_SAMPLE = 0.5  # The number of samples of a run is rounded to a whole number, and so by at most this much.
 
 
 class EvenRamp(NamedTuple):

@@ -9,12 +9,11 @@ from scipy import special
 
 from sgdtheory.fits.joint_shapes import LossLaw, LossShape, Settings, fitted_law
 
-# Refits to resampled residuals. An end of a 95% interval is then known to about a tenth of its distance from the
-# estimate, and with the free law they take 9 s for step-law's 157 settings.
+# Intervals come from this many refits to resampled residuals. An end of a 95% interval is then known to about a tenth
+# of its distance from the estimate. With the free law the refits take 9 s for step-law's 157 settings.
 DRAWS = 200
-# Resampled residuals of the test of the tie: p is at least 0.01.
-TESTED = 99
-# Random exponents from which a fit begins too. From one start in two step-law's runs are fitted best.
+TESTED = 99  # The test of the tie resamples residuals this often, so that p is at least 0.01.
+# A fit begins from this many random exponents too. From one start in two step-law's runs are fitted best.
 STARTS = 8
 
 

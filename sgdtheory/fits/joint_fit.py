@@ -15,9 +15,8 @@ from sgdtheory.fits.loss_noise import tuned_groups
 AS_GOOD = 1.5
 # A fit needs this many more settings than it has parameters, so that residuals are left to estimate the scatter from.
 SPARE = 4
-# Fewer model sizes do not determine an exponent of N, and fewer batch sizes no minimum over B.
-SIZES = 2
-BATCHES = 3
+SIZES = 2  # Fewer model sizes do not determine an exponent of N.
+BATCHES = 3  # Fewer batch sizes do not determine a minimum over B.
 
 
 def fit_joint_law(

@@ -15,14 +15,15 @@ from scipy import optimize
 
 from sgdtheory.fits.searches import bisected, golden_section
 
-# The sharpness k with which the limits of model and data meet. Exact risks of averaged SGD with 64 to 4,096 features
-# are fitted best by 2.3 (a = 2, b = 3), 2.6 (1.2, 1.8) and 3.5 (1.1, 1.5), and step-law's runs by 2.7 (T48).
+# The limits of model and data meet with this sharpness k. Exact risks of averaged SGD with 64 to 4,096 features are
+# fitted best by 2.3 (a = 2, b = 3), 2.6 (1.2, 1.8) and 3.5 (1.1, 1.5), and step-law's runs by 2.7 (T48).
 BLEND = 2.5
-# The power of B in what small batches add: the stationary loss of a sign, or of Adam while noise dominates, at a
-# learning rate that does not fall with B (T48). With a fitted power, step-law's runs prefer 0.5 to 1.
+# The loss that small batches add falls with this power of B, as does the stationary loss of a sign, or of Adam while
+# noise dominates, at a learning rate that does not fall with B (T48). With a fitted power, step-law's runs prefer 0.5
+# to 1.
 SMALL_BATCH_POWER = 0.5
-# Least, first and largest value of each exponent, and of the logs of two scales, which count from the middle of a
-# table. Scales at their ends move a crossover out of every table.
+# The search has a least, a first and a largest value of each exponent, and of the logs of two scales, which count from
+# the middle of a table. Scales at their ends move a crossover out of every table.
 SEARCHED = {
     "α": (0.02, 0.3, 4.0),
     "β": (0.01, 0.25, 4.0),
@@ -249,10 +250,10 @@ RIVALS = (
 # ------------------------------------------------------------------ searches, for many laws and settings at once
 
 
-# The overhead of data that defines B*, over the best batch size.
+# B* needs this fraction more data than the best batch size.
 OVERHEAD = 0.2
-# Logarithms, from the middle of the table, between which batch sizes, data and model sizes are searched. No table
-# comes near their ends, so that a number there is 0 or infinite.
+# Batch sizes, data and model sizes are searched between these logarithms, which count from the middle of the table. No
+# table comes near these ends, so that a number there is 0 or infinite.
 NEAREST, FARTHEST = -15.0, 45.0
 
 

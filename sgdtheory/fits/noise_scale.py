@@ -19,11 +19,11 @@ from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import ABSENT, Quantity, Sheet, Table, between, number
 from sgdtheory._common.shown import Shown
 
-# At most this many blocks: Student's t with 31 degrees of freedom is within 4% of a normal quantile.
+# Rows form at most this many blocks: Student's t with 31 degrees of freedom is within 4% of a normal quantile.
 BLOCKS = 32
-# At least this many blocks, also if they are too short: the quantile of t(3) is 1.6 times a normal one.
+# Rows form at least this many blocks, also if they are too short: the quantile of t(3) is 1.6 times a normal one.
 FEWEST_BLOCKS = 4
-# Length of a block in units of the correlation time: neighbouring blocks then share a tenth of their variance.
+# A block has this length in correlation times: neighbouring blocks then share a tenth of their variance.
 MEMORIES = 5
 FEWEST = 8  # With fewer rows means of squares are far from normal.
 

@@ -8,7 +8,7 @@ from sgdtheory._common.sheets import Quantity, Sheet, Table, between, number
 from sgdtheory.fits.throughput import MeasuredThroughput
 
 MEANINGS = {"knee": "beyond it 1% more batch saves less than ½% of the steps", "B_opt": "the least data"}
-# Batch sizes with a name in a plan → the attribute of a `RunPlan` that has them.
+# These names of batch sizes in a plan stand for attributes of a `RunPlan`.
 RANGE = {"smallest useful": "smallest_batch_size", "B_opt": "optimal_batch_size"}
 MARKS = RANGE | {"B*": "critical_batch_size", "knee": "knee"}
 

@@ -24,20 +24,19 @@ from typing import Any
 import numpy as np
 from scipy import optimize, special
 
-# Logarithm, beyond what the batch sizes show, at which a number or b/a counts as 0 or infinite: a term that is e^−25 of
-# the other changes log steps by 1e-11.
+# A number or b/a whose logarithm lies this far beyond the measured batch sizes counts as 0 or infinite: a term that is
+# e^−25 of the other changes log steps by 1e-11.
 WIDEST = 25.0
 # A term that is e^−18 times the other, at every batch size measured, counts as absent.
 INVISIBLE = 18.0
-# A sum of squares that rounding alone can cause.
-EXACT_FIT = 1e-20
+EXACT_FIT = 1e-20  # Rounding alone can cause a sum of squares of this size.
 # A search over log α goes no farther from the fit than this: beyond, the data do not limit α.
 ALPHA_SPAN = 3.0
-# Error of α at the end of a search, relative to its bracket: the square of this error is in the quantity.
+# A search for α ends at this error, relative to its bracket. The error of the quantity is of the order of its square.
 FINE = 1e-6
-# Points over a given range of α, which is so short that RSS and ends have one extremum between neighbours.
+# A given range of α has this many grid points. It is so short that RSS and ends have one extremum between neighbours.
 RANGE_GRID = 11
-# Points over the range of log(b/a): so many that RSS has at most one minimum between neighbours.
+# The range of log(b/a) has this many grid points, so that RSS has at most one minimum between neighbours.
 RATIO_GRID = 400
 
 Quantity = Callable[[float, float, float], float]  # of (log a, log b/a, α), nondecreasing in log a; itself a log

@@ -22,14 +22,15 @@ from scipy import linalg, optimize, special
 from sgdtheory.fits.loss_noise import loss_noise
 from sgdtheory.fits.tuned_loss import ABOVE, BELOW, CLIFF, TUNED, Cell, TunedLosses
 
-# Sharpnesses that are tried. With these the residuals of 155 best rates of step-law's runs are 0.180, 0.167, 0.164 and
-# 0.165. With 1 they are 0.203, and the kink lies at 41 sequences with p = 1.8.
+# The fit tries these sharpnesses. With them the residuals of 155 best rates of step-law's runs are 0.180, 0.167, 0.164
+# and 0.165. With 1 they are 0.203, and the kink lies at 41 sequences with p = 1.8.
 SHARPNESS = 2.0, 4.0, 8.0, 16.0
 # The standard deviation of ln γ* is no smaller: rates that follow a law exactly have no likelihood otherwise.
 LEAST_DEVIATION = 1e-3
-# Parameters are a level for each group, and then six of all groups: c, p, ln B_k, κ, ν and the log standard deviation.
-# The places of these six count from the end.
+# Parameters are a level for each group, and then this many of all groups: c, p, ln B_k, κ, ν and the log standard
+# deviation.
 IN_COMMON = 6
+# These indices of the common parameters count from the end.
 FALL, RISE, KINK, KINK_POWER, SIZE_POWER, LOG_DEVIATION = range(-IN_COMMON, 0)
 
 

@@ -24,8 +24,8 @@ from sgdtheory.fits.profile_likelihood import (
 )
 from sgdtheory.fits.steps_measurement import points_needed
 
-SAME_UNIT = "critical_batch_size", "knee", "a"  # Quantities that mean the same whatever the exponent is.
-RISING = "critical_batch_size", "knee", "b/a"  # Quantities that rise with b/a and do not depend on a.
+SAME_UNIT = "critical_batch_size", "knee", "a"  # These quantities mean the same whatever the exponent is.
+RISING = "critical_batch_size", "knee", "b/a"  # These quantities rise with b/a and do not depend on a.
 
 
 class ShapeTest(NamedTuple):

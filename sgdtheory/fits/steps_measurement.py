@@ -14,8 +14,8 @@ from sgdtheory._common.csv_rows import csv_rows, positive_cell
 from sgdtheory._common.files import csv_number, csv_text
 from sgdtheory.fits.conventions import Convention
 
-MIN_POINTS = 3  # Batch sizes that a fit of a and b needs: with two there is no residual.
-# Columns of a file of steps with B*.
+MIN_POINTS = 3  # A fit of a and b needs this many batch sizes: with two there is no residual.
+# A file of steps with B* has these columns.
 CRITICAL_COLUMNS = "critical_batch_size", "critical_low", "critical_high", "reference", "overhead", "level", "u_shaped"
 
 
@@ -145,7 +145,7 @@ class StepsMeasurement:
 # ------------------------------------------------------------------ files
 
 
-COMPUTED = "computed"  # a column, with "yes" where steps are a theory's
+COMPUTED = "computed"  # This column of a file has "yes" where steps are a theory's.
 FOLDER = Path(str(resources.files("sgdtheory.fits") / "data"))
 ExampleName = Literal["c4", "mlperf"]
 

@@ -14,7 +14,7 @@ from sgdtheory.fits.searches import bisected
 
 TUNED, BELOW, ABOVE = "tuned", "lowest rate", "highest rate"
 CLIFF, SINGLE, DIVERGED, ABSENT = "beside divergence", "one rate", "diverged", ""
-MIDDLE = 0.5  # Share of the fall towards a rate that diverged at which L* is taken: it may lie at any share.
+MIDDLE = 0.5  # L* is taken at this share of the fall towards a rate that diverged, where it may lie at any share.
 
 
 @dataclass(frozen=True, eq=False)

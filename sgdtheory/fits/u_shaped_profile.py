@@ -132,7 +132,7 @@ def below(log_steps: np.ndarray, terms: np.ndarray) -> np.ndarray:
 
 
 QUANTITIES = "critical_batch_size", "smallest_batch_size", "optimal_batch_size", "a", "b", "c"
-OPTIMUM_WIDEST = 12.0  # As `WIDEST` for B_opt: the data show its square.
+OPTIMUM_WIDEST = 12.0  # This is `WIDEST` for B_opt, of which the data show the square.
 
 Least = Callable[[np.ndarray], np.ndarray]  # (R,) values of log q → (R,) the least sum of squares there
 
