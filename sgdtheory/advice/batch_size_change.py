@@ -54,7 +54,7 @@ LABELS = {
     "critical_batch_size": "B*",
     "extra_data": "extra data",
 }
-NO_SETTINGS = "timescale", "critical_batch_size", "extra_data"  # rows that are not set, but follow
+NO_SETTINGS = "timescale", "critical_batch_size", "extra_data"  # These rows follow from the settings.
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from sgdtheory.advice.row import Estimate
 
-SLOPES = {"sgd": 1.0, "sign": 0.5, "adam": 0.5}  # of log γ* in log B while noise dominates (T5; T37, T38)
+SLOPES = {"sgd": 1.0, "sign": 0.5, "adam": 0.5}  # γ* ∝ B^slope holds while noise dominates (T5; T37, T38).
 
 
 class RateCurve(NamedTuple):

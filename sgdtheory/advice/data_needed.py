@@ -16,7 +16,7 @@ from sgdtheory.advice.evidence import OVERHEAD, Evidence
 from sgdtheory.advice.row import AdviceRow, Estimate
 from sgdtheory.advice.setup import TrainingSetup
 
-SMALL_BATCHES = {  # what small batches waste in theory, at most
+SMALL_BATCHES = {  # The advice states how much data small batches waste in theory, at most.
     "sgd": "smaller batches never need more data (T13)",
     "momentum": "smaller batches never need more data (T13)",
     "sign": "small batches need more: 57% at B = 1, 27% at 2, 13% at 4 without momentum (T37), less with it",

@@ -58,8 +58,9 @@ class FamilyInDuration(NamedTuple):
     growth_reason: str
 
 
-# Exponents of finite durations differ from the limits. From D = 10⁴ to 10⁶ the exact best γ of seven power laws moved
-# by powers of D from −0.045 to 0.024 where the limit is 0. Measured slopes of step-law's plateau reach 0.24, not 0.20.
+# Ranges are wider by this power of D, because exponents of finite durations differ from the limits. From D = 10⁴ to
+# 10⁶ the exact best γ of seven power laws moved by powers of D from −0.045 to 0.024 where the limit is 0. Measured
+# slopes of step-law's plateau reach 0.24, not 0.20.
 FINITE = 0.05
 SGD = FamilyInDuration(
     # c = 1 − a/m of T47 is 1/3 for a = 2 and b = 3. Beyond the kink γ* falls like D^−0.05: there runs with a linear
@@ -74,7 +75,7 @@ SGD = FamilyInDuration(
     "the kink γ* hardly depends on D, but longer runs diverge sooner, so that γ falls like D^−0.05",
     "in theory B* ∝ D^κ, with κ = 1/3 for a = 2, b = 3 and between 0 and 1 for all power laws",
 )
-# Own fit to the 1,911 runs of step-law, AdamW: docs/duration.md.
+# These exponents were fitted to the 1,911 AdamW runs of step-law (docs/duration.md).
 LANGUAGE_MODELS = RateExponents(0.35, 0.92, 0.60)
 ADAPTIVE = FamilyInDuration(
     # γ is kept beyond the kink, where public runs have D^0.20 and theory has a fall: κ = c/p makes the plateau flat.

@@ -13,8 +13,8 @@ from sgdtheory.curves import CurvesFit
 from sgdtheory.fits import SMALLEST, AbstractStepsLaw, Convention, LossGrid, StepsLaw, StepsTable
 
 Fit = LossGrid | StepsLaw | StepsTable | CurvesFit
-OVERHEAD = 0.2  # of data, by which B* is defined here
-UNKNOWN = float("nan"), float("nan")  # ends of the interval of a number that is given without one
+OVERHEAD = 0.2  # B* is the largest batch size that needs at most this fraction more data.
+UNKNOWN = float("nan"), float("nan")  # A number that is given without an interval has these ends.
 
 
 class StatedSize(NamedTuple):

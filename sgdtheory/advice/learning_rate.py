@@ -29,13 +29,11 @@ FAMILIES = {
     "adamw": "adam",
 }
 LAWS = {"sgd": "B (T5; arXiv 1706.02677)", "sign": "√B (T37, T39)", "adam": "√B (T38; arXiv 2205.10287)"}
-# Exponents on language models, Adam, below and beyond the best batch size, 1,911 public runs of step-law:
-# docs/findings/rate_rule_steplaw.md.
+# On language models Adam's γ* has these exponents of B below and beyond the best batch size, in 1,911 public runs of
+# step-law (docs/findings/rate_rule_steplaw.md).
 ON_LANGUAGE_MODELS = -0.07, 0.73
-AVERAGED = "signum", "lion", "muon"  # whose steps have a fixed size and the direction of an average of gradients
-FARTHEST = (
-    1e9  # B* of an interval without an upper end counts as this factor of B: noise dominates at both batch sizes.
-)
+AVERAGED = "signum", "lion", "muon"  # Their steps have a fixed size and the direction of an average of gradients.
+FARTHEST = 1e9  # B* counts as at most this multiple of both batch sizes, at which noise dominates at both.
 
 
 def learning_rate_row(current: TrainingSetup, new: float, optimizer: str, known: Evidence) -> AdviceRow:

@@ -12,7 +12,7 @@ import math
 from sgdtheory.advice.row import AdviceRow
 from sgdtheory.advice.setup import TrainingSetup
 
-DIGITS = 6  # Decimals of a number of steps that count; all that is further off is rounding.
+DIGITS = 6  # Numbers of steps are rounded to this many decimals, beyond which digits are rounding errors.
 
 
 def warmup_row(current: TrainingSetup, new: float, momentum: AdviceRow | None, ratio: float) -> AdviceRow | None:

@@ -14,7 +14,7 @@ from sgdtheory.fits import LearningRateLaw
 Run = tuple[float, float]  # batch size and data
 # An infinite kink counts as e^100, which is beyond all batch sizes.
 OPEN = 100.0
-# Ends of κ where its interval is open: in theory B* neither falls with D nor grows faster than D.
+# An open interval of κ has these ends: in theory B* neither falls with D nor grows faster than D.
 GROWTH = 0.0, 1.0
 
 

@@ -8,7 +8,7 @@ from sgdtheory._common.arguments import positive_number, single_number
 
 BETAS = "beta1", "beta2"
 AT_LEAST_0 = "weight_decay", "warmup_steps", "decay_steps"
-ROUNDING = 1e-9  # Data of one step less than steps have, as fractions leave them, are no contradiction.
+ROUNDING = 1e-9  # Samples may differ from steps × batch size by one step, and by this fraction of it from rounding.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from sgdtheory.advice.ramped_run import RampedRun
 
-FEW = 6  # Stages of which a remark lists all numbers; more would fill the screen.
+FEW = 6  # A remark lists the numbers of up to this many stages; more would fill the screen.
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from sgdtheory.advice.ramped_run import RampedRun
 from sgdtheory.fits import Stages
 
 ROOT = 0.5
-# More first batch sizes cost time in the search. Neighbours of a hundred differ by less than 4% for a ramp by 16.
+# The search tries this many first batch sizes. More cost time, and neighbours differ by less than 4% in a ramp by 16.
 FIRST_SIZES = 100
 FACTOR_TOLERANCE = 1e-7  # A start is known to this fraction of the samples of the run, less than a step of it.
 
