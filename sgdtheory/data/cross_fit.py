@@ -7,11 +7,12 @@ import numpy as np
 from sgdtheory.data.moments import GROUPS, Moments
 
 FIRST_HALF = np.arange(GROUPS) % 2 == 0
-NULL = 1e-12  # of the largest eigenvalue: a direction that the rows do not have
-THIN = 1 / 8  # sample over cross-fitted eigenvalue, below which a direction is one that the half does not resolve
-RESOLVED = 2.0  # standard errors of noise that a block of signal must exceed
-TURNS = 4999  # of signs, that tell what noise alone looks like
-NUMBERS = 1 << 22  # of turned signals that are held at once
+NULL = 1e-12  # The rows lack directions whose eigenvalue is below this fraction of the largest.
+# A half does not resolve a direction whose sample eigenvalue is below this fraction of the cross-fitted one.
+THIN = 1 / 8
+RESOLVED = 2.0  # A block of signal must exceed this many standard errors of its noise.
+TURNS = 4999  # The p-value of noise is computed from this many random changes of the groups' signs.
+NUMBERS = 1 << 22  # Their signals are computed in chunks of at most this many numbers.
 
 
 class Spectrum(NamedTuple):

@@ -40,9 +40,9 @@ from sgdtheory.problems import FiniteSampleProblem, LeastSquares
 
 ABOVE_ONE, LARGE = 1 + 1e-9, 1e9
 FEWEST_ROWS = 16
-BATCHES = 1, 16, 256  # whose stable learning rates a sheet has
-MOST_COLUMNS = 4096  # a covariance of 16 groups is 2 GiB
-ROWS_PER_DIRECTION = 8  # and more, for each direction of the range that exponents are fitted on
+BATCHES = 1, 16, 256  # A sheet has the stable learning rates of these batch sizes.
+MOST_COLUMNS = 4096  # Features may have this many columns: the covariances of 16 groups then take 2 GiB.
+ROWS_PER_DIRECTION = 8  # Exponents are fitted to at most one direction for this many rows (χ times as many if χ > 1).
 NO_EXPONENT = float("nan"), (-np.inf, np.inf)
 
 

@@ -11,13 +11,13 @@ from sgdtheory.data.cross_fit import Spectrum
 from sgdtheory.fits import misfit_variance
 
 BINS_PER_DOUBLING = 4
-STEPS = 60  # of Gauss and Newton's method
-ROUNDS = 4  # of a fit and the noise and scatter that it leads to
-LONGEST_STEP = 0.5  # in log amplitude and exponent
+STEPS = 60  # A fit stops after this many Gauss–Newton steps.
+ROUNDS = 4  # The fit is repeated this often, each time with the noise and scatter that the fit before leads to.
+LONGEST_STEP = 0.5  # A step changes log amplitude and exponent by at most this.
 LARGEST_EXPONENT = 30.0
 FEWEST_DIRECTIONS = 4
 BLURRED = 0.3
-LEFT_BIAS = 1 / 3  # of a bias that was taken off: how much of it may be left
+LEFT_BIAS = 1 / 3  # Intervals allow for this fraction of a bias to remain after its correction.
 
 
 @dataclass(frozen=True)

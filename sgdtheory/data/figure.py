@@ -9,7 +9,7 @@ from sgdtheory.data.exponents import Exponent, bins_within
 from sgdtheory.plotting.style import BLUE, GRAY, VERMILLION, log_axes, new_figure
 
 MOST_POINTS = 400
-SHOWN = 1e-9  # of the largest eigenvalue: what is below is rounding, or columns that hold 0
+SHOWN = 1e-9  # Eigenvalues below this fraction of the largest are not drawn: they are rounding, or columns that hold 0.
 
 
 def spectrum_figure(

@@ -6,7 +6,7 @@ import numpy as np
 
 from sgdtheory._common.rows import Rows
 
-GROUPS = 16  # half of them find directions, half measure along them; one at a time is left out for intervals
+GROUPS = 16  # Half of the groups find directions, half measure along them; intervals leave out one at a time.
 
 
 @dataclass(frozen=True, eq=False)
