@@ -13,12 +13,12 @@ from sgdtheory.problems import AbstractProblem
 from sgdtheory.testing import strategies
 from sgdtheory.testing.strategies import hypothesis  # not imported above, because this import's error names the extra
 
-SLACK = 1e-9  # relative: exact risks are right to 1e-10
+SLACK = 1e-9  # Ratios to a bound may differ by this fraction: exact risks are right to 1e-10.
 PHASE, HEALTH = hypothesis.Phase, hypothesis.HealthCheck
 RANDOM = (PHASE.generate, PHASE.shrink)
 CLIMBING = (PHASE.generate, PHASE.target, PHASE.shrink)
-# Examples of one random search. After its first ten Hypothesis changes each one that it draws five times instead of
-# drawing new ones: of 300 examples of one search with climbs 25 are new, of 30 searches of ten nearly all.
+# A random search has this many examples. After its first ten Hypothesis changes each one that it draws five times
+# instead of drawing new ones: of 300 examples of one search with climbs 25 are new, of 30 searches of ten nearly all.
 SHORT = 10
 OPTIONS = hypothesis.settings(
     deadline=None,

@@ -21,16 +21,16 @@ from sgdtheory.algorithms import KINDS, Algorithm, LinearMethod, Slider, Stages,
 from sgdtheory.bounds import Setting
 from sgdtheory.problems import AbstractProblem, LeastSquares, PowerLaw
 
-SMALLEST_EXPONENT = -6  # of amounts of risk: signal and noise
-LARGEST_EXPONENT = 6
-MOST_DECADES = 4  # of eigenvalues below the largest
-NEAR_ONE = 0.99, 0.999, 1 - 1e-6  # shares: of an edge, of the largest eigenvalue
-LARGEST_SCALE = 3  # decades of λ_1 about 1
+SMALLEST_EXPONENT = -6  # Signal and noise variance have at least this power of ten.
+LARGEST_EXPONENT = 6  # Noise variance has at most this power of ten.
+MOST_DECADES = 4  # Round eigenvalues go down to this many decades below the largest.
+NEAR_ONE = 0.99, 0.999, 1 - 1e-6  # These shares of an edge, and of the largest eigenvalue, are drawn too.
+LARGEST_SCALE = 3  # The power of ten of λ_1 lies between ± this.
 MOST_STAGES = 4
 BEGINNINGS = [(0, *later) for count in range(MOST_STAGES) for later in itertools.combinations(range(1, 10), count)]
-SHARES = 12  # decades below the edge down to which learning rates go
-# Numbers of B, of n and of γ for one problem, at most. All combinations are asked about at once: 64 of them take three
-# times as long as one, and corners that need three numbers at a time are met where each of them is.
+SHARES = 12  # Round learning rates go down to this many decades below the edge.
+# A problem is tried with at most this many B, n and γ each, in all combinations at once: 64 of them take three times as
+# long as one, and corners that need three numbers at a time are met where each of them is.
 GRID = 7
 
 
@@ -202,7 +202,8 @@ def settings(
     return found
 
 
-_IN_GRIDS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # a strategy of `settings` → the same draws in grids
+# Keys are strategies of `settings`, and values are strategies of the same draws in grids.
+_IN_GRIDS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
 
 def in_grids(strategy: draw.SearchStrategy[Setting]) -> draw.SearchStrategy[Setting]:
