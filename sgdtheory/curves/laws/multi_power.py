@@ -71,5 +71,5 @@ def _drops(curve: LossCurve) -> Drops:
     at = np.flatnonzero(falls != 0)
     where = np.where(jumps(rate)[at], sums[at + 1], (sums[at] + sums[at + 1]) / 2)
     since = np.maximum(sums - where[:, None], 0.0)
-    # Where γ falls to 0 the floor keeps γ^−ζ finite.
+    # γ counts as at least 1e-300, since γ^−ζ is infinite where γ falls to 0.
     return Drops(sums, falls[at], np.maximum(rate[at + 1], 1e-300), since)
