@@ -5,7 +5,7 @@ import numpy as np
 from sgdtheory.algorithms import Algorithm, LastIterate, Stages
 from sgdtheory.bounds.published import Asked, PublishedBound, Statement, nowhere
 
-# The theorem has ⌈log₂(N − s)⌉ halvings, 10 if 512 < N − s ≤ 1024. With more steps noise stays above the bound.
+# The theorem has ⌈log₂(N − s)⌉ halvings, 10 if 512 < N − s ≤ 1024. With more steps ten leave noise above the bound.
 HALVINGS = 10
 KURTOSIS = 3.0  # Gaussian data have this α.
 FRACTIONS = np.append(0.0, 0.5 + np.arange(1, HALVINGS) / (2 * HALVINGS))
