@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sgdtheory._common.arguments import is_number
 from sgdtheory.logs.training_log import KINDS
 
-GUESSES: dict[str, tuple[str, ...]] = {  # in the order in which they are looked for; spaces and hyphens as underscores
+GUESSES: dict[str, tuple[str, ...]] = {  # Names are looked for in this order, with spaces and hyphens as underscores.
     "step": (
         "train/global_step",  # Hugging Face under W&B, whose own _step counts calls of log()
         "trainer/global_step",  # Lightning
@@ -95,15 +95,15 @@ GUESSES: dict[str, tuple[str, ...]] = {  # in the order in which they are looked
     "run": ("run", "run_name", "run_id"),
     "group": (),
 }
-LABELS = "name", "display_name", "id", "trial", "trial_id", "exp_name", "experiment"  # may separate runs too
+LABELS = "name", "display_name", "id", "trial", "trial_id", "exp_name", "experiment"  # These columns split runs too.
 SEEDS = "seed", "random_seed", "config/seed", "config.seed", "train/seed"
 EPOCHS = "epoch", "epochs", "train/epoch", "trainer/epoch", "current_epoch"
-MODES = "mode", "split", "phase", "stage"  # say whether a row is of training or of validation
+MODES = "mode", "split", "phase", "stage"  # These columns say whether a row is of training or of validation.
 EVALUATION = {"eval", "evaluation", "val", "valid", "validation", "test", "dev"}
-IN_TOKENS = re.compile(r"([\d.]+(?:e\d+)?) ?tok(?:en)?s?")  # a batch size
-FACTOR = re.compile(r"(.+)\*\s*([\d.]+(?:e\d+)?)")  # of a column, as `epoch*391`
+IN_TOKENS = re.compile(r"([\d.]+(?:e\d+)?) ?tok(?:en)?s?")  # The pattern matches a batch size in tokens.
+FACTOR = re.compile(r"(.+)\*\s*([\d.]+(?:e\d+)?)")  # The pattern matches a column times a number, as `epoch*391`.
 LOSS = {"loss", "nll", "crossentropyloss"}
-NO_LOSS = {"z", "aux", "load", "scale", "min", "max", "ppl", "scaler"}  # words of names that are no loss of the data
+NO_LOSS = {"z", "aux", "load", "scale", "min", "max", "ppl", "scaler"}  # A name with one of these is no loss of data.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,14 +5,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-REACH = 0.1  # of log steps to each side, over which a loss curve is a line: ±10% of the steps
-FAR = 0.3  # at most, where rows are rare
-ENOUGH = 20  # rows in the window
-# A row is a spike if its log loss is this many robust standard deviations from the running median (Gaussian noise goes
-# so far once in 5·10⁸ rows), and this far at least. Where a larger share of the rows is, the run does so.
-GROSS, LEAST, MOST_GROSS = 6.0, 0.01, 0.15
-WINDOW = 5  # Rows to each side of the running median: spikes of up to so many rows do not move it.
-FLAT = 1e-3  # least |d log L / d log t| of a line that a crossing can be read off
+REACH = 0.1  # The line is fitted over at least this much of log steps to each side of its crossing: ±10% of the steps.
+FAR = 0.3  # Where rows are rare, the line is fitted over at most this much of log steps to each side.
+ENOUGH = 20  # The range of the fit grows from `REACH` to `FAR` until it holds this many rows.
+# A spike's log loss is this many robust standard deviations from the running median; Gaussian noise reaches as far once
+# in 5·10⁸ rows.
+GROSS = 6.0
+LEAST = 0.01  # A spike's log loss is at least this far from the running median.
+MOST_GROSS = 0.15  # If a larger share of the rows is that far off, the run itself behaves so and has no spikes.
+WINDOW = 5  # The running median takes this many rows to each side: spikes of up to this many rows do not move it.
+FLAT = 1e-3  # The slope |d log L / d log t| of the line counts as this much at least, so that it has a crossing.
 
 
 class Crossing(NamedTuple):

@@ -9,10 +9,10 @@ from typing import Any, BinaryIO, TextIO
 from sgdtheory._common.files import MOST_BYTES, TooLargeError, check_regular, check_size
 
 HEAD = 1 << 16
-GZIP = b"\x1f\x8b"  # first two bytes
-POINTER = b"version https://git-lfs.github.com/spec/"  # the first bytes of what Git LFS leaves in the place of a file
-UTF_16 = b"\xff\xfe", b"\xfe\xff"  # first two bytes of what PowerShell's > and Excel write
-OF_GZIP = 31  # zlib's window bits for members of gzip, whose checksums it verifies
+GZIP = b"\x1f\x8b"  # Files of gzip begin with these two bytes.
+POINTER = b"version https://git-lfs.github.com/spec/"  # Git LFS leaves a file that begins so in place of the content.
+UTF_16 = b"\xff\xfe", b"\xfe\xff"  # Texts of PowerShell's > and of Excel begin with one of these byte-order marks.
+OF_GZIP = 31  # With these window bits, zlib reads members of gzip and verifies their checksums.
 # A longer line of text is no row of a log: a header of a thousand runs has some 100,000 characters.
 LONGEST_LINE = 1 << 20
 

@@ -14,9 +14,9 @@ from sgdtheory.logs.reading import read_logs
 from sgdtheory.logs.run_files import Paths
 from sgdtheory.logs.training_log import KINDS, TrainingLog
 
-EARLY = 0.01  # of a run: what was warmed up before a row as early as this tells nothing
-PRINTED = 1e-3  # of tokens: four digits
-NOT_CONSTANT = {  # format whose log has no learning rates → what the program does by default
+EARLY = 0.01  # If the first row comes after this share of a run, a note says that no warm-up before it is assumed.
+PRINTED = 1e-3  # Printed numbers of tokens have four digits, and may be off by this share.
+NOT_CONSTANT = {  # These formats log no learning rates; the value says what their program does by default.
     "nanoGPT": "decays it by a cosine",
     "LitGPT": "decays it by a cosine",
     "MaxText": "decays it by a cosine",
@@ -25,7 +25,7 @@ NOT_CONSTANT = {  # format whose log has no learning rates → what the program 
     "modded-nanogpt": "decays it linearly to 0 over its last steps",
 }
 Given = float | Mapping[str, float] | None  # a number for all runs, or name of the run → number
-RISING = 0.02  # by which a warm-up's first rates may miss a line through 0
+RISING = 0.02  # A warm-up is linear if its first two learning rates are on a line through 0 to within this share.
 
 
 def read_training_log(

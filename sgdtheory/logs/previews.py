@@ -26,8 +26,8 @@ UNITS = {
     "tokens": "seen so far",
     "batch_tokens": "tokens a step, all devices",
 }
-WIDE = 3.0  # times the usual distance between rows, from which on a gap is named
-MOST = 8  # unused columns and gaps that are named
+WIDE = 3.0  # A gap is named if it is at least this many times as wide as the median distance between rows.
+MOST = 8  # At most this many unused columns or gaps are named.
 
 
 class Understood(NamedTuple):

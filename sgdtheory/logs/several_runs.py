@@ -10,10 +10,10 @@ from sgdtheory._common.arguments import positive_number
 from sgdtheory.logs.loss_curves import Given, ask_for_batch_size, batches_at, losses_of, of_run
 from sgdtheory.logs.training_log import TrainingLog
 
-LAST = 0.05  # of a run: rows whose mean is the loss at its end, where none was evaluated
-CONSTANT = 0.99  # of the peak: a rate that ends no lower was never decayed
-POINTS = 8  # of a run at a constant rate, whose every point is the end of a shorter run
-# Settings that logs may name, and `TrainingSetup` has (`warmup` as `warmup_steps`).
+LAST = 0.05  # The loss at a run's end is its mean over this last share of the steps, if no loss was evaluated.
+CONSTANT = 0.99  # A learning rate that ends at this share of its peak or above counts as constant.
+POINTS = 8  # A run at a constant learning rate gives this many points: each is the end of a shorter run.
+# Logs may name these settings, which `TrainingSetup` has too (`warmup` as `warmup_steps`).
 SETTINGS = "batch_size", "learning_rate", "beta1", "beta2", "weight_decay", "warmup", "num_steps"
 
 

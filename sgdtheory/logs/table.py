@@ -9,8 +9,8 @@ from sgdtheory._common.arguments import is_number
 from sgdtheory.logs.column_names import EVALUATION, ColumnNames, RunLabels
 from sgdtheory.logs.training_log import COLUMNS, LOSSES, TrainingLog
 
-BLANK = frozenset(("", "None", "null", "NA", "N/A", "<NA>"))  # what programs write where there is no number
-SETTINGS = {"current_steps": {"total_steps": "num_steps"}}  # of LLaMA-Factory: counter → column → setting
+BLANK = frozenset(("", "None", "null", "NA", "N/A", "<NA>"))  # Programs write these texts where there is no number.
+SETTINGS = {"current_steps": {"total_steps": "num_steps"}}  # Each counter has columns that hold settings.
 # A counter that begins again with each epoch is counted on if its rows are at most this share of an epoch apart: an
 # epoch may be longer than its last row by that much, and the steps are off by as much.
 COARSE = 0.05

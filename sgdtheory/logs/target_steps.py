@@ -24,11 +24,11 @@ from sgdtheory.logs.several_runs import (
 )
 from sgdtheory.logs.training_log import TrainingLog
 
-FEWEST = 3  # batch sizes of a fit
-FREEDOM = 3  # repeated runs beyond one of each configuration, from which on their scatter tells something
-SAME_RATE = 0.02  # by which rates of one number differ that are printed with three digits
+FEWEST = 3  # A fit needs at least this many batch sizes.
+FREEDOM = 3  # The scatter of repeated runs is used if it has at least this many degrees of freedom.
+SAME_RATE = 0.02  # Learning rates count as equal if their logarithms differ by no more: logs print three digits.
 SETUP = "num_steps", "warmup", "weight_decay", "beta1", "beta2", "optimizer"
-DECAYED = 2.0  # Learning rates at the target that differ by a larger factor between batch sizes give a remark.
+DECAYED = 2.0  # A remark is made if learning rates at the target differ by a larger factor between batch sizes.
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from sgdtheory._common.logged_losses import gap, gap_remark
 
 COLUMNS = "loss", "evaluation_loss", "learning_rate", "batch_size", "tokens", "batch_tokens"
 LOSSES = "loss", "evaluation_loss"
-KINDS = {"train": "loss", "eval": "evaluation_loss"}  # of losses, in users' words
+KINDS = {"train": "loss", "eval": "evaluation_loss"}  # Users call the two losses by these keys.
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,10 +16,10 @@ from sgdtheory.logs.table import Table, logs_of_table, numbers, texts
 from sgdtheory.logs.training_log import TrainingLog
 
 SEPARATORS = ",", "\t", ";"
-ROWS = 50  # of a table, that show whether it holds numbers
-LONGEST = 200  # letters of a name
-# Rows that are text at once. With 16 times as many reading takes longer, since Python's garbage collector looks through
-# all of them.
+ROWS = 50  # The first lines of a file, this many, show whether it is a table of numbers.
+LONGEST = 200  # A cell of the header with this many characters is text and no name.
+# This many rows are text in memory at once. With 16 times as many, reading takes longer, since Python's garbage
+# collector looks through all of them.
 CHUNK = 1 << 12
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 HEAD, TAIL = 12, 4
-PIECE = 1 << 20  # bytes that are searched at once
-LENGTH = re.compile(rb"(?!\0{4})[\s\S]{4}\0{4}")  # of a record below 4 GiB that is not empty
-# Places at which a checksum is tried, some 5 microseconds each, before the rest of a file is given up: a file of small
-# numbers has one every few bytes, an event file hardly any.
+PIECE = 1 << 20  # This many bytes are searched at once.
+LENGTH = re.compile(rb"(?!\0{4})[\s\S]{4}\0{4}")  # The pattern matches the length of a record of 1 byte to 4 GiB.
+# The rest of a file is given up after checksums have been tried at this many places, some 5 microseconds each. A file
+# of small numbers has such a place every few bytes, an event file hardly any.
 MOST_TRIES = 200_000
 # The rest of a file is given up after this many bytes without a record. To search them takes 1.1 seconds if they are 0.
 MOST_SEARCHED = 1 << 26

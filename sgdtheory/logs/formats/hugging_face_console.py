@@ -27,7 +27,7 @@ COLUMNS = {
 }
 KEYS = "|".join((*COLUMNS, "epoch", "train_runtime", "train_steps_per_second"))
 PAIR = re.compile(rf"'({KEYS})': '?({NUMBER})'?(?=[,}}])")
-ROUNDED = 0.006  # epochs, by which a printed epoch is off: older versions print two digits
+ROUNDED = 0.006  # Printed epochs are off by this much at most: older versions print two decimals.
 
 
 class _Row(NamedTuple):

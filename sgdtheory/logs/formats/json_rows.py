@@ -16,10 +16,10 @@ from sgdtheory.logs.formats.format import AbstractLogFormat
 from sgdtheory.logs.table import Table, logs_of_table, numbers, texts
 from sgdtheory.logs.training_log import TrainingLog
 
-CHUNK = 1 << 14  # rows that are Python objects at once
+CHUNK = 1 << 14  # This many rows are Python objects at once.
 DECODER = json.JSONDecoder()
 SPACE = re.compile(r"[\s,]*")
-DEEPEST = 32  # objects in objects: names of metrics have two or three levels
+DEEPEST = 32  # Objects that are nested deeper are left out; names of metrics have two or three levels.
 
 
 class JsonRows(AbstractLogFormat):

@@ -14,7 +14,7 @@ from sgdtheory.logs.formats.lines import NUMBER, RankedLines, number
 from sgdtheory.logs.table import Table, logs_of_table
 from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
-FEWEST = 3  # lines that make a log
+FEWEST = 3  # A text is a log if it has at least this many lines with a step and a loss or learning rate.
 EPOCH = "epoch"
 SIGN = re.compile("[:=]")
 

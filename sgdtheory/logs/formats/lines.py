@@ -15,11 +15,13 @@ from sgdtheory.logs.training_log import COLUMNS, LOSSES, TrainingLog
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 RANK = re.compile(r"\[default(\d+)\]:|\[rank(\d+)\]: |\s*(\d+): ")  # The first two are torchrun's, the last is srun's.
-FAR = 4 << 20  # characters; what clusters, containers and NCCL write before the first step is less
+# A format's mark is searched in this many characters: clusters, containers and NCCL write less before it.
+FAR = 4 << 20
 # No two parts of this pattern can match the same characters. Otherwise the time would grow with the square of a line.
 NUMBER = r"(?:[-+]?(?:\d+(?:,\d+)*(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?[kKMGBTPE]?|[-+]?(?:[nN][aA][nN]|[iI][nN][fF]))"
 ALONE = re.compile(NUMBER)
-FIRST_CELL = re.compile(r"[-+.\d]*(?:[eE][-+]?\d+)?,")  # of a row of numbers; may be empty
+# The pattern matches a row's first cell, which may be empty, if it is a number.
+FIRST_CELL = re.compile(r"[-+.\d]*(?:[eE][-+]?\d+)?,")
 UNITS = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 
 

@@ -19,9 +19,10 @@ MARK = b"PAR1"
 # A repeated number takes no room in the file and 8 bytes, several times over, in memory: some 0.6 GB at this limit. A
 # log of a million steps has a few million numbers.
 MOST_NUMBERS = 1 << 23
-MOST_BYTES = 32 * MOST_NUMBERS  # of the columns, before their encoding is undone; texts are longer than numbers
-BATCH = 1 << 16  # rows that are unpacked at once, before what they take is looked at
-LONGEST = 200  # characters of a run's name: of longer ones, which repeat in no room as numbers do, the beginning
+# Columns of more bytes are refused, before and after they are decoded; texts are longer than numbers.
+MOST_BYTES = 32 * MOST_NUMBERS
+BATCH = 1 << 16  # This many rows are unpacked at once; then their size in memory is checked.
+LONGEST = 200  # Run names are cut to this many characters: repeated ones take room in memory, but not in the file.
 
 
 class Parquet(AbstractLogFormat):

@@ -9,8 +9,8 @@ from typing import Any
 
 MEMORY = "PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"
 FROM_MEMORY = "GET", "BINGET", "LONG_BINGET"
-CLASS = "GLOBAL"  # before the value of a choice, in the protocol that torch.save writes
-MOST = 1 << 18  # bytes of a pickle that are looked at: one of training arguments has some 5,000
+CLASS = "GLOBAL"  # The protocol that torch.save writes has this operation before the value of an enumeration.
+MOST = 1 << 18  # This many bytes of a pickle are searched; one of training arguments has some 5,000.
 UNREADABLE = ValueError, OSError, EOFError, LookupError, RuntimeError, OverflowError, MemoryError, zipfile.BadZipFile
 WORDS = {"NEWTRUE": True, "NEWFALSE": False}
 

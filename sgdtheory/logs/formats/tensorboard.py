@@ -17,14 +17,14 @@ from sgdtheory.logs.table import calls_remark
 from sgdtheory.logs.training_log import COLUMNS, LOSSES, TrainingLog
 
 MARK = "tfevents"
-TEXT = 7  # of tensorboard's types of tensors
+TEXT = 7  # TensorBoard has this number for tensors of text.
 BY_EPOCH = "epoch_"  # Keras begins tags with it that are written once an epoch, at step 0, 1, 2, …
 COUNTED = "evaluation_loss_vs_iterations"  # Keras' tag of the same evaluations at optimizer steps
 PARTS = {
     "train": "loss",
     **dict.fromkeys(("validation", "val", "valid", "eval"), "evaluation_loss"),
 }  # folders of one run
-VERSION = b"brain.Event:"  # every event file begins with an event that says so
+VERSION = b"brain.Event:"  # Every event file begins with an event that contains these bytes.
 
 
 Points = dict[str, tuple[list[float], list[float]]]

@@ -14,7 +14,7 @@ from sgdtheory.logs.table import Table, logs_of_table
 from sgdtheory.logs.training_log import TrainingLog
 
 HEADER = ["Wall time", "Step", "Value"]
-FILE = re.compile(r"(?:run-)?(?P<run>.*?)-tag-(?P<tag>.*)")  # as the page names its files
+FILE = re.compile(r"(?:run-)?(?P<run>.*?)-tag-(?P<tag>.*)")  # TensorBoard's page names its files so.
 
 
 class TensorBoardCsv(AbstractLogFormat):

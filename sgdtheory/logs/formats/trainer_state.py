@@ -16,9 +16,9 @@ from sgdtheory.logs.training_log import COLUMNS, TrainingLog
 
 FILE = "trainer_state.json"
 CHECKPOINTS = "checkpoint-*"
-SUMMARY = "train_runtime"  # of the last row, whose train_loss is the mean over the whole run
-LARGEST = 1e18  # of a setting: no run has as many steps, samples or processes, and floats hold it
-ARGUMENTS = {  # of TrainingArguments → setting of a log
+SUMMARY = "train_runtime"  # The last row alone has this key; its train_loss is the mean over the whole run.
+LARGEST = 1e18  # Settings from this size on are ignored: no run has as many steps, samples or processes.
+ARGUMENTS = {  # Each setting of TrainingArguments has this name in a log.
     "per_device_train_batch_size": "micro_batch",
     "gradient_accumulation_steps": "accumulation",
     "world_size": "world_size",

@@ -13,7 +13,7 @@ from sgdtheory.logs.table import Table, logs_of_table
 from sgdtheory.logs.training_log import TrainingLog
 
 BETWEEN = " - "
-ENDS = "__MIN", "__MAX"  # of a bin's values, beside their mean
+ENDS = "__MIN", "__MAX"  # The columns of a bin's least and largest value end so, beside that of its mean.
 
 
 class WandbChart(AbstractLogFormat):
