@@ -15,9 +15,9 @@ PARTS = {
     "batch_schedule": "What the batch size does along the run; B is what it is a multiple of.",
     "average": "What the run returns: an average of the iterates, or the last of them.",
 }
-HEADINGS = {"batch_schedule": "schedule of the batch size"}  # of parts whose flags are not called as they are
-COUNTS = "delay", "num_workers", "local_steps", "newton_schulz"  # settings that are whole numbers
-MOST_NAMED = 3  # kinds that a flag's help lists; of more it says which do not have it
+HEADINGS = {"batch_schedule": "schedule of the batch size"}  # Help has this heading in place of a part's name.
+COUNTS = "delay", "num_workers", "local_steps", "newton_schulz"  # These settings are whole numbers.
+MOST_NAMED = 3  # A flag's help lists up to this many kinds; beyond, it lists those that do not have the flag.
 
 
 def _text(part: str, setting: str) -> str:
@@ -83,8 +83,8 @@ def _made_of(flags: Any) -> algorithms.Algorithm:
 
 
 EQUIVALENT = "risks of a nonlinear method are those of a deterministic equivalent for many directions, not exact"
-OF_ALL = algorithms.parameters(algorithms.Algorithm)  # what an algorithm has beside its parts
-ALGORITHM_GROUPS = {  # of flags, in help
+OF_ALL = algorithms.parameters(algorithms.Algorithm)  # An algorithm has these parameters beside its parts.
+ALGORITHM_GROUPS = {  # Help shows the flags of an algorithm in these groups.
     HEADINGS.get(part, part): (part, *algorithms.settings_of_part(part), *(OF_ALL if part == "method" else ()))
     for part in algorithms.KINDS
 }

@@ -11,7 +11,7 @@ from sgdtheory.cli.algorithm import AlgorithmFlags, with_risk
 from sgdtheory.cli.function_command import Drawn, Keywords, Progress
 from sgdtheory.cli.settings import Overhead, ProblemFlags
 
-GROWING = {"real_batch_size": "B*, not rounded", "optimal_risk": "R_opt"}  # whose exponents Corollary 8 predicts
+GROWING = {"real_batch_size": "B*, not rounded", "optimal_risk": "R_opt"}  # Corollary 8 predicts these exponents.
 
 
 def cbs(

@@ -20,7 +20,7 @@ class Entry(NamedTuple):
     module: str = ""  # of `sgdtheory.cli`, which has the function; empty: the module is called as the command
 
 
-BRIEF = "more"  # of these the overview has names alone
+BRIEF = "more"  # The overview shows only the names of the commands in this group.
 POWER_LAW = "--capacity 2 --source 3"
 GROUPS: dict[str, dict[str, Entry]] = {
     "theory of a power law": {
@@ -171,7 +171,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
 }
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
-MOVED: dict[str, dict[str, str]] = {  # command → flag of 0.1.0 → what to write now
+MOVED: dict[str, dict[str, str]] = {  # An error says what to write in place of a command's flag of 0.1.0.
     "fit": {"--store": "fit-sweep STORE"},
     "train": {"--resume": "resume DIRECTORY"},
     "coordcheck": {"--table": "parametrizations"},
@@ -179,7 +179,7 @@ MOVED: dict[str, dict[str, str]] = {  # command → flag of 0.1.0 → what to wr
 }
 OF_SGD = {"--method": "it goes by the theory of SGD alone; sgdtheory risk, cbs and simulate take other methods"}
 UNCLIPPED = {"--clip-norm": "no risk of clipped gradients is known in theory; sgdtheory simulate takes it"}
-REFUSED: dict[str, dict[str, str]] = {  # command → flag of others → why it has none
+REFUSED: dict[str, dict[str, str]] = {  # An error says why a command lacks a flag that others have.
     "features": OF_SGD,
     "fit-curves": OF_SGD,
     "forecast": OF_SGD,

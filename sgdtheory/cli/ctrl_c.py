@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any, NoReturn
 
-STATUS = 130  # 128 + SIGINT, as shells have it
-SHOW_CURSOR = b"\x1b[?25h\r\n"  # a progress bar hides it
+STATUS = 130  # Shells report 128 + SIGINT for an interrupted program.
+SHOW_CURSOR = b"\x1b[?25h\r\n"  # The code shows the cursor, which a progress bar hides.
 
 
 class _Process:

@@ -15,7 +15,7 @@ from sgdtheory.cli.settings import Overhead
 from sgdtheory.problems import write_spectrum
 from sgdtheory.risk import excess_risk
 
-FIRST_SIZE = 1000.0  # Data sizes without --num-samples: powers of ten from here to the number of rows, if it is larger.
+FIRST_SIZE = 1000.0  # Without --num-samples, data sizes are powers of ten from here to the number of rows.
 
 
 def features(

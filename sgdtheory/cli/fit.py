@@ -17,7 +17,7 @@ from sgdtheory.cli.settings import ConventionFlags
 from sgdtheory.cli.target_logs import once_for_all, steps_of_logs
 
 COLUMNS = {"batch_size": "batch_size", "steps": "steps", "group": None, "size": None, "standard_error": None}
-WITH_EXAMPLE = {"example", "data"}  # flags that go together
+WITH_EXAMPLE = {"example", "data"}  # Only these flags may be given together with --example.
 
 
 def fit(

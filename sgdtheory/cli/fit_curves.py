@@ -20,7 +20,7 @@ from sgdtheory.curves import LossCurve
 from sgdtheory.fits import Convention, FittedCriticalBatchSize, StepsMeasurement, steps_text
 from sgdtheory.logs import TrainingLog, steps_to_target
 
-END = 0.05  # Share of the steps of a run whose mean is the loss at its end.
+END = 0.05  # The loss at the end of a run is its mean over this last share of the steps.
 ABOVE_ENDS = 0.01  # A loss that is this share above the ends of the runs is reached before them in spite of noise.
 EXAMPLE_FITTED = "cosine_24000", "constant_24000", "wsdcon_9"
 EXAMPLE_DECAY, EXAMPLE_OPTIMIZER = 0.1, "adam"  # The examples were trained by AdamW.

@@ -18,9 +18,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Union
 from sgdtheory.algorithms import KINDS as PARTS
 from sgdtheory.algorithms import NonlinearMethod
 
-OPTIONS = "options"  # flags that are in no group
-MOST_DIGITS = 30  # of a whole number: Python would write out all digits of 1e999999999
-UNLESS_GIVEN = re.compile(r"[;.,] None: (?P<words>[^.]*)\.?$")  # end of a text: what holds without the flag
+OPTIONS = "options"  # Help lists flags that are in no group under this heading.
+MOST_DIGITS = 30  # A whole number may have this decimal exponent: Python would write out all digits of 1e999999999.
+UNLESS_GIVEN = re.compile(r"[;.,] None: (?P<words>[^.]*)\.?$")  # The end of a text may say what holds without the flag.
 POSITIONAL, REPEATED = "positional", "repeated"
 File = Annotated[Path, POSITIONAL]  # an argument that is recognized by its place, not by a name
 Files = Annotated[tuple[Path, ...], POSITIONAL]

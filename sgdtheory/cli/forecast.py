@@ -22,9 +22,9 @@ from sgdtheory.cli.output import print_note
 from sgdtheory.curves import LossCurve
 from sgdtheory.logs import TrainingLog
 
-SECONDS = 2.0  # A log that grows is looked at once in so many seconds.
-RECENT = 10  # The distance between rows, which says whether another one will come, is that of so many last rows.
-SHAPES = "constant", "cosine", "linear", "wsd"  # Names of schedules, which are parts of the names that logs have.
+SECONDS = 2.0  # A log that grows is read again after this many seconds.
+RECENT = 10  # The distance of so many last rows says whether another row will come.
+SHAPES = "constant", "cosine", "linear", "wsd"  # The names of these schedules are parts of the names that logs have.
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,9 +40,10 @@ FIGURE = "Draw a figure to this .png, .pdf or .svg."
 JSON = 'Print JSON; null stands for what is absent, "inf" for what is infinite.'
 LEVEL = "Level of the confidence intervals."
 NO_FLAGS = "drawn", "given", "progress"
-OWN, LAST = "flags", "output"  # headings of a function's own flags that are in no group, and of --plot and --json
+# The function's own flags without a group have the first heading, --plot and --json the second.
+OWN, LAST = "flags", "output"
 ARGUMENTS = re.compile(r"\n(?:Args|Attributes):\n")
-ARGUMENT = re.compile(r"^    (\w+): ((?:.|\n     )*)", re.MULTILINE)  # an entry of Args, with its indented lines
+ARGUMENT = re.compile(r"^    (\w+): ((?:.|\n     )*)", re.MULTILINE)  # The pattern matches an entry of Args.
 Progress = Callable[[str], None]  # shows what is being done
 
 

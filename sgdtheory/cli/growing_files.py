@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-ENDS = b"\n}]"  # of a text that is whole
-BINARY = 64  # bytes, of which one is 0 where a file is no text, as TensorBoard's
-COMPRESSED = b"\x1f\x8b"  # first bytes of gzip, whose last byte tells nothing
+ENDS = b"\n}]"  # A text that ends with one of these bytes is whole.
+BINARY = 64  # A file with a zero byte among this many first bytes is binary, as TensorBoard's are.
+COMPRESSED = b"\x1f\x8b"  # Files of gzip begin with these bytes; their last byte does not show whether they are whole.
 
 
 def versions(path: Path, wait: Callable[[], None]) -> Iterator[None]:

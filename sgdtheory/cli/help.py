@@ -8,10 +8,10 @@ from sgdtheory.cli.flags import Flag
 from sgdtheory.cli.function_command import Command
 from sgdtheory.cli.tables import wrapped
 
-WIDEST = 100  # longer lines are hard to read
-COLUMN = 26  # at which texts begin
-NAMES = 20  # at which texts begin beside names of commands
-NARROW = 60  # columns below which they begin on a line of their own
+WIDEST = 100  # Lines have at most this many columns, because longer ones are hard to read.
+COLUMN = 26  # Texts beside flags begin at this column.
+NAMES = 20  # Texts beside names of commands begin at this column.
+NARROW = 60  # If the terminal has fewer columns, texts begin on a line of their own.
 
 
 def overview(width: int) -> str:

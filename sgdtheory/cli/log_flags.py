@@ -16,7 +16,7 @@ from sgdtheory.curves import LossCurve
 from sgdtheory.logs import ColumnNames, TrainingLog, loss_curve, loss_grid, preview, read_logs
 
 Use = Literal["curves", "steps", "grid"]  # what is made of logs: loss curves, steps to a target, a grid of losses
-NUMBERS = "learning_rate", "batch_size"  # flags that take the name of a column or the number itself
+NUMBERS = "learning_rate", "batch_size"  # Each of these flags takes the name of a column or the number itself.
 
 
 @dataclass(frozen=True, kw_only=True)

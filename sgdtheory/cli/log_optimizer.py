@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sgdtheory.logs import TrainingLog
 
-NAMES = {  # part of a trainer's name → optimizer; the first that is there counts
+NAMES = {  # The first key that is part of a trainer's name gives the optimizer.
     "muon": "muon",
     "lion": "lion",
     "signum": "signum",
@@ -19,14 +19,14 @@ NAMES = {  # part of a trainer's name → optimizer; the first that is there cou
     "momentum": "momentum",
     "sgd": "sgd",
 }
-FOLLOW_GRADIENTS = "sgd", "momentum"  # whose steps are in proportion to gradients; others divide by their size
-LANGUAGE_MODELS = {  # formats of programs that train language models and little else
+FOLLOW_GRADIENTS = "sgd", "momentum"  # These take steps in proportion to gradients; others divide by their size.
+LANGUAGE_MODELS = {  # Programs with these formats of logs train language models and little else.
     *("Megatron-LM", "NeMo", "nanoGPT", "modded-nanogpt", "torchtitan", "OLMo", "MaxText", "llm.c", "fairseq"),
     *("LitGPT", "Levanter"),
 }
-USUAL = {"modded-nanogpt": "muon"}  # format of a program that names no optimizer → what it trains with by default
-ADAMS_OWN = "beta2", "adam_eps", "adam_beta"  # parts of the names of settings that Adam alone has
-OF_TEXT = "ppl", "perplexity", "lm_loss"  # parts of the names of numbers that language models alone have
+USUAL = {"modded-nanogpt": "muon"}  # A program with this format of logs trains with this optimizer by default.
+ADAMS_OWN = "beta2", "adam_eps", "adam_beta"  # Names of settings with one of these parts belong to Adam alone.
+OF_TEXT = "ppl", "perplexity", "lm_loss"  # Numbers whose names have one of these parts belong to language models.
 GIVE = "give --optimizer, for example --optimizer adam"
 
 

@@ -11,7 +11,7 @@ from sgdtheory.algorithms import parameters
 from sgdtheory.cli.flags import field_texts
 from sgdtheory.training import KINDS, PARAMETRIZATIONS, PRESETS, FlatField, TrainConfig, defaults_of, flat_fields
 
-TEXTS = {  # of a model in Python, and of shapes whose text in terms of schedule_steps is clearer than their own
+TEXTS = {  # These texts replace a field's own; those of shapes are clearer in terms of schedule_steps.
     "entry_point": "custom: module:name of a Custom model, as mynets:net of mynets.py in this folder.",
     "warmup": "Fraction of schedule_steps in which the learning rate grows linearly from 0; of all but stages.",
     "final": "cosine, linear: learning rate at schedule_steps, over its peak.",

@@ -18,10 +18,10 @@ from sgdtheory._common.printable import one_line
 from sgdtheory._common.sheets import Sheet, Table
 from sgdtheory.cli.tables import print_table, wrapped
 
-PIPE = 160  # columns where there is no terminal: wide enough for every table
+PIPE = 160  # Output that goes to no terminal has this many columns, which is wide enough for every table.
 NARROWEST = 20
-MOST_EXACT = 2.0**53  # Beyond it a float is a whole number for want of digits, and no count.
-BOTH_NAMES = re.compile(r"\b[a-z_]+= \((--[a-z-]+)\)")  # an argument by its names in Python and on the command line
+MOST_EXACT = 2.0**53  # A larger float is a whole number for want of digits, and no count.
+BOTH_NAMES = re.compile(r"\b[a-z_]+= \((--[a-z-]+)\)")  # The pattern matches `overhead= (--overhead)`.
 SUFFIXES = ".png", ".pdf", ".svg"
 
 

@@ -13,7 +13,7 @@ from sgdtheory.cli.output import screen_width
 
 HELP = "-h", "--help"
 HELP_ALL = "--help-all"
-ALIASES = {  # abbreviations that other programs have → flag
+ALIASES = {  # An error suggests the flag for each of these spellings of other programs.
     "--lr": "--learning-rate",
     "--bs": "--batch-size",
     "--wd": "--weight-decay",

@@ -14,8 +14,8 @@ from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.settings import ProblemFlags
 from sgdtheory.risk import RiskPath, risk_path
 
-ROWS = 12  # of a table that are printed
-OWN = "batch_size", "learning_rate"  # which an algorithm may have its own of
+ROWS = 12  # A table of several algorithms is printed at this many numbers of steps.
+OWN = "batch_size", "learning_rate"  # An algorithm may have its own values of these settings.
 
 
 def path(

@@ -34,7 +34,8 @@ SPELLING = {
     **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╰╯┏┓┗┛┡┩╇", "+"),
 }
 HANDLER = "sgdtheory.spell_out"
-FAILING = "strict", "surrogateescape"  # ways with characters that an encoding lacks; the second is that of the C locale
+# Streams with these error handlers fail on characters that an encoding lacks; the C locale has the second.
+FAILING = "strict", "surrogateescape"
 
 
 def spell_out(stream: Any) -> None:

@@ -19,7 +19,7 @@ from sgdtheory.cli.settings import Overhead
 from sgdtheory.cli.target_logs import law_of, once_for_all, steps_of_logs
 from sgdtheory.fits import ConstantThroughput, Convention, HasThroughput, Machine
 
-OF_TIME = {"deadline", "batch_sizes", "price", "memory", "optimal_batch_size", "plot"}  # flags of a plan, not of a ramp
+OF_TIME = {"deadline", "batch_sizes", "price", "memory", "optimal_batch_size", "plot"}  # These flags need a throughput.
 UNITS = {"s": 1 / 3600, "min": 1 / 60, "h": 1.0, "d": 24.0}
 
 

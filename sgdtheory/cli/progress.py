@@ -10,7 +10,7 @@ from rich.text import Text
 
 from sgdtheory.cli.output import print_note
 
-FIRST, LONGEST = 3.0, 30.0  # Seconds between two notes: they double from the first to the longest.
+FIRST, LONGEST = 3.0, 30.0  # The seconds between two notes double from the first to the longest.
 
 
 @contextlib.contextmanager

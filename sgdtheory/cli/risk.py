@@ -12,7 +12,7 @@ from sgdtheory.cli.function_command import Drawn
 from sgdtheory.cli.settings import ProblemFlags, SettingsFlags
 from sgdtheory.risk import Risk, excess_risk
 
-REASONS = {  # why Theorem 7 does not apply, the most important first: in a cell, and below the table
+REASONS = {  # Theorem 7 does not apply for these reasons, the most important first; a cell has the short text.
     "unstable": ("γ unstable", "it is not below the largest stable one, and the risk grows without bound"),
     "large_learning_rate": ("γ too large", "γ > ½ min{B/tr H, 1/‖H‖}"),
     "large_signal": ("signal above noise", "Σ s_i > σ²"),

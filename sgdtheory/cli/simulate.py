@@ -16,7 +16,7 @@ from sgdtheory.cli.settings import ProblemFlags, SettingsFlags
 from sgdtheory.risk import excess_risk
 from sgdtheory.simulation import Simulation
 
-HEAVY_TAILED = 0.9  # of the stability edge
+HEAVY_TAILED = 0.9  # Above this share of the stability limit, a remark says that z means little.
 SEEDS = 2**32
 
 

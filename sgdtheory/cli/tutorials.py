@@ -9,7 +9,7 @@ from sgdtheory.cli.example_files import example_files
 from sgdtheory.cli.notebooks import notebooks
 
 PACKAGE = Path(__file__).resolve().parents[1]
-FILE = re.compile(r"<!-- file: (\S+) -->\n```\w*\n(.*?)^```$", re.M | re.S)  # a file that a page shows
+FILE = re.compile(r"<!-- file: (\S+) -->\n```\w*\n(.*?)^```$", re.M | re.S)  # The pattern matches a file on a page.
 
 
 def tutorials(write: Path) -> Sheet:
