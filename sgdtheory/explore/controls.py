@@ -46,9 +46,9 @@ option { background-color: var(--field); color: var(--ink); }
 :host(.label-x) { text-align: center; }
 """ + layout.part("texts.css")
 NOTHING = "(none)"
-# What a slider of γ says that no algorithm uses: the other slider sets it.
+# A slider of γ that no algorithm uses says this, because the other slider sets γ.
 ELSEWHERE = {"learning_rate": "set below, as a multiple of the best", "rate_factor": "set above"}
-UNITS = {"learning_rate": " in units of the weights", "rate_factor": " (1/λ)"}  # of the γ in force there
+UNITS = {"learning_rate": " in units of the weights", "rate_factor": " (1/λ)"}  # A grey slider shows γ in these units.
 PARTS = {
     "method": "method",
     "schedule": "schedule of the learning rate",

@@ -27,8 +27,8 @@ from sgdtheory.explore.formulas import plain, typeset
 from sgdtheory.explore.legends import caption, legend
 from sgdtheory.explore.spec import INK, Answer, Glyph, PanelSpec
 
-ABOVE = 2.0  # how far the y axis goes beyond the largest measured value, as a factor
-# `static/numbers.js` has the functions, for both pages.
+ABOVE = 2.0  # The y axis goes beyond the largest measured value by this factor.
+# Both pages use the functions of `static/numbers.js`.
 TICKS = "return ticksOf(cb_data.range.start, cb_data.range.end);"
 WORDS = "return written(tick, 4);"
 

@@ -23,11 +23,11 @@ from sgdtheory.explore.state import NUMBERS, SENTENCES, WITHOUT, State
 from sgdtheory.explore.texts import READINGS
 from sgdtheory.risk import excess_risk
 
-COMPUTED = "theory.js", "search.js", "worker.js"  # run by the thread that computes
+COMPUTED = "theory.js", "search.js", "worker.js"  # The thread that computes runs these files.
 CONTROLS = [name for name in NUMBERS if name not in ("precondition", "rate_factor")]
 BOXES = {"num_features": "all features ($M → ∞$)", "learning_rate": "the best $γ$"}
-NOT_COMPUTED = "iterate", "simulated", "errors", "theorem7", "smallest_batch_size"  # glyphs and numbers of the server
-CHECKED = 24  # random settings at which a page measures its accuracy
+NOT_COMPUTED = "iterate", "simulated", "errors", "theorem7", "smallest_batch_size"  # Only the server has such marks.
+CHECKED = 24  # A page measures its accuracy at this many random settings.
 
 
 def export_page(path: str | Path, *, checked: int = CHECKED, progress: Callable[[int], None] | None = None) -> Path:

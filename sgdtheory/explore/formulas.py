@@ -5,10 +5,10 @@ import re
 from collections.abc import Mapping
 
 OPERATORS = "min", "max"
-WORDS = *OPERATORS, "opt"  # set upright, as one
+WORDS = *OPERATORS, "opt"  # These words are set upright, as one.
 RAISED = str.maketrans("−abθ0123456789", "⁻ᵃᵇᶿ⁰¹²³⁴⁵⁶⁷⁸⁹")
 LOWERED = str.maketrans("iopt", "ᵢₒₚₜ")
-PLACEHOLDER = re.compile(r"\[(\w+)(%?)\]")  # the name of a number, which is written as a percentage with %
+PLACEHOLDER = re.compile(r"\[(\w+)(%?)\]")  # The pattern matches a number's name; with %, the number is a percentage.
 TOKEN = re.compile(r"\[\w+\]|[{}_^]|\d+(?:\.\d+)?|[A-Za-z]+|\S")
 
 

@@ -7,7 +7,7 @@ from sgdtheory.explore.appearance import number
 from sgdtheory.explore.formulas import PLACEHOLDER, filled, typeset
 from sgdtheory.explore.spec import INK, Glyph
 
-DASHES = {"solid": "", "dashed": "6", "dotted": "2 4", "dotdash": "2 4 6 4"}  # as Bokeh draws them
+DASHES = {"solid": "", "dashed": "6", "dotted": "2 4", "dotdash": "2 4 6 4"}  # Bokeh draws dashes with these lengths.
 MARKS = {
     "star": "M0,-7 L1.7,-2.2 6.7,-2.2 2.6,0.8 4.1,5.7 0,2.7 -4.1,5.7 -2.6,0.8 -6.7,-2.2 -1.7,-2.2 Z",
     "circle": "M-4,0 a4,4 0 1,0 8,0 a4,4 0 1,0 -8,0 Z",

@@ -28,9 +28,9 @@ from sgdtheory.explore.texts import note, rates, readings, replicas, results, wa
 from sgdtheory.explore.worker import Message
 from sgdtheory.explore.workers import GRACE, Workers
 
-COMPUTED = [name for name, job in JOBS.items() if job.depends_on is not None]  # as the state changes, in this order
-TOGETHER = 10  # Milliseconds in which moves of sliders are gathered.
-TELL_WAITING = 0.7  # Seconds of computing after which the page says what it waits for.
+COMPUTED = [name for name, job in JOBS.items() if job.depends_on is not None]  # A state change starts these jobs.
+TOGETHER = 10  # Moves of sliders are gathered for this many milliseconds.
+TELL_WAITING = 0.7  # The page says what it waits for after this many seconds of computing.
 NO_PRESET = "(choose one)"
 PAGES = itertools.count()
 

@@ -17,7 +17,7 @@ JOBS: dict[str, Job] = {
 }
 PROGRAMS: dict[str, Program] = {name: each for spec in SPECS.values() for name, each in spec.programs.items()}
 TITLES = {name: spec.programs[name].title for name, spec in SPECS.items() if name in spec.programs}
-SHOWN_IN = {  # answer → panels that draw it
+SHOWN_IN = {  # Each answer is drawn by these panels.
     answer: [name for name, spec in SPECS.items() if answer in spec.shows]
     for answer in {answer for spec in SPECS.values() for answer in spec.shows}
 }

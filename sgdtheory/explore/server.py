@@ -20,14 +20,15 @@ from sgdtheory.explore.state import State
 
 DEFAULT_PORT = 5006
 PORTS_TRIED = 50
-LOGGED = {"bokeh": "WARNING", "tornado.access": "WARNING", "bokeh.server.views.ws": "ERROR"}  # visitors may leave
-LONGEST_FILE = 600.0  # seconds that a download may take to compute
+# Messages below these levels, as of visitors who leave, are hidden.
+LOGGED = {"bokeh": "WARNING", "tornado.access": "WARNING", "bokeh.server.views.ws": "ERROR"}
+LONGEST_FILE = 600.0  # A download may take this many seconds to compute.
 # To open a page keeps the server from all other visitors for half a second of processor time, longer on a busy machine.
 # About half of it makes the document, which is what is measured: documents may take a quarter of the time.
 SHARE_OPENING = 0.25
-MOST_OPENING = 1.5  # Seconds that documents may take beyond their share, before pages are refused.
-# Files that wait for the two workers that make them; each takes them a second or two, and its visitor waits for all
-# that came before.
+MOST_OPENING = 1.5  # Pages are refused if documents have taken this many seconds beyond their share.
+# At most this many files wait for the two workers that make them. Each takes a worker a second or two, and its visitor
+# waits for all files before it.
 MOST_WAITING = 24
 TEMPLATE = Path(__file__).with_name("page.html")
 

@@ -10,7 +10,8 @@ from bokeh.models import CustomJS, TextInput, Toggle
 from sgdtheory.explore.ledger import Ledger
 from sgdtheory.explore.registry import JOBS, SHOWN_IN, SPECS
 
-TOLD = {"link": "state", "look": "look", "awaited": "awaited"}  # model → function of the browser's `explorer`
+# A change of a model calls this function of the browser's `explorer`.
+TOLD = {"link": "state", "look": "look", "awaited": "awaited"}
 
 
 def signals() -> dict[str, Any]:

@@ -14,8 +14,8 @@ from sgdtheory.explore.state import SLOTS, State
 
 LAW = "capacity", "source", "noise_variance", "precondition", "num_features", "num_samples"
 HEIGHT = 280
-BELOW = 30.0  # a bias of 1e-20 of the risk is nothing to look at
-INK = -1  # the place of what belongs to no algorithm, and has the colour of text
+BELOW = 30.0  # The y axis goes below the least value by this factor: a bias of 1e-20 of the risk is nothing to look at.
+INK = -1  # What belongs to no algorithm has this index, and the colour of text.
 Columns = dict[str, Any]  # (K,) arrays
 
 

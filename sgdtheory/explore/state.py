@@ -65,7 +65,7 @@ NUMBERS = {
     "overhead": Number("overhead", "$ω$, extra data allowed at $B^*$", 0.05, 1.0, 0.05),
     "rate_factor": Number("factor", "$γ$ of signSGD, Adam, …, relative to the best", -2.0, 2.0, 0.02, 10.0, 3),
 }
-WITHOUT = {"num_features": "all", "learning_rate": "best"}  # The word of a link, and of a slider, for None.
+WITHOUT = {"num_features": "all", "learning_rate": "best"}  # A link and a slider have this word for None.
 # The exported page uses these sentences too.
 SENTENCES = {
     "number": "[name] must be a number from [low] to [high][also], got [text]",

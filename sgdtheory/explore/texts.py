@@ -12,7 +12,7 @@ from sgdtheory.explore.state import SLOTS, State
 
 Marks = Mapping[tuple[str, int], Mapping[str, float]]
 
-READINGS = {  # (answer, mark) → its words on both pages
+READINGS = {  # Both pages describe a mark of an answer by these words.
     ("path", "total"): "risk $Δ$",
     ("path", "bias"): "bias",
     ("path", "variance"): "variance",

@@ -11,10 +11,10 @@ from multiprocessing.connection import Connection
 from types import FrameType
 from typing import Any, NamedTuple
 
-SOON = 0.01  # seconds
+SOON = 0.01  # An interrupt that did not end its job is repeated after this many seconds.
 # Half an import or half a compilation cannot be taken up again: afterwards every job that needs the module fails.
 WHOLE = "importlib", "_frozen_importlib", "jax"
-NICE = 10  # of long jobs: quick ones and the browser come first
+NICE = 10  # Workers for long jobs have this niceness, so that quick jobs and the browser come first.
 
 
 class Job(NamedTuple):

@@ -19,10 +19,11 @@ from typing import Any
 from sgdtheory.explore.state import SLOTS
 from sgdtheory.explore.worker import Job, Message, work
 
-GRACE = 0.4  # seconds that a job is left before a newer one stops it: else nothing moves while a slider moves
-MOST_LONG = 4  # workers for jobs that may take long
-PATIENCE, PATIENCE_ASKED = 5.0, 30.0  # seconds in which a stopped job must end; replicas end together
-RESTARTED_AFTER = 1.0  # seconds: a process that cannot start does not fill the machine
+GRACE = 0.4  # A job has this many seconds until a newer one stops it: else nothing moves while a slider moves.
+MOST_LONG = 4  # At most this many workers run jobs that may take long.
+PATIENCE = 5.0  # The process of a stopped job is killed if the job has not ended after this many seconds.
+PATIENCE_ASKED = 30.0  # Jobs that visitors ask for have this many seconds to end, because replicas end together.
+RESTARTED_AFTER = 1.0  # A worker is restarted after this many seconds: one that cannot start does not fill the machine.
 THREADS = "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
 DIED = "the computing process ended; move a control to try again"

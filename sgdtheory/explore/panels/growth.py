@@ -6,7 +6,7 @@ from sgdtheory.critical import critical_batch_size, predicted_exponent
 from sgdtheory.explore.spec import INK, LAW, Answer, Glyph, Job, PanelSpec, Program, Tell
 from sgdtheory.explore.state import State, digits
 
-GROWTH = 10.0 ** np.arange(-3, 3.5)  # data sizes over D at which B* is computed for its growth
+GROWTH = 10.0 ** np.arange(-3, 3.5)  # B* is computed at these multiples of D to show its growth.
 GROWTH_EXPONENTS = f"-3, {len(GROWTH) - 3}"
 LEAST_SAMPLES = 20.0
 

@@ -20,9 +20,10 @@ PATH_POINTS = 80
 REPLICAS = 128
 CHECKED_POINTS = 16
 MOST_SIMULATED = 200_000
-LEAST_PROGRESS = 0.01  # share of a simulation between two answers
-LOW_HEIGHT, X_AXIS = 70, 35  # of the figures beneath, and of numbers below the last of them
-ROUGH = 0.1  # Relative error above which a simulation is advised.
+LEAST_PROGRESS = 0.01  # A simulation answers after each further share of this size.
+LOW_HEIGHT = 70  # Figures beneath the loss curves have this height in pixels.
+X_AXIS = 35  # The lowest of these figures is this many pixels higher, for the numbers of its x axis.
+ROUGH = 0.1  # A simulation is advised if the relative error is larger.
 UNSTABLE = "γ = [rate] is above the stability limit [edge], and the risk grows without bound: lower γ"
 UNSTABLE_PEAK = "The peak γ = [rate] is above the stability limit [edge]: the risk grows until γ has decayed"
 

@@ -13,9 +13,10 @@ from sgdtheory.explore.spec import LAW, Answer, Glyph, Job, PanelSpec, Program, 
 from sgdtheory.explore.state import State
 from sgdtheory.risk import excess_risk, method_edge
 
-# Learning rates relative to the stability limit; close to it the risk of few steps has narrow minima.
+# The risk is drawn at these learning rates relative to the stability limit; close to it the risk of few steps has
+# narrow minima.
 RATES = np.union1d(np.geomspace(1e-4, 1.0, 41), 1 - np.geomspace(0.002, 0.4, 24))
-MULTIPLES = np.geomspace(0.03, 30.0, 19)  # Learning rates relative to the best one, where there is no limit.
+MULTIPLES = np.geomspace(0.03, 30.0, 19)  # Where there is no limit, learning rates are these multiples of the best one.
 EVERY = 3  # Every third learning rate comes first where a risk takes long.
 
 
@@ -73,7 +74,7 @@ def _deeper(lines: str) -> str:
     return textwrap.indent(lines, "    ")
 
 
-OTHER_UNITS = ", or units of the weights"  # the units of γ of signSGD, Adam and Muon
+OTHER_UNITS = ", or units of the weights"  # signSGD, Adam and Muon have these units of γ.
 HERE = "the $γ$ of the loss curve"
 LANES = "quick", "long"
 RATES_JOB = Job("rates", rates, "risk against learning rate", "rate", (*LAW, "batch_size"), turn=2, lanes=LANES)
