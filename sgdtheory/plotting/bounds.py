@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 from sgdtheory.bounds import BoundsAtSetting
 from sgdtheory.plotting.style import BLUE, GRAY, ORANGE, SMALL, VERMILLION, figure_of, legend_below, panel, plain_label
 
-SIDES = {  # side of the risk → its colour, its marker, which points to the risk, and its words
+SIDES = {  # Each side of the risk has a colour, a marker that points to the risk, and words.
     "upper": (BLUE, "<", "upper bound"),
     "lower": (VERMILLION, ">", "lower bound"),
     "both": (ORANGE, "D", "up to constants that are not stated"),
 }
-REASON = 60  # characters of a condition that fails
+REASON = 60  # The plot shows this many characters of a condition that fails.
 
 
 def published_bounds(found: BoundsAtSetting, *, title: str | None = None, axes: Axes | None = None) -> Figure:

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from sgdtheory import fits
 from sgdtheory.plotting import style
 
-SHOWN = 6  # overheads, above which data to the target are not drawn
-ROWS = 12  # that a panel's legend has at most
+SHOWN = 6  # The y axis ends at 1 plus this many overheads at most; data to the target above it are not drawn.
+ROWS = 12  # A legend with more rows is placed beneath the figure.
 
 
 def steps_laws(

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from sgdtheory.fits import Degradation, LossGrid, LossTarget, TunedLosses
 from sgdtheory.plotting import style
 
-WORST = 1.0  # degradation at which the colours end, at most: 100%
+WORST = 1.0  # The colours end at this degradation (100%) at most.
 
 
 def loss_grid(grid: LossGrid, *, group: str | None = None, title: str | None = None) -> Figure:

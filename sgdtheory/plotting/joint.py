@@ -7,10 +7,8 @@ from matplotlib.figure import Figure
 from sgdtheory.fits import JointLaw
 from sgdtheory.plotting import style
 
-# Points on the line of a pair: lines bend once.
-POINTS = 61
-# Pairs of model size and data that a legend holds.
-MOST = 8
+POINTS = 61  # The line of a pair has this many points, because it bends once.
+MOST = 8  # A legend holds at most this many pairs of model size and data.
 
 
 def joint_law(found: JointLaw, *, title: str = "Loss at the best learning rate", axes: Axes | None = None) -> Figure:

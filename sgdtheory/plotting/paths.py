@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from sgdtheory.plotting import style
 from sgdtheory.risk import RiskPath
 
-LONGEST, HALF = 80, 36  # characters of a name for which the legend has room, in one column and in two
+LONGEST = 80  # The legend has room for a name of this many characters.
+HALF = 36  # The legend has two columns if no name has more characters than this.
 BENEATH = {"learning_rate": "learning rate\n$\\gamma_t$ ($1/\\lambda$)", "batch_size": "batch size\n$B_t$ (samples)"}
 
 

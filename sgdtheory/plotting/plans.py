@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from sgdtheory.fits import RunPlan
 from sgdtheory.plotting import style
 
-BAND = 12  # batch sizes at which the intervals are computed
-POINTS = 600  # of a curve
+BAND = 12  # The intervals are computed at this many batch sizes.
+POINTS = 600  # A curve has this many points.
 
 
 def run_plan(plan: RunPlan, *, currency: str = "", title: str = "") -> Figure:

@@ -8,9 +8,9 @@ from sgdtheory._common.sheets import number
 from sgdtheory.fits import LearningRateLaw
 from sgdtheory.plotting import style
 
-# Points on the line of a duration: the kink's bend is seen at a hundred.
-POINTS = 121
-MARKERS = {0: "o", -1: "v", 1: "^"}  # known, and bounds from above and from below
+POINTS = 121  # The line of a duration has this many points; the bend of its kink is visible at a hundred.
+# A known value has the first marker; bounds from above and from below have the others.
+MARKERS = {0: "o", -1: "v", 1: "^"}
 
 
 def best_rates(

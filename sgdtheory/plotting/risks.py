@@ -11,7 +11,7 @@ from sgdtheory.critical import CriticalBatchSize
 from sgdtheory.plotting import style
 from sgdtheory.risk import Risk
 
-NAME = 44  # characters of an algorithm's name in a legend
+NAME = 44  # A legend shows this many characters of an algorithm's name.
 Lines = Mapping[str, tuple[Any, Risk]]
 
 

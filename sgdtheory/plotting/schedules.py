@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from sgdtheory.optimal import NamedSchedule, OptimalSchedule, Pareto
 from sgdtheory.plotting.style import BLACK, categories, figure_of, legend, legend_below, log_axes, new_figure, panel
 
-POINTS = 1001  # fractions of the steps at which lines are drawn
+POINTS = 1001  # Lines are drawn at this many fractions of the steps.
 WAYS = {
     "averaged": "constant $\\gamma$, uniform average",
     "power": "best $(1 - t/n)^k$",

@@ -31,18 +31,18 @@ STYLE: dict[Any, Any] = {
     "figure.constrained_layout.use": True,
     "pdf.fonttype": 42,
 }
-# Okabe and Ito's palette: distinguished with any of the common kinds of colour vision.
+# This is Okabe and Ito's palette, whose colours are distinct in any of the common kinds of colour vision.
 BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"
 BLACK, GRAY = "#000000", "#6E6E6E"
 CATEGORIES = BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK
 MARKERS = "o", "s", "^", "D", "v", "P", "X"
 LINES = "-", "--", ":", "-."
-SMALL = 7.5  # points: legends and notes inside of the axes
-TICKS = 9  # that there is room for on an axis
-NOTEBOOK = 120  # dots per inch of a notebook's figures
+SMALL = 7.5  # Legends and notes inside the axes have this font size in points.
+TICKS = 9  # An axis has room for at most this many ticks.
+NOTEBOOK = 120  # Figures in notebooks have this many dots per inch.
 SUFFIXES = ".png", ".pdf", ".svg"
-STAR: dict[str, Any] = {"marker": "*", "ls": "", "ms": 11, "mec": BLACK, "mew": 0.6, "zorder": 3}  # B*
-BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 1.5}  # text that lies on lines
+STAR: dict[str, Any] = {"marker": "*", "ls": "", "ms": 11, "mec": BLACK, "mew": 0.6, "zorder": 3}  # The star marks B*.
+BOX: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 1.5}  # Text on lines has a box.
 
 
 class Drawing(Figure):
@@ -279,7 +279,7 @@ def show_at_least(axes: Axes, factor: float, which: Literal["x", "y"] = "y") -> 
 # ------------------------------------------------------------------ legends
 
 CORNERS: tuple[Any, ...] = "upper right", "upper left", "lower left", "lower right", "center right", "center left"
-CLEARANCE = 5.0  # pixels between a legend and what is drawn
+CLEARANCE = 5.0  # A legend keeps this distance in pixels from what is drawn.
 
 
 def legend(

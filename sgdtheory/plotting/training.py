@@ -15,7 +15,7 @@ TITLES = {
     "change": "change in training",
     "own": "part of the change by\nthe layer's own weights",
 }
-APART = 0.02  # share of the range of widths by which layers are drawn side by side
+APART = 0.02  # Layers are drawn side by side, this share of the range of widths apart.
 
 
 def loss_curves(result: TrainResult, *, title: str | None = None, axes: Axes | None = None) -> Figure:
