@@ -12,7 +12,7 @@ import numpy as np
 from sgdtheory.optimal.newton import Found, Searches
 from sgdtheory.optimal.schedules import Schedules
 
-SMOOTH = {  # γ/edge as a function of t/n
+SMOOTH = {  # Searches start from these γ/edge as functions of t/n.
     "linear decay": lambda u: 0.3 * (1 - u),
     "constant": lambda u: np.full_like(u, 0.5),
     "small": lambda u: np.full_like(u, 0.01),
@@ -21,15 +21,17 @@ SMOOTH = {  # γ/edge as a function of t/n
     "cosine": lambda u: 0.9 * np.cos(np.pi / 2 * u) ** 2,
     "late decay": lambda u: np.minimum(0.95, 2 * (1 - u)),
 }
-RANDOM = 40  # Random starts: fewer, without Chebyshev's, miss optima by 1e-4 (test_few_steps, `KNOWN`).
-KEPT = 24  # Searches that go on after all have ended roughly: the best one has always been among them.
-# Gains of log risk at which searches end: when they are compared, in general, and from the best one.
+# Searches start from this many random schedules; fewer, without Chebyshev's, miss optima by 1e-4 (test_few_steps,
+# `KNOWN`).
+RANDOM = 40
+KEPT = 24  # This many searches go on after all have ended roughly; the best one has always been among them.
+# Searches end at these gains of log risk: when they are compared, in general, and from the best one.
 ROUGH_GAIN, GAIN, FINE_GAIN = 1e-4, 1e-7, 1e-11
-SAME = 1e-6  # Difference of log risk up to which two searches ended at one optimum.
-MOST_ROUNDS = 20  # Rounds of changes; they end after two that brought nothing better.
-MOST_MOVES = 1024  # Changes that are computed in a round: with 64 steps these are a quarter of all.
-# Changes from which a round searches: those with the least risk, and some of the others. With fewer one of three seeds
-# missed the best 40 steps with free batches by 6e-5.
+SAME = 1e-6  # Two searches ended at one optimum if their log risks differ by at most this.
+MOST_ROUNDS = 20  # There are at most this many rounds of changes; they end after two that brought nothing better.
+MOST_MOVES = 1024  # A round computes at most this many changes; with 64 steps these are a quarter of all.
+# A round searches from this many changes with the least risk, and from this many of the others. With fewer one of three
+# seeds missed the best 40 steps with free batches by 6e-5.
 SEARCHED = 16, 16
 
 

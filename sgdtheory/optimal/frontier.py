@@ -18,16 +18,16 @@ from sgdtheory.optimal.search import SPACINGS, Search
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import stability_edge
 
-LARGE = 1e12  # batch size: as good as the exact gradient
-CLOSE = 1e-4  # relative: of the risk to the target, before the last secant
-MOST_SECANTS = 30
-FARTHEST = 5.0  # factor of 1/B in one secant
-RESOLVED = 1e-4  # relative: of numbers of steps
-CLOSE_WHOLE = 0.3  # to which a whole number of steps is bracketed
-NEAREST = 0.05  # n/S_min − 1 of the first point of a frontier
-ONE_STEP_RESOLVED = 1e-9  # of λ_1: directions that a single step does not move count together
-MOST_STEPS = 1e12  # of a run
-LARGEST_POWER = 12.0  # k of (1 − t/n)^k
+LARGE = 1e12  # At this batch size the gradient is as good as exact.
+CLOSE = 1e-4  # The last secant starts from a risk within this relative distance of the target.
+MOST_SECANTS = 30  # The search for a batch size fails if it has not converged after this many secants.
+FARTHEST = 5.0  # One secant changes 1/B by at most this factor.
+RESOLVED = 1e-4  # Numbers of steps are found to this relative accuracy.
+CLOSE_WHOLE = 0.3  # A whole number of steps is bracketed to within this many steps.
+NEAREST = 0.05  # The first point of a frontier has this value of n/S_min − 1.
+ONE_STEP_RESOLVED = 1e-9  # Directions with λ below this times λ_1, which a single step does not move, count together.
+MOST_STEPS = 1e12  # A target risk that needs a run of more steps is refused.
+LARGEST_POWER = 12.0  # The power k of (1 − t/n)^k is at most this.
 
 Least = Callable[[float, float], float]  # n, B → the least risk
 

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-DIFFERENCE = 1e-4  # Step of a variable for the Hessian, which is a difference of slopes.
+DIFFERENCE = 1e-4  # A variable is moved by this much for the Hessian, which is a difference of slopes.
 MOST_STEPS = 100  # No search took as many in 37 settings; it bounds those whose slopes mislead.
-LONGEST = 1.5  # Largest change of a variable in one step: logarithms change by a factor of 4.5.
+LONGEST = 1.5  # A step changes a variable by at most this: logarithms change by a factor of 4.5.
 SHORTEST = 1e-6  # A search whose steps gain nothing down to this length finds its Hessian anew, or gives up.
-LEAST_DAMPING = 1e-12  # Relative to the largest curvature; larger, and the flattest directions are not searched.
+# The damping is this share of the largest curvature; with more, the flattest directions are not searched.
+LEAST_DAMPING = 1e-12
 SMALLEST_CHANGE = 1e-8  # Below this relative error along a step the Hessian is not corrected: the update divides by it.
 
 

@@ -17,8 +17,9 @@ from sgdtheory.problems import Modes
 from sgdtheory.risk import backward_differences, collocation_systems, radau_nodes
 
 SHORT = 24  # A segment of more steps is a panel: stepping through fewer takes less time (benchmarks.optimal_schedule).
-ORDER = 7  # Points on a panel: with panels of width WIDEST the risk is right to 1e-5 (tests/optimal/test_run.py).
-WIDEST = 0.7  # Width of a panel in `place`: it doubles the distance from the nearer end of the run.
+# A panel has this many points: with panels of width WIDEST the risk is right to 1e-5 (tests/optimal/test_run.py).
+ORDER = 7
+WIDEST = 0.7  # A panel has this width in `place`: it doubles the distance from the nearer end of the run.
 TOGETHER = 3e5  # Moments of all schedules that are computed at once stay in the cache up to this number.
 
 

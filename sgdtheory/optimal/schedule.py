@@ -30,9 +30,9 @@ from sgdtheory.risk import EquivalentRuns, checked_for_risk, course_risk
 BELOW_EDGE = (
     "best schedule with learning rates up to the stability limit; a run of few steps beyond it may have less risk"
 )
-SHOWN = 0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.97, 0.99  # fractions t/n of a table
-SAME_ON_FEW = 1e-6  # relative, of risks on few knots: of one optimum
-ROUGH = 0.05  # relative: where an equivalent may be so far off, simulations should tell
+SHOWN = 0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.97, 0.99  # The table has these t/n.
+SAME_ON_FEW = 1e-6  # Searches on few knots agree if their risks differ by at most this, relatively.
+ROUGH = 0.05  # A remark advises to simulate the schedule if the relative error of its risk is larger.
 
 
 @dataclass(frozen=True)

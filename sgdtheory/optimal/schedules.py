@@ -11,12 +11,13 @@ from sgdtheory.optimal.run import Gradient
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import stability_edge
 
-# Least log of a learning rate over the edge, and of a share of the samples over the largest one: e⁻⁴⁰ is as good as 0,
-# and searches that drift there end.
+# Searches for a learning rate over the edge, or a share of the samples over the largest, end at this logarithm: e⁻⁴⁰ is
+# as good as 0.
 LEAST = -40.0
-EDGES_PER_DECADE = 256  # Batch sizes at which the edge is computed: between them it is right to 1e-7, under WITHIN.
-WITHIN = 2e-7  # Relative distance kept from the edge, so that interpolation does not pass it.
-BELOW_BOUND = 1e-5  # Computed risks may be as far below their lower bound, relatively: panels err by as much.
+# The edge is computed at this many batch sizes a decade, and is right to 1e-7 between them, under WITHIN.
+EDGES_PER_DECADE = 256
+WITHIN = 2e-7  # Schedules keep this relative distance from the edge, so that interpolation does not pass it.
+BELOW_BOUND = 1e-5  # Computed risks may be below their lower bound by this share: panels err by as much.
 
 
 class Edge:

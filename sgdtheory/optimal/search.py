@@ -22,16 +22,17 @@ STARTS: dict[str, Start] = {
     "constant": lambda u: np.full_like(u, 0.5),
     "small": lambda u: np.full_like(u, 0.01),
 }
-# Distances of the knots in `place`. Each search begins where one on fewer knots has ended. On the third the risk is
-# within 1e-3 of its least value, on the last within 1e-4 where that is known (tests/optimal/test_search.py).
+# The knots of a search are this far apart in `place`, and each search begins where one on fewer knots has ended. On the
+# third the risk is within 1e-3 of its least value, on the last within 1e-4 where that is known
+# (tests/optimal/test_search.py).
 SPACINGS = 2.8, 1.4, 0.7, 0.35
 EVERY_STEP = 64  # With up to so many steps each is a knot in the end: more take minutes (benchmarks.optimal_schedule).
 LEAST_SHARE = 1e-6  # Starts have at least this γ/edge, far above the lowest rate that there is: no bound holds them.
-# Gains of log risk at which searches end: those that are compared or go on on more knots, and the last one.
+# Searches end at these gains of log risk; the first is for searches that are compared or go on on more knots.
 ROUGH_GAIN, FINE_GAIN = 1e-7, 1e-11
 FAR = 1e-40  # Directions whose eigenvalue is less than this share of λ_1 count as if they were never learnt.
 NARROW = 0.2  # Width of a panel in `place` that checks what a search has found: γ may fall by e³⁵ from knot to knot.
-# Directions with nγλ below the first are one; sums over the others are right to the second, relatively.
+# Directions with nγλ below the first number are one; sums over the others have the second as their relative error.
 MODES_RESOLVED, MODES_TOLERANCE = 0.5, 1e-6
 
 
