@@ -14,39 +14,35 @@ from sgdtheory.critical.step_search import EVERY_FEW_STEPS, PATTERN, ROUNDING, f
 
 # Up to this many samples every pair is tried, which is as fast as a search.
 EVERY_PAIR = 400.0
-# Batch sizes that are always tried for the least risk: what is attained by others is compared with them.
+# These batch sizes are always tried for the least risk: what is attained by others is compared with them.
 SMALLEST_BATCHES = np.arange(1.0, 6.0)
-# Numbers of steps per decade that are tried first; oscillations of ρ(n) need more than smooth problems do.
+# This many numbers of steps per decade are tried first; oscillations of ρ(n) need more than smooth problems do.
 PER_DECADE = 3.0
-# The same where runs may resonate near the edge: the minimum that this makes is 1.2% deep where n is off by a fifth,
-# and gone at half or twice n (a = 2, b = 4.8, σ² = 100). With 3, R_opt of such a problem was 1.2% too high.
+# Where runs may resonate near the edge, this many are tried first: the minimum that this makes is 1.2% deep where n is
+# off by a fifth, and gone at half or twice n (a = 2, b = 4.8, σ² = 100). With 3, R_opt of such a problem was 1.2% too
+# high.
 RESONANT_PER_DECADE = 10.0
-# Batch sizes for which the risk is estimated between those tried.
-ESTIMATED = 20000
-# The most promising of them are tried, so many at a time,
-TRIED_AT_ONCE = 8
-# in at most so many rounds, each with better estimates. Numbers of steps as near to the three best as this and the
-# length of a pattern are tried as well,
-ROUNDS = 8
+ESTIMATED = 20000  # The risk is estimated at this many batch sizes between those tried.
+TRIED_AT_ONCE = 8  # A round tries this many of the most promising batch sizes.
+ROUNDS = 8  # There are at most this many rounds, each with better estimates.
+# Numbers of steps that differ from the three best by at most this and the length of a pattern are tried as well.
 BESIDE = 4.0
-# and the middles between minima over B and the pairs around them, until these are within the square of this factor:
-# risks that rise by a factor of ten on one side of a minimum mislead the estimates. So are all minima that are higher
-# than the lowest by no more than this, in log Δ.
+# The middles between minima over B and the pairs around them are tried until these are within the square of this
+# factor: risks that rise by a factor of ten on one side of a minimum mislead the estimates.
 AROUND = 1.1
-OTHER_MINIMA = 0.05
+OTHER_MINIMA = 0.05  # Middles are also tried about minima that are higher than the lowest by less than this in log Δ.
 # Risks that differ by less than this share, to which R_opt is promised, make no minimum.
 FLAT = 1e-4
-# The rounds end where one of them lowers the least risk by less than a hundredth of that: of schedule-free SGD the risk
-# is flat to 2e-5 over two decades of B, and eight rounds took half of the time.
+# The rounds end where one of them lowers the least risk by less than this share, a hundredth of `FLAT`: with
+# schedule-free SGD the risk is flat to 2e-5 over two decades of B, and eight rounds took half of the time.
 NO_GAIN = 1e-6
-# Estimates of log risk are taken to be off by so much at first, then by what they have been off by. A pair is tried
-# while its estimate is no higher above the least risk than MARGIN times that.
+# Estimates of log risk are taken to be off by this much at first, then by what they have been off by.
 ESTIMATE_OFF = 0.01
+# A pair is tried while its estimate is above the least risk by less than this many times the error of estimates.
 MARGIN = 10.0
 # While the risk oscillates, everything within this factor of the best number of steps is tried.
 OSCILLATING = 1.2
-# Relative difference of risks that are the same: no B is preferred to 1 for less.
-SAME_RISK = 1e-8
+SAME_RISK = 1e-8  # Risks are the same up to this relative difference: no B is preferred to 1 for less.
 
 
 class Optimum(NamedTuple):

@@ -7,7 +7,7 @@ from scipy.interpolate import PchipInterpolator
 
 from sgdtheory._common.arguments import positive_number, single_number
 
-SMALLEST_OVERHEAD = 1e-6  # a smaller one, or a smaller risk_factor − 1, is read as this on the curve
+SMALLEST_OVERHEAD = 1e-6  # A smaller overhead, or a smaller risk_factor − 1, counts as this much on the curve.
 
 
 @dataclass(frozen=True)

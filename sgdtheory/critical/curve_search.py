@@ -7,7 +7,7 @@ from sgdtheory.critical.batch_size_curve import BatchSizeCurve
 from sgdtheory.critical.least_risk import LeastRisk
 from sgdtheory.critical.step_search import fewest_enough
 
-# Points of the curve per decade of B: interpolation between them is right to about 3%.
+# The curve has this many points per decade of B: interpolation between them is right to about 3%.
 POINTS_PER_DECADE = 4
 # The curve goes on to this many times the critical batch size.
 REACH = 10.0

@@ -8,7 +8,7 @@ from sgdtheory._common.arguments import first_where, positive_array
 from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.critical.step_search import ROUNDING
 
-MOST_SAMPLES = 1e20  # up to here n steps and n + 1 can be distinguished well enough for the searches
+MOST_SAMPLES = 1e20  # Up to this many samples, the searches can distinguish n from n + 1 steps well enough.
 
 
 def checked_samples(num_samples: ArrayLike, workers: int = 1) -> np.ndarray:

@@ -25,8 +25,8 @@ from sgdtheory.problems import AbstractProblem, FiniteSampleProblem
 from sgdtheory.risk import as_one_pass, checked_for_risk
 
 Progress = Callable[[str], None] | None
-EQUIVALENT_POINTS = 10  # of the curve of a method that is not linear
-FALLS = 0.9  # times a B* of fewer samples, or less: a fall that is remarked upon
+EQUIVALENT_POINTS = 10  # The curve of a nonlinear method has this many points.
+FALLS = 0.9  # A remark says that B* falls if it is below this share of a B* for fewer samples.
 
 
 @dataclass(frozen=True)

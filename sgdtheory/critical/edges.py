@@ -8,11 +8,10 @@ from scipy.optimize import elementwise
 
 from sgdtheory.critical.rate_search import LEAST_RISK
 
-# Edges of a decade of B are interpolated from so many Chebyshev points, where the last two coefficients of log γ are
-# below the second number; edges that are not as smooth are looked for one by one.
+# Edges of a decade of B are interpolated from this many Chebyshev points if the last two coefficients of log γ are
+# below RESOLVED. Edges that are not as smooth are searched one by one.
 NODES, RESOLVED = 24, 1e-10
-# Edges beyond so many decades of B are looked for one by one, because few are asked for.
-MOST_DECADES = 8
+MOST_DECADES = 8  # Edges beyond this many decades of B are searched one by one, because few are asked for.
 # The search for an edge begins this share below that of a smaller batch size, which is no larger.
 BELOW_EDGE = 1e-6
 # A run whose risk exceeds this many times the initial risk has diverged. A smaller factor ends the range before minima
@@ -22,8 +21,8 @@ BELOW_EDGE = 1e-6
 DIVERGED = 1e4
 # 2^30/λ_1 ends the range of γ where runs do not diverge at all, as those that take no step.
 LARGEST_EXPONENT = 30
-# Ends are known to the first number over n where steps resonate, since minima there are as narrow as 1/n of the end,
-# and no worse than the second number after few steps.
+# Ends are known to REFINED over n where steps resonate, because minima there are as narrow as 1/n of the end, and to
+# COARSEST or better after few steps.
 REFINED, COARSEST = 0.25, 0.1
 
 EdgesOf = Callable[[np.ndarray, float], np.ndarray]  # of B, and of a γ that is known to be stable with these

@@ -11,9 +11,9 @@ from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
 
-CORRECTIONS = 0.05 * 1.2 ** np.arange(21)  # exponents δ of corrections x^−δ, 0.05 … 1.9
-WINDOWS = 0.1, 0.2, 0.3  # where a fit begins, as a fraction of the range of log x
-SHIFTS = -1.5, 0.0, 1.5  # of log x in a known power of it: its unit is not known
+CORRECTIONS = 0.05 * 1.2 ** np.arange(21)  # Corrections x^−δ have these exponents δ, 0.05 … 1.9.
+WINDOWS = 0.1, 0.2, 0.3  # Fits begin at these fractions of the range of log x.
+SHIFTS = -1.5, 0.0, 1.5  # They are added to log x in a known power of it, because its unit is not known.
 LEAST_POINTS = 12
 
 

@@ -7,11 +7,11 @@ import numpy as np
 from sgdtheory.critical.rate_search import HOPELESS, Tuned
 from sgdtheory.critical.tuned_risk import TunedRisk
 
-# A pair with more steps looks only at the learning rates at which the risk of a pair nearby was low,
+# A pair with more steps than this is tuned only at learning rates at which the risk of a pair nearby was low.
 WINDOW_FROM = 64.0
-# where nearby means n and B within this factor,
-NEARBY = 1.5
-# and the window is wider on both sides by this power of their ratio: a basin of (B, n) moves by less than n and B.
+NEARBY = 1.5  # Pairs whose n and B are within this factor are nearby.
+# The window of a pair nearby is wider on both sides by this power of the ratio of n or B: a basin of (B, n) moves by
+# less than n and B.
 WIDER = 1.7
 # A batch size is not tuned if a larger one with as many steps has a risk beyond the goal by this factor. It exceeds 1
 # because such a risk may be known roughly, and because searches extrapolate from it to other numbers of steps. B* of

@@ -11,24 +11,25 @@ from sgdtheory.critical.rate_search import RateSearch
 from sgdtheory.problems import Modes
 from sgdtheory.risk import mean_risk, mean_risks_along
 
-# Directions that the mean path follows, those with most of the signal. Others oscillate less than the error allows.
+# The mean path follows this many directions, those with most of the signal. Others oscillate less than the error
+# allows.
 LEADING = 8
-# Learning rates a step, even in √γ: oscillators turn by √(γλ) a step, so that a period has at least 17 of them.
+# The mean path has this many learning rates a step, even in √γ: oscillators turn by √(γλ) a step, so that a period has
+# at least 17 of them.
 POINTS_A_STEP = 8
-# Least and largest number of learning rates. With the largest, a period of 1,000 steps still has 7 of them.
+# The number of learning rates is between these two. With the largest, a period of 1,000 steps still has 7 of them.
 POINTS = 64, 3200
-# Rounds in which the lowest minima of the mean path are sampled ten times as densely: it may be 0 between two points.
+# In this many rounds the lowest minima of the mean path are sampled ten times as densely: it may be 0 between two
+# points.
 ZOOMS = 3
-# Minima that are looked into in each round. Of 12 some were missed that noise makes the least, by a factor of 1.6.
+# A round looks into at most this many minima. Of 12 some were missed that noise makes the least, by a factor of 1.6.
 MOST_ZOOMED = 100
-# Minima of the mean path with the interpolated noise that are added to the grid of a pair.
-MOST_ADDED = 6
-# Minima are added if they are expected below so many times the least risk, in the first round and later ones,
+MOST_ADDED = 6  # At most this many minima of the mean path with the interpolated noise are added to the grid of a pair.
+# Minima are added if their expected risk is at most this many times the least risk, in the first round and in later
+# ones.
 WITHIN, WITHIN_AGAIN = 3.0, 1.1
-# in so many rounds at most,
-ROUNDS = 4
-# and if fewer grid points than this are about them.
-KNOWN_BY = 3
+ROUNDS = 4  # Minima are added in at most this many rounds.
+KNOWN_BY = 3  # A minimum with at least this many grid points about it is known already, and is not added.
 # Noise below this share of the risk is not resolved, because the mean path is interpolated where it is steep.
 LEAST_NOISE = 1e-3
 # An interval beside the least point is halved if it is wider than this.
@@ -37,9 +38,9 @@ WIDE = 0.5
 FEW_STEPS = 40.0
 # A transient that has decayed to this share of the squared weights is no longer seen beside any risk.
 FORGOTTEN = 1e-8
-# Early oscillations last this many times as long where iterates are averaged, or delayed steps have a schedule,
+# Early oscillations last this many times as long where iterates are averaged, or delayed steps have a schedule.
 LASTING = 10.0
-# but no longer than so many steps. Longer runs of benchmarks and golden problems showed none.
+# Early oscillations last no longer than this many steps. Longer runs of benchmarks and golden problems showed none.
 LONGEST = 1000.0
 
 

@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# Points of a polynomial, and the shares of a bracket at which it is computed.
-FITTED = 5
+FITTED = 5  # A polynomial has this many points.
 _SHARES = np.linspace(0.0, 1.0, 129)[:, None]
 
 

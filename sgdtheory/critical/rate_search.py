@@ -12,45 +12,44 @@ from scipy import special
 
 from sgdtheory.critical.quartics import FITTED, Quartics, quartics
 
-# Spacing of the first grid, in units of log γ below half of the range's end; narrower basins are found by cutting.
+# The points of the first grid are this far apart in log γ below half of the range's end; narrower basins are found by
+# cutting.
 SPACING = np.log(10) / 2
-# Share of the range next to its end in which a risk that does not resonate has no features but a pole.
+# In this share of the range next to its end, a risk that does not resonate has no features but a pole.
 SMOOTH_SCALE = 0.05
-# Spacing of the last nine points of the first grid where steps resonate: minima there are at least 14/9 apart.
+# Where steps resonate, the first grid ends with these distances from its end: minima there are at least 14/9 apart.
 FINE_GRID = 0.3 * np.arange(-9.0, 1)
-# The same where they do not: where the peak of a schedule passes the threshold, the risk rises there like a wall.
+# Where steps do not resonate, the first grid ends with these: where the peak of a schedule passes the threshold, the
+# risk rises there like a wall.
 WALL_GRID = 0.15 * np.arange(-4.0, 1)
-# Relative error that a risk of the grid may have, unless another one is given. The grid decides only which minima are
+# A risk of the grid may have this relative error, unless another one is given. The grid decides only which minima are
 # refined.
 GRID_ERROR = 1e-5
 # A minimum is settled where a polynomial promises a log risk lower by no more than this; γ is then known to about 1e-4.
 SETTLED = 1e-9
-# Share of its bracket: nearer to a point of the grid than this a polynomial predicts what it was made from.
+# A point nearer to the grid than this share of its bracket does not test a polynomial, which was made from the grid.
 UNTESTED = 0.1
-# Sides of a bracket of which one is so many times as wide as the other are narrowed apart.
-UNEVEN = 10.0
-# Share of its slope that a quartic may be off by, where it falls towards the end of the range, for the end to be the
-# lowest. With 1 a dip 1e-5 before the end was missed, after four steps of 204,456 samples.
+UNEVEN = 10.0  # If one side of a bracket is more than this many times as wide as the other, both are narrowed apart.
+# The end of the range is the lowest if a quartic falls towards it and is off by at most this share of its slope. With 1
+# a dip 1e-5 before the end was missed, after four steps of 204,456 samples.
 SLOPE_DOUBT = 0.1
-# Rounds after which a minimum is taken as it is; three settle a minimum that is a function of log γ.
+# A minimum is taken as it is after this many rounds; three settle a minimum that is a function of log γ.
 MOST_ROUNDS = 20
 # A least risk that exceeds the asked one by more than this factor is not computed once more without an error, and where
 # a bound does, no risk of the pair is computed.
 HOPELESS = 3.0
-# Minima of a pair that are refined at most. Where the risk oscillates with γ there are hundreds on the grid.
+# At most this many minima of a pair are refined. Where the risk oscillates with γ there are hundreds on the grid.
 MOST_MINIMA = 6
-# Share of the height of log Δ above the goal to which a minimum has to be known: far above it less will do.
+# A minimum above the goal has to be known to this share of its height in log Δ, because less will do far above it.
 FAR_FROM_GOAL = 1e-3
-# The window of low risks: where log Δ is less than this above the least one, or above the goal.
-WINDOW = np.log(3.0)
-# After more steps than this the risk at the edge itself is lost to rounding: γ keeps the gap to it, relative. Without
-# it 1e18 steps without noise seemed to leave a seventh of the least risk.
+WINDOW = np.log(3.0)  # Risks are low where log Δ is less than this above the least one, or above the goal.
+# After more steps than this the risk at the edge itself is lost to rounding: 1e18 steps without noise seemed to leave a
+# seventh of the least risk.
 MOST_RESOLVED_STEPS = 1e12
-LEAST_GAP = 1e-9
+LEAST_GAP = 1e-9  # After more than MOST_RESOLVED_STEPS steps γ keeps this relative distance to the edge.
 # Positions nearer to each other than this are one point of the grid.
 SAME_POSITION = 1e-9
-# Smallest risk that has a logarithm here: a run without noise may end at 0.
-LEAST_RISK = 1e-300
+LEAST_RISK = 1e-300  # A smaller risk counts as this in logarithms: a run without noise may end at 0.
 
 RiskOf = Callable[[np.ndarray, np.ndarray, float], np.ndarray]  # of γ, the index of a pair, and the error allowed
 

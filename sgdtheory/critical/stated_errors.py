@@ -6,8 +6,8 @@ from sgdtheory.critical.step_lines import Interpolant, Line
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent
 from sgdtheory.critical.useful_batches import Useful
 
-REMARKED = 0.05  # Relative error of a risk from which on it is remarked upon; 20% more data are worth some 10%.
-LOOKS = 512  # Numbers of steps, evenly in logs, at which a line is looked at.
+REMARKED = 0.05  # A larger relative error of a risk gives a remark; 20% more data are worth some 10%.
+LOOKS = 512  # A line is evaluated at this many numbers of steps, evenly in logs.
 
 
 def remark_on_rates(tuned: TunedEquivalent, batch: np.ndarray, steps: np.ndarray, error: np.ndarray) -> str:

@@ -7,32 +7,26 @@ import numpy as np
 from sgdtheory.critical.least_risk import LeastRisk
 from sgdtheory.critical.tuned_risk import TunedRisk
 
-# Up to so many steps every n is tried, and up to twice as many where the batch is small beside them: the least risk is
-# no smooth function of n there, and one step may be better than the next few.
+# Up to this many steps every n is tried: the least risk is no smooth function of n there, and one step may be better
+# than the next few.
 EVERY_FEW_STEPS = 40.0
-EVERY_RESONANT_STEPS = 64.0
-# Numbers of steps of a question that are tried at once; most answers are among the first.
-STEPS_AT_ONCE = 8
-# Numbers of steps below the one found that are tried: stages, tails and rounds have a pattern in n.
-PATTERN = 8.0
-# Where the risk oscillates, these distances below are looked at, and none below this share of the number found.
+EVERY_RESONANT_STEPS = 64.0  # Up to this many steps every n is tried where so many may resonate.
+STEPS_AT_ONCE = 8  # This many numbers of steps of a question are tried together; most answers are among the first.
+PATTERN = 8.0  # This many numbers of steps below the one found are tried: stages, tails and rounds have a pattern in n.
+# Where the risk oscillates, numbers of steps at these distances below the one found are tried too.
 LOOK_BACK = np.array([12.0, 16, 24, 32, 48, 64])
-LOOK_BACK_SHARE = 0.7
-# Relative rounding by which (1 + ω) D samples or a target may be exceeded.
-ROUNDING = 1e-12
+LOOK_BACK_SHARE = 0.7  # No number of steps below this share of the one found is tried.
+ROUNDING = 1e-12  # Rounding may exceed (1 + ω) D samples, or a target, by this share.
 # Numbers of steps above 1e8 are found to this relative accuracy.
 STEPS_RESOLUTION = 1e-8
-# Largest step in log n upwards. The risk may be flat at first.
-LONGEST_JUMP = np.log(100.0)
-# A risk that falls by less than e^−NO_FALL on the way to FAR times the steps falls no more.
-FAR = 20.0
-NO_FALL = 1e-4
+LONGEST_JUMP = np.log(100.0)  # A search goes up by at most this in log n at once. The risk may be flat at first.
+FAR = 20.0  # A risk that falls by less than e^−NO_FALL on the way to this many times the steps falls no more.
+NO_FALL = 1e-4  # A smaller fall of log risk counts as none.
 # Numbers of steps are tried at this times the squared width of the bracket, in log n, from where a line crosses the
 # target.
 NEARER = 0.1
 
-# How far on both sides of a guess to look first, in log n.
-GUESS_OFF = 0.05
+GUESS_OFF = 0.05  # A search first looks this far in log n on both sides of a guess.
 
 BatchOf = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of n, and of the question that it belongs to
 Margin = Callable[[np.ndarray, np.ndarray], np.ndarray]

@@ -15,23 +15,21 @@ from sgdtheory.critical.minima import APART, least_of_several, minima_beside, mi
 from sgdtheory.problems import AbstractProblem, PowerLaw
 from sgdtheory.risk import PanelMemory, field_of, run_risks
 
-# The first points of a search are so many times the distance of the nearest known setting, in log n and log nB, apart:
-# in a few searches of Adam and signs the best γ was off by 0.1 to 0.3 times the distance.
+# The first points of a search are this many times the distance of the nearest known setting, in log n and log nB,
+# apart: in a few searches of Adam and signs the best γ was off by 0.1 to 0.3 times the distance.
 GUESSED = 0.3
-# They are no closer and no farther apart than this in log γ: risks of closer ones would differ by their errors. With
-# 0.2 for all of them searches of Adam and normalized SGD took about 1.6 times as long.
+# The first points are no closer and no farther apart than this in log γ: risks of closer ones would differ by their
+# errors. With 0.2 for all of them searches of Adam and normalized SGD took about 1.6 times as long.
 APART_NEAR = 0.005, 0.2
 # Where the risk has several minima over γ, a grid reaches this far in log γ on either side of its least value.
 SEVERAL = np.log(6.0)
-# The spacing of that grid: after eight signs there are valleys 0.05 wide in log γ.
-SEVERAL_APART = np.log(1.05)
-# So many first directions of a power law bound its risk from below. Any number of them gives a bound.
-LEADING = 4096
+SEVERAL_APART = np.log(1.05)  # That grid has this spacing in log γ: after eight signs there are valleys 0.05 wide.
+LEADING = 4096  # This many first directions of a power law bound its risk from below. Any number of them gives a bound.
 # The minima of Lion over γ begin where the largest signal just reaches its optimum, and have died out this far above,
 # in log γ times (1 − β₂) n: at 3.7 (n = 403) to 5.4 (n = 3,000) with β₂ = 0.99 and a constant γ.
 MINIMA_REACH = 6.0
-# Distance of the risks that are computed there. The minima are 2 to 0.6 apart, and the least one may be 0.35 wide: with
-# 0.56 it was missed.
+# The risks of that grid are this far apart in log γ. The minima are 2 to 0.6 apart, and the least one may be 0.35 wide:
+# with 0.56 it was missed.
 MINIMA_APART = 0.22
 # They are searched where another minimum is there, or no farther above in log γ than this times the mean of γ_t/γ. None
 # of them is the least where that is 0.32 above with a constant γ, and 0.18 with linear decay (D = 1e6 and 1e7).
@@ -45,26 +43,23 @@ HEIGHTS_CHANGE = 5.0
 NEAREST = 6
 # Settings are weighted by their distance in log n and log nB, those nearer than this alike.
 NEARBY = 0.2
-# Powers of n and of nB in the best γ to which a guess is drawn where little is known. The weight of that prior is
-# relative to a setting at a distance of 1.
-USUAL = -0.5, 0.0
-UNKNOWN = 0.03
+USUAL = -0.5, 0.0  # A guess is drawn to these powers of n and of nB in the best γ where little is known.
+UNKNOWN = 0.03  # The prior of `USUAL` has this weight relative to a setting at a distance of 1.
 # A guess departs from the nearest setting by no more than this power of n or nB.
 STEEPEST = 1.5
-# Relative error of risks that are compared.
-TOLERANCE = 1e-5
+TOLERANCE = 1e-5  # Risks that are compared have this relative error.
 # A search over γ ends where a model promises a log risk lower by less.
 SETTLED = 3e-4
-# The same of minima of a grid, whose first models are through points of the grid. With SETTLED risks of two of 15 kept
-# searches of nonlinear methods and of 5 of 60 settings of epochs over a finite sample were off by 1e-4 and more; B* of
-# Lion was 642 in place of 647.
+# A search for a minimum of a grid, whose first models are through points of the grid, ends where a model promises a log
+# risk lower by less. With SETTLED risks of two of 15 kept searches of nonlinear methods and of 5 of 60 settings of
+# epochs over a finite sample were off by 1e-4 and more; B* of Lion was 642 in place of 647.
 SETTLED_SEVERAL = 1e-5
 # For epochs over a finite sample the risk may have minima that are decades of γ apart, as an early stop and the edge
-# are. Factors up to e^FAR on either side of the least one are looked at: one of 60 random settings lost 23% without
-# them.
+# are. They are searched on a grid with this spacing in log γ.
 FAR_APART = np.log(1.4)
+# That grid reaches this far in log γ on either side of the least risk: one of 60 random settings lost 23% without it.
 FAR = np.log(1e3)
-# Epochs over a finite sample may overshoot in so few steps, and their risk has narrow minima then.
+# Epochs over a finite sample may overshoot in up to this many steps, and their risk has narrow minima then.
 FEW_LINEAR = 16.0
 # Risks below this share of the initial one are equal. A few steps whose signs are certain end at the optimum for some
 # γ, and without this floor R_opt would be what rounding leaves there, which no other B and n could reach.
@@ -72,7 +67,7 @@ NOTHING = 1e-14
 # Panels of one run are kept for the next one from this number of steps on. Fewer steps are taken one by one, by runs
 # side by side.
 MEMORY_FROM = 256.0
-# So many learning rates and more are computed side by side, with no panels kept. Lists of 40 learning rates of Lion
+# This many learning rates and more are computed side by side, with no panels kept. Lists of 40 learning rates of Lion
 # (1,000 to 2,200 steps) then take 0.65 times as long, and searches for B* 0.9 times.
 SIDE_BY_SIDE = 8
 

@@ -16,28 +16,28 @@ from sgdtheory.risk import COMPILED_FROM, growths_beyond, method_edge, run_risks
 
 # Modes may be merged below this share of λ_1 (see `AbstractProblem.modes`): they give Σ s λ and Σ λ², polynomials.
 MOMENTS_RESOLVED = 1e-2
-# Steps over batch size: with more, |q|^n ≤ (1 − 4/B)^n has died out at the edge, and steps do not resonate there.
+# With more steps than this times B, |q|^n ≤ (1 − 4/B)^n has died out at the edge, and steps do not resonate there.
 RESONANT = 4.0
-# Over the fraction φ of a tail: so many n in a row have tails of both parities, and next to φn or next to φn + 1.
+# This many n in a row, over the fraction φ of a tail, have tails of both parities, and next to φn or next to φn + 1.
 TAILS = 4.0
-# Largest slope of log Δ that the search reckons with. Where γ goes on until runs diverge the risk rises by orders of
-# magnitude within a factor of γ: with 2, two of 800 random runs of schedule-free SGD missed a minimum by 1.5%.
+# The search reckons with these slopes of log Δ at most, without and with divergence: where γ goes on until runs
+# diverge, the risk rises by orders of magnitude within a factor of γ. With 2, two of 800 random runs of schedule-free
+# SGD missed a minimum by 1.5%.
 STEEPEST, STEEPEST_DIVERGING = 2.0, 5.0
 # An interval of positions this narrow hides no minimum, where slopes are STEEPEST.
 FINEST = 0.6
-# Peaks of schedules are looked for up to so many stability edges beyond the edge, while the moments would grow by no
-# more than e to the second number on the way: no optimum is known beyond.
+# Peaks of schedules are searched up to this many stability edges beyond the edge, while the moments would grow by at
+# most e^ALLOWED_GROWTH on the way. No optimum is known beyond.
 BEYOND_EDGE, ALLOWED_GROWTH = 3.0, 3.0
 # The rate of growth beyond the edge is measured at this share of the edge beyond it, where it is linear.
 JUST_BEYOND = 0.01
-# So many rounds look for minima with rough risks where runs need panels: then exact risks cost four times as much, and
-# eight rounds leave a tenth of the minima of schedule-free SGD to exact ones. Closed forms cost about the same.
+# This many rounds look for minima with rough risks where runs need panels: then exact risks cost four times as much,
+# and eight rounds leave a tenth of the minima of schedule-free SGD to exact ones. Closed forms cost about the same.
 ROUGH_ROUNDS = 8
-# Relative error of the grid of a method that changes with the step. With that of other grids, 1e-5, searches of
+# The grid of a method that changes with the step has this relative error. With that of other grids, 1e-5, searches of
 # schedule-free SGD take 1.5 times as long; with this one those of a cosine would take twice as long.
 CHANGING_GRID_ERROR = 1e-2
-# Risks above so many initial risks are the same: the run diverges.
-LARGEST_RISK = 1e9
+LARGEST_RISK = 1e9  # Risks above this many initial risks are the same: the run diverges.
 # Up to so many steps the bias bounds the risk of plain steps from below: the directions are merged for more.
 FEW_PLAIN_STEPS = 64.0
 # A batch schedule is averaged over so many fractions of the steps.
@@ -45,7 +45,8 @@ SHAPE_POINTS = 4096
 # From this many single steps of a schedule on a search compiles them, because it takes them often: B* of a cosine at
 # D = 10⁶ takes 1.4 instead of 2.4 s, after 3 s of compilation.
 COMPILED_SCHEDULE = 100.0
-# The same where all steps are alike and the method has several vectors: heavy ball takes 1.2 instead of 1.4 s.
+# From this many single steps on, equal steps of a method with several vectors are compiled: heavy ball takes 1.2
+# instead of 1.4 s.
 COMPILED_MOMENTUM = 32.0
 
 
