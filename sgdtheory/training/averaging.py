@@ -8,7 +8,7 @@ from jax import Array
 from sgdtheory.training.config import TrainConfig
 from sgdtheory.training.network import Params
 
-UNIFORM = np.float32(-1.0)  # Marks the uniform average, whose decay rate t/(t + 1) changes with the step.
+UNIFORM = np.float32(-1.0)  # This marks the uniform average, whose decay rate t/(t + 1) changes with the step.
 
 
 def decays(config: TrainConfig) -> np.ndarray:

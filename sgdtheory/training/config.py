@@ -34,8 +34,8 @@ from sgdtheory.training.parametrization import PARAMETRIZATIONS, Parametrization
 from sgdtheory.training.schedules import ENDING, Constant, Schedule, ScheduleFree
 
 MOST_SAMPLES = 2**32  # The stream numbers its samples in 32 bits.
-CHECKPOINT_SECONDS = 30.0  # Default time between checkpoints: a killed run loses about this much work.
-OF_KINDS = default_values()  # Defaults of the fields that only some kinds have.
+CHECKPOINT_SECONDS = 30.0  # Checkpoints are this far apart by default: a killed run loses about this much work.
+OF_KINDS = default_values()  # Only some kinds have fields with these defaults.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,7 +319,7 @@ class TrainConfig:
         return hash_of(fields | {"max_steps": duration, "schedule_steps": None})
 
 
-# Values of these fields for one worker without an outer step.
+# One worker without an outer step has these values.
 ROUNDS = {"num_workers": 1, "local_steps": 1, "outer_learning_rate": 1.0, "outer_momentum": 0.0}
 OBSERVED = "averages", "uniform_average", "eval_every", "target_loss"
 
@@ -356,7 +356,7 @@ def _next_divisor(number: int, above: int) -> int:
     return next(divisor for divisor in range(above, number + 1) if number % divisor == 0) if above < number else number
 
 
-# Every flat field, whichever kind it belongs to, and its default, which the fingerprint omits.
+# These are all flat fields, whichever kind they belong to, with their defaults, which the fingerprint omits.
 FIELDS = all_names(TrainConfig.__dataclass_fields__)
 DEFAULTS = OF_KINDS | flattened(TrainConfig())
 DEFAULTS |= TrainConfig().as_fields()

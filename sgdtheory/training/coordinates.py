@@ -24,7 +24,7 @@ from sgdtheory.training.streams import stream
 from sgdtheory.training.tensors import effective, tensor_factors
 
 QUANTITIES = "size", "change", "own"
-PROBES = 32  # Number of samples on which activations are measured.
+PROBES = 32  # Activations are measured on this many samples.
 LINEAR = 1e-4  # A second-order change of the outputs below this fraction of the first-order change is rounding.
 ROUNDING = 1e-6  # A change below this fraction of the activations is float32 rounding (its epsilon is 1.2e-7).
 

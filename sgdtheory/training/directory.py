@@ -11,7 +11,7 @@ from sgdtheory.training.migration import is_of_0_1_0
 from sgdtheory.training.result import TrainResult
 from sgdtheory.training.reuse import adopt
 
-WRITING = ".writing-*"  # Temporary files that a killed process may leave.
+WRITING = ".writing-*"  # A killed process may leave such temporary files.
 
 
 class RunDirectory:

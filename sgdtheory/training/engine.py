@@ -24,8 +24,8 @@ from sgdtheory.training.schedules import Constant, ScheduleFree
 from sgdtheory.training.streams import Stream, stream
 from sgdtheory.training.tensors import draw, effective, tensor_factors
 
-PIECE = 1 << 14  # Input numbers of the hold-out that are evaluated together, which bounds the memory.
-NEVER = -1  # Stands for the step of a failure that has not happened.
+PIECE = 1 << 14  # At most this many input numbers of the hold-out are evaluated together, which bounds the memory.
+NEVER = -1  # This stands for the step of a failure that has not happened.
 
 
 class Lane(NamedTuple):
@@ -74,7 +74,7 @@ def lane(config: TrainConfig) -> Lane:
     return Lane(rates(config), averaging.decays(config), *seeds, outer)  # pyright: ignore[reportArgumentType]
 
 
-# Fields that may differ between the runs of one program, besides the numbers of the optimizer.
+# The runs of one program may differ in these fields, besides the numbers of the optimizer.
 DIFFERENT = "learning_rate", "seed", "data_seed", "target_loss", "eval_every", "averages", "uniform_average"
 
 

@@ -32,7 +32,8 @@ INTERVALS = {
     "target_loss": (-math.inf, math.inf, "finite"),
 }
 NONZERO = "capacity", "source", "learning_rate", "clip_norm", "update_rms", "interpolation", "outer_learning_rate"
-OPTIONAL = "base_num_heads", "micro_batch", "schedule_steps", "num_samples", "clip_norm", "target_loss"  # May be None.
+# These may be None.
+OPTIONAL = "base_num_heads", "micro_batch", "schedule_steps", "num_samples", "clip_norm", "target_loss"
 
 
 def check_fields(settings: Any) -> None:

@@ -30,14 +30,14 @@ KINDS: dict[str, dict[str, type]] = {
 }
 DEFAULT_KINDS = {"model": "mlp", "data": "teacher", "optimizer": "adam", "schedule": "constant"}
 SPELLINGS: dict[tuple[type, str], str] = {(Tokens, "path"): "tokens", (ScheduleFree, "interpolation"): "beta1"}
-# Fields that 0.1.0 did not have. At their defaults they are not written, so that files and fingerprints stay the same.
+# 0.1.0 did not have these fields. At their defaults they are not written, so that files and fingerprints stay the same.
 LATER = (
     *("final", "power", "num_samples", "num_workers", "local_steps", "outer_learning_rate", "outer_momentum"),
     *("weight_decay", "attention_kernel"),
 )
-# The same for fields of one schedule, where another kind had the name before, with another default.
+# The same holds for these fields of one schedule, where another kind had the name before, with another default.
 LATER_OF_SCHEDULES = {"power": ("decay",)}
-REPLACED = {ScheduleFree: ("momentum", "beta1")}  # Fields of an optimizer that a schedule replaces by its own.
+REPLACED = {ScheduleFree: ("momentum", "beta1")}  # A schedule replaces these fields of an optimizer by its own.
 
 Place = tuple[str, str]  # ("model", "depth"): a field of the config, and a field of the object that it holds.
 

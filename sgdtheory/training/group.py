@@ -10,7 +10,7 @@ from sgdtheory.training.evaluation import is_scheduled, next_evaluation
 from sgdtheory.training.lanes import Lanes, Pieces
 from sgdtheory.training.run import Run, group_runs
 
-CALL_SECONDS = 0.5  # Target duration of a call to the devices: Ctrl-C and the progress line have to wait for it.
+CALL_SECONDS = 0.5  # A call to the devices aims at this duration, because Ctrl-C and the progress line wait for it.
 Report = Callable[["Group"], None]
 
 

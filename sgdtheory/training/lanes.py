@@ -24,8 +24,8 @@ from sgdtheory.training.engine import (
 )
 from sgdtheory.training.streams import stream
 
-CHUNK_BYTES = 1 << 25  # Largest size of the data of one call, which are padded to a fixed length.
-LONGEST_CHUNK = 1024  # Largest number of steps of one call.
+CHUNK_BYTES = 1 << 25  # The data of one call have at most this size; they are padded to a fixed length.
+LONGEST_CHUNK = 1024  # One call takes at most this many steps.
 
 
 class Pieces(NamedTuple):

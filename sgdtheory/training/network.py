@@ -10,8 +10,8 @@ from sgdtheory.training.parametrization import Role
 if TYPE_CHECKING:
     from jax import Array
 
-BIAS, GAIN = 0, -1  # Stand for the fan-in of a tensor that is drawn as 0, or as 1.
-NEWTON_SCHULZ = 5  # Newton–Schulz steps of Muon (Jordan et al. 2024, and optax's default).
+BIAS, GAIN = 0, -1  # These stand for the fan-in of a tensor that is drawn as 0, or as 1.
+NEWTON_SCHULZ = 5  # Muon takes this many Newton–Schulz steps (Jordan et al. 2024, and optax's default).
 Params = dict[str, "Array"]
 Layers = Mapping[str, "Array | Sequence[Array]"]  # Tensor → its activations; of a stack, one array or a sequence.
 

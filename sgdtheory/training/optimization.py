@@ -18,7 +18,7 @@ from sgdtheory.training.parametrization import Factors, Role
 from sgdtheory.training.schedules import Constant, ScheduleFree, Stages
 from sgdtheory.training.workers import mean
 
-DECAYED: tuple[Role, ...] = "input", "hidden", "output"  # Roles of the tensors that weight decay shrinks.
+DECAYED: tuple[Role, ...] = "input", "hidden", "output"  # Weight decay shrinks tensors with these roles.
 
 
 class Rates(NamedTuple):

@@ -8,10 +8,10 @@ from sgdtheory._common.arguments import checked_name, single_number
 
 Role = Literal["input", "hidden", "output", "vector", "fixed"]
 Family = Literal["sgd", "adam", "muon"]
-ROLES: tuple[Role, ...] = "input", "hidden", "output", "vector"  # The roles that have exponents.
+ROLES: tuple[Role, ...] = "input", "hidden", "output", "vector"  # These roles have exponents.
 ALL_ROLES: tuple[Role, ...] = *ROLES, "fixed"
 EXPONENTS = "multiplier", "init", "sgd_rate", "adam_rate", "muon_rate", "adam_epsilon"
-TOLERANCE = 0.3  # Largest slope that passes a coordinate check: a wrong exponent is wrong by 1/2 or more.
+TOLERANCE = 0.3  # A coordinate check passes with slopes up to this; a wrong exponent is wrong by 1/2 or more.
 
 
 @dataclass(frozen=True, kw_only=True)

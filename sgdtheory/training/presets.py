@@ -5,7 +5,7 @@ from typing import Any
 from sgdtheory._common.arguments import checked_name
 from sgdtheory.training.config import TrainConfig
 
-# Settings of the paper's Appendix G, Table 3. The learning rate is the one that the paper tuned at 151M.
+# The paper's Appendix G, Table 3, has these settings. The learning rate is the one that the paper tuned at 151M.
 _PAPER = {
     "model": "transformer",
     "data": "tokens",

@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 import jax
 
-# Number of programs of each function that are kept without a reference from outside. A program on a CPU has 100 to 300
+# This many programs of each function are kept without a reference from outside. A program on a CPU has 100 to 300
 # memory maps, and Linux gives a process 65,530. A loop over twelve batch sizes leaves 8 maps per batch size with a
 # value of 2, and 95 with a value of 16. Callers that alternate between more shapes keep a reference to their `Lanes`.
 KEPT = 2

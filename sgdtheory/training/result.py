@@ -14,13 +14,13 @@ from sgdtheory.training.evaluation import steps_to_target
 from sgdtheory.training.noise import noise_scale
 
 Outcome = Literal["target", "steps", "diverged", "interrupted"]
-ENDED = {  # Outcomes in words.
+ENDED = {  # Results put outcomes in these words.
     "target": "reached the target",
     "steps": "did all its steps",
     "diverged": "diverged",
     "interrupted": "was interrupted",
 }
-SHOWN = 12  # Points of the curve in a table, which then fits a terminal.
+SHOWN = 12  # A table has at most this many points of the curve, so that it fits a terminal.
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ from sgdtheory._common import counter_random
 from sgdtheory.training.data import Teacher
 from sgdtheory.training.rows import rows_of_epochs
 
-TEACHER_UNITS = 256  # Number J of hidden units of the teacher.
-STREAM = 0x7EAC4E  # Second word of the key of the training data, and of the seed of the teacher.
-CALIBRATION = 1 << 14  # Inputs on which the teacher's mean and variance are measured: the variance to about 1%.
-SCALE = 1.5  # Standard deviation of the pre-activations of the teacher's tanh: large enough to be far from linear.
+TEACHER_UNITS = 256  # The teacher has this number J of hidden units.
+STREAM = 0x7EAC4E  # The key of the training data and the seed of the teacher contain this word.
+CALIBRATION = 1 << 14  # The teacher's mean and variance are measured on this many inputs: the variance to about 1%.
+SCALE = 1.5  # The pre-activations of the teacher's tanh have this standard deviation, so that it is far from linear.
 
 
 class TeacherStream:

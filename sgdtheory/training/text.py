@@ -13,7 +13,7 @@ from sgdtheory.training.data import StandardLibrary, Tokens
 SKIPPED = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
 HOLDOUT = 20  # One in twenty files, or the last twentieth of a file of tokens, is held out.
 SEPARATOR = b"\0"
-CHECKED = 1 << 24  # Tokens that are compared with the vocabulary together, which bounds the memory.
+CHECKED = 1 << 24  # This many tokens are compared with the vocabulary together, which bounds the memory.
 
 
 class Windows:

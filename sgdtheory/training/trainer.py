@@ -15,7 +15,7 @@ from sgdtheory.training.group import Group, Report
 from sgdtheory.training.result import TrainResult
 from sgdtheory.training.run import Run, group_runs
 
-POLL_SECONDS = 0.5  # A wait without timeout may miss a signal that comes just as it starts.
+POLL_SECONDS = 0.5  # A wait lasts this long at most: without timeout it may miss a signal that comes just as it starts.
 
 
 def train(

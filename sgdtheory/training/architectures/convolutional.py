@@ -17,7 +17,7 @@ from sgdtheory.training.data import Samples
 from sgdtheory.training.losses import LOSSES
 from sgdtheory.training.network import BIAS, Layers, Network, Params, Tensor, Tensors
 
-SIDE = 3  # Height and width of a kernel.
+SIDE = 3  # A kernel has this height and width.
 
 
 def network(depth: int, activation: str, samples: Samples, width: int, base_width: int) -> Network:

@@ -21,10 +21,10 @@ from sgdtheory.training.programs import quickly_compiled
 
 # A tensor's root mean square is estimated from this many entries: for normal entries it is then known to 0.6%.
 ENTRIES = 2**14
-MOST_ENTRIES = 2**20  # Entries that are drawn at the same time, which bounds the memory.
-SOME = 256  # Draws that give most tensors `ENTRIES` entries; smaller tensors take `ENTRIES` draws.
-OWN = 0  # Stands for the fan-in of a tensor that the model's own `init` draws.
-INPUTS_OUTPUTS = {"in_out": (-2, -1), "out_in": (1, 0)}  # Axes (in, out) of a matrix in each layout.
+MOST_ENTRIES = 2**20  # At most this many entries are drawn at the same time, which bounds the memory.
+SOME = 256  # This many draws give most tensors `ENTRIES` entries; smaller tensors take `ENTRIES` draws.
+OWN = 0  # This stands for the fan-in of a tensor that the model's own `init` draws.
+INPUTS_OUTPUTS = {"in_out": (-2, -1), "out_in": (1, 0)}  # A matrix has these axes (in, out) in each layout.
 
 
 class Functions(NamedTuple):

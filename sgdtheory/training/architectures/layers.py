@@ -6,7 +6,7 @@ from jax import Array, lax
 
 from sgdtheory.training.network import GAIN, Params, Tensor, Tensors
 
-EXPANSION = 4  # Hidden width of a block's perceptron over the width, as in Vaswani et al. 2017.
+EXPANSION = 4  # A block's perceptron is this many times as wide as the block, as in Vaswani et al. 2017.
 
 ACTIVATION = {"relu": jax.nn.relu, "gelu": jax.nn.gelu, "tanh": jnp.tanh}
 
