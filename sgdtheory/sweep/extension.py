@@ -7,7 +7,7 @@ from sgdtheory.sweep.table import SweepTable
 from sgdtheory.sweep.tuning import BestSteps, best_steps, cell_of, stopped_above
 from sgdtheory.training import ENDING, TrainConfig, TrainResult, extended
 
-LONGER = 2  # Factor on max_steps of runs that did not reach the target.
+LONGER = 2  # The max_steps of runs that did not reach the target grow by this factor.
 
 
 def missing_runs(table: SweepTable, target_loss: float, by: Sequence[str] = ("width",)) -> list[TrainConfig]:

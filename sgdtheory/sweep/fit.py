@@ -26,7 +26,7 @@ from sgdtheory.fits import (
 from sgdtheory.sweep.table import SweepTable
 from sgdtheory.sweep.tuning import TunedSteps, best_steps
 
-FEW = {  # Number of sizes → note on an exponent from so few sizes.
+FEW = {  # An exponent from this many sizes gets this note.
     2: "two sizes cannot distinguish scatter of B* between sizes from a slope: the slope's interval is unlimited and "
     "the verdict inconclusive; measure three or more",
     3: "three sizes leave one degree of freedom for the scatter of B* around a line (t = 12.7 at 95%): the width of "

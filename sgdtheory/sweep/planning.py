@@ -23,7 +23,8 @@ from sgdtheory.sweep.tuning import ASIDE, SEEDS, TUNED
 from sgdtheory.training import FIELDS, Run, TrainConfig, advance_runs, num_threads
 
 VARIED = {"width", "base_width", "num_heads", "base_num_heads", "batch_size", "depth", *TUNED, *SEEDS, *ASIDE}
-PILOT_SECONDS, PILOT_KINDS = 2.0, 5  # Seconds of training for each kind of runs, and number of kinds that are timed.
+# A plan times at most PILOT_KINDS kinds of runs, each for PILOT_SECONDS of training.
+PILOT_SECONDS, PILOT_KINDS = 2.0, 5
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from sgdtheory._common.arguments import positive_array, positive_number, whole_n
 from sgdtheory.fits import Convention, Method, StepsMeasurement, log_sensitivity
 from sgdtheory.sweep.fit import SweepFit
 
-CELLS = 128  # Number of quantiles of each of the two estimated scatters, over which probabilities are averaged.
-WIDTHS, BATCHES, SEEDS = range(3, 13), range(4, 9), (1, 2, 3, 4, 6, 8)  # Numbers of each that a design may have.
-ENOUGH = 0.8  # Conventional power of a test.
-# Significance level at which excess scatter counts as real. Without a test, chance alone would produce some in a third
+CELLS = 128  # Probabilities are averaged over this many quantiles of each of the two estimated scatters.
+WIDTHS, BATCHES, SEEDS = range(3, 13), range(4, 9), (1, 2, 3, 4, 6, 8)  # A design may have these numbers of each.
+ENOUGH = 0.8  # A test conventionally has this power.
+# Excess scatter counts as real at this significance level. Without a test, chance alone would produce some in a third
 # of all pilots.
 SEEN = 0.1
 

@@ -31,8 +31,8 @@ from sgdtheory.training import (
     side_by_side,
 )
 
-LANES, LANE_WEIGHTS = 16, 1 << 23  # Largest number of runs side by side, and of their weights together.
-POLL_SECONDS = 0.5  # Interval at which runs of other processes, and Ctrl-C, are checked.
+LANES, LANE_WEIGHTS = 16, 1 << 23  # At most this many runs, and this many of their weights together, are side by side.
+POLL_SECONDS = 0.5  # Runs of other processes, and Ctrl-C, are checked at this interval.
 Configs = tuple[TrainConfig, ...]
 
 

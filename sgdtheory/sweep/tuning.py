@@ -14,11 +14,11 @@ from sgdtheory.training import FIELDS, TrainConfig, TrainResult, interpolated_st
 
 SCHEDULED = "schedule", "warmup", "final", "decay", "power", "exponent", "stages"
 TUNED = "learning_rate", "momentum", "update_rms", "beta1", "beta2", "epsilon", "weight_decay", "clip_norm", *SCHEDULED
-NEAR_ONE = "momentum", "beta1", "beta2"  # Decay rates τ, whose grids are geometric in 1 − τ.
-DIGITS = 10  # Decimals of a suggested decay rate, so that 1 − (1 − 0.9)²/(1 − 0.99) is 0 and not 1.3e-15.
+NEAR_ONE = "momentum", "beta1", "beta2"  # The grids of these decay rates τ are geometric in 1 − τ.
+DIGITS = 10  # A suggested decay rate has this many decimals, so that 1 − (1 − 0.9)²/(1 − 0.99) is 0 and not 1.3e-15.
 FRACTIONS = "warmup", "decay"
 SEEDS = "seed", "data_seed"
-# Fields that only change how a run is observed and computed: runs that differ only in these have the same iterates.
+# These fields only change how a run is observed and computed: runs that differ in no others have the same iterates.
 ASIDE = "max_steps", "schedule_steps", "eval_every", "target_loss", "averages", "uniform_average", "micro_batch"
 
 
