@@ -16,11 +16,11 @@ from sgdtheory.problems.modes import Modes
 from sgdtheory.problems.problem import AbstractProblem, FiniteSampleProblem
 from sgdtheory.problems.sample_equivalent import AveragedDrivers, apart, averaged_drivers
 
-LARGEST_DRAWN = 2048  # Most directions of a drawn sample, whose eigenvectors then take 10 s.
-MOST_DRAWN = 1e9  # Most numbers in the rows of a drawn sample, which then take a minute.
-CHUNK = 1 << 20  # Numbers of rows that are held in memory together.
+LARGEST_DRAWN = 2048  # A drawn sample has at most this many directions, whose eigenvectors then take 10 s.
+MOST_DRAWN = 1e9  # The rows of a drawn sample have at most this many numbers, which then take a minute.
+CHUNK = 1 << 20  # At most this many numbers of rows are in memory together.
 NEGLIGIBLE = 1e-13  # Eigenvalues of Ĥ below this fraction of the largest one are rounding errors.
-FEWEST_SAMPLES = 3  # Fewest samples of a mean over samples: its noise has the factor N/(N − 2).
+FEWEST_SAMPLES = 3  # A mean over samples needs at least this many samples: its noise has the factor N/(N − 2).
 
 
 class Drivers(ABC):

@@ -10,7 +10,7 @@ from typing import Literal
 from sgdtheory._common.arguments import checked_name, whole_number
 
 Kind = Literal["first", "gaussian"]
-LARGEST_SAMPLED = 8192  # Most features of a sampled sketch, which takes M² numbers and M³ operations.
+LARGEST_SAMPLED = 8192  # A sampled sketch has at most this many features: it takes M² numbers and M³ operations.
 LARGEST_EQUIVALENT = 100_000
 
 

@@ -31,14 +31,15 @@ class Rule(NamedTuple):
     width: float = 1.0
 
 
-# Measured relative error of sums → rule (tests/problems/test_modes.py). The first is exact to about 1e-12.
+# Sums have this measured relative error with this rule (tests/problems/test_modes.py). The first is exact to about
+# 1e-12.
 RULES = {0.0: Rule(64, 16), 1e-8: Rule(24, 10), 1e-6: Rule(20, 8), 1e-4: Rule(12, 6, 2.0)}
 EXACT = RULES[0.0]
-BLOCK_WIDTH_INDEX = 0.9  # Largest width of a block in log i.
-BLOCK_WIDTH_EIGENVALUE = 1.6  # Largest width of a block in log λ.
-TAIL_NODES = 12  # Nodes in the tail, where f is a polynomial in λ to rounding error.
+BLOCK_WIDTH_INDEX = 0.9  # A block has at most this width in log i.
+BLOCK_WIDTH_EIGENVALUE = 1.6  # A block has at most this width in log λ.
+TAIL_NODES = 12  # The tail has this many nodes; f is a polynomial in λ there, to rounding error.
 
-# Lists of up to so many eigenvalues stay as they are: a risk of that many modes takes milliseconds.
+# Lists of up to this many eigenvalues stay as they are: a risk of that many modes takes milliseconds.
 MOST_LISTED = 1000
 # Eigenvalues below this share of the largest are merged in longer lists. At any stable learning rate their γλ is below
 # 0.02, far from the poles of directions that overshoot, which must be modes of their own.
@@ -48,9 +49,9 @@ MERGED_BELOW = 1e-2
 BIN_WIDTH = BLOCK_WIDTH_EIGENVALUE / 2
 BIN_NODES = 20
 
-# Derivatives d^r/dx^r in terms of d/d(log x): x^r f^(r) = Σ_k _STIRLING[r][k] d^k f/d(log x)^k.
+# Derivatives d^r/dx^r are sums of d/d(log x): x^r f^(r) = Σ_k _STIRLING[r][k] d^k f/d(log x)^k.
 _STIRLING = {1: (0, 1), 3: (0, 2, -3, 1), 5: (0, 24, -50, 35, -10, 1)}
-LARGEST_EXPONENT = 1000.0  # Largest exponent of 2 that is safely within the range of a float (1023).
+LARGEST_EXPONENT = 1000.0  # This exponent of 2 is safely within the range of a float (1023).
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,8 @@ from sgdtheory.problems.modes import (
 )
 from sgdtheory.problems.power_sums import power_sum
 
-# The density of blocks is computed at so many points, log-spaced in i; it varies slowly between them.
-POINTS = 128
-# Relative error of the sums over a block in which the moments oscillate, with the rule that is exact otherwise.
+POINTS = 128  # The density of blocks is computed at this many points, log-spaced in i; it varies slowly between them.
+# Sums over a block in which the moments oscillate have this relative error with the rule that is exact otherwise.
 LEAST_ERROR = 1e-13
 # A rule that misses more than this share of an oscillation says nothing about it.
 LARGEST_ERROR = 0.1

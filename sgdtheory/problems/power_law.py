@@ -16,8 +16,8 @@ from sgdtheory.problems.power_sums import power_sum
 from sgdtheory.problems.problem import SplitSpectrum, checked_noise_variance, checked_power
 from sgdtheory.problems.sketch import Sketch, Tail, equivalent_sketch, sampled_sketch
 
-SINGLE_COLUMNS = 8  # Directions per feature that a sampled sketch draws one by one; it treats the rest as a sum.
-CUTS_PER_DECADE = 30  # Cuts per decade of i of an equivalent sketch's spectrum, where single λ_i are not resolved.
+SINGLE_COLUMNS = 8  # A sampled sketch draws this many directions per feature one by one; it treats the rest as a sum.
+CUTS_PER_DECADE = 30  # An equivalent sketch's spectrum has this many cuts per decade of i where λ_i are not resolved.
 
 
 @dataclass(frozen=True)

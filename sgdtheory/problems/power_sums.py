@@ -7,7 +7,7 @@ import numpy as np
 
 from sgdtheory._common.array_like import ArrayLike
 
-# B_2k(1/2) / (2k)! for k = 1 … 5, the coefficients of the midpoint form of the Euler–Maclaurin formula.
+# The midpoint form of the Euler–Maclaurin formula has these coefficients B_2k(1/2) / (2k)!, k = 1 … 5.
 MIDPOINT_COEFFICIENTS = (-1 / 24, 7 / 5760, -31 / 967680, 127 / 154828800, -73 / 3503554560)
 
 

@@ -12,7 +12,7 @@ from sgdtheory._common.array_like import ArrayLike
 from sgdtheory.problems.modes import Modes
 from sgdtheory.problems.oscillating_modes import Phases
 
-MOST_SAMPLES = 1e20  # Largest finite sample, as for the number of samples of a run.
+MOST_SAMPLES = 1e20  # A finite sample is at most this large, as for the number of samples of a run.
 
 
 class AbstractProblem(ABC):

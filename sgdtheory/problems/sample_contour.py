@@ -13,7 +13,7 @@ from numpy.polynomial import legendre
 from scipy import sparse
 
 DIGITS = 30.0  # The contour rule has a relative error of e^−DIGITS.
-WIDTH = 1.0  # Largest width of a collocation panel in v.
+WIDTH = 1.0  # A collocation panel has at most this width in v.
 
 
 class Rule(NamedTuple):
@@ -41,7 +41,7 @@ class Rule(NamedTuple):
 
 
 PLAIN = Rule(0.25, 16)
-TURNING = Rule(0.125, 32)  # For responses that oscillate, as with momentum; it costs four times as much.
+TURNING = Rule(0.125, 32)  # Responses that oscillate, as with momentum, need this rule; it costs four times as much.
 
 
 class Lens(NamedTuple):

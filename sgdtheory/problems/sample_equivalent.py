@@ -17,16 +17,16 @@ from sgdtheory.problems.sample_contour import PLAIN, TURNING, Lens, Rule, contou
 from sgdtheory.problems.sample_resolvent import SampleResolvent, thinned
 
 MARGIN = 0.05  # The lens reaches this fraction beyond the upper end of the spectrum.
-LONGER = 1.02  # Ratio of the two reaches between which the exponent β of the risk is measured.
-TINY = 1e-300  # Replaces risks that underflow, so that their logarithms are finite.
+LONGER = 1.02  # The exponent β of the risk is measured between two reaches with this ratio.
+TINY = 1e-300  # This replaces risks that underflow, so that their logarithms are finite.
 LEAST_RIDGE = 1e-3  # N_eff no longer changes for ridges below this fraction of the smallest node.
 SMALLEST = 1e-15  # Eigenvalues of Ĥ below this fraction of the largest are not resolved unless 1/reach is larger.
 BELOW = 0.3  # The lens begins at this fraction of the smallest positive eigenvalue, if that is above the floor.
-SMOOTH = 0.2  # Angle at which `seen` is evaluated: it averages over single bumps of the density, as the nodes do.
-NEAREST = 1e-3  # Lower bound of |κ| on the contour, relative to the floor of the lens.
-LEAST = 0.5  # Lower bound of |κ| on the contour, relative to κ at the lower edge of the spectrum.
-APART = 0.25  # Added to N if there are as many directions: a quarter of what the equivalent neglects.
-STEP = 1e-3  # Factor by which the smallest resolved κ decreases until the modes are fine enough.
+SMOOTH = 0.2  # `seen` is evaluated at this angle: it averages over single bumps of the density, as the nodes do.
+NEAREST = 1e-3  # On the contour |κ| is at least this, relative to the floor of the lens.
+LEAST = 0.5  # On the contour |κ| is at least this, relative to κ at the lower edge of the spectrum.
+APART = 0.25  # This is added to N if there are as many directions: a quarter of what the equivalent neglects.
+STEP = 1e-3  # The smallest resolved κ decreases by this factor until the modes are fine enough.
 RESOLVED = 8.0  # Modes are exact for functions with poles nearer to 0 than κ by this factor.
 
 

@@ -16,15 +16,17 @@ from scipy.optimize import brentq
 
 from sgdtheory.problems.modes import Modes, merge_bins
 
-REAL_STEPS = 100  # Most Newton steps for real ridges; from above they never overshoot, as the function is convex.
-TURNS = 8  # Steps of the continuation in arg z from positive ridges, where κ is real.
-TURN_STEPS = 2  # Newton steps at each intermediate argument.
-LAST_STEPS = 30  # Most Newton steps at the final argument.
+# Newton's method takes at most this many steps for real ridges. From above it never overshoots, as the function is
+# convex.
+REAL_STEPS = 100
+TURNS = 8  # The continuation in arg z from positive ridges, where κ is real, has this many steps.
+TURN_STEPS = 2  # Newton's method takes this many steps at each intermediate argument.
+LAST_STEPS = 30  # Newton's method takes at most this many steps at the final argument.
 LEAST = 0.1  # Sums hold for κ down to this fraction of the smallest eigenvalue: all directions are learnt there.
-CLOSE = 1e-13  # Relative change of κ at which Newton's method stops.
+CLOSE = 1e-13  # Newton's method stops at this relative change of κ.
 MANY = 400  # Longer lists of modes are reduced.
-BIN = 0.25  # Width of a bin of the mode reduction, in q.
-BIN_NODES = 16  # Nodes that replace the modes in a bin.
+BIN = 0.25  # A bin of the mode reduction has this width in q.
+BIN_NODES = 16  # A bin has this many nodes in place of its modes.
 AROUND = 0.05  # The map q reaches this fraction beyond the ends of the spectrum, as the contour does.
 
 

@@ -15,15 +15,15 @@ from scipy.optimize import brentq
 
 from sgdtheory.problems.modes import Modes
 
-COLUMNS = 2048  # Columns of a sketch that are in memory together.
-PATH_NODES = 24  # Nodes of a semicircle, whose integrands have their poles on its diameter.
-CELLS = 1 << 22  # Largest size of a temporary array, which bounds the memory.
-EDGE_POINTS = 41  # Points towards the lower edge, where the density ends like a square root.
-FACTOR = 2.5  # Largest ratio of neighbouring points in a gap of the λ_i.
+COLUMNS = 2048  # At most this many columns of a sketch are in memory together.
+PATH_NODES = 24  # A semicircle has this many nodes; its integrands have their poles on its diameter.
+CELLS = 1 << 22  # A temporary array has at most this size, which bounds the memory.
+EDGE_POINTS = 41  # Towards the lower edge, where the density ends like a square root, there are this many points.
+FACTOR = 2.5  # Neighbouring points in a gap of the λ_i have at most this ratio.
 EMPTY = 1e-9  # A segment of the spectrum with fewer directions than this lies in a gap: they are rounding.
-WIDEST_PIECE = 0.1  # Largest number of directions in a segment, relative to those above its lower end.
-MOST_SPLITS = 8  # Most rounds in which segments that are too large are halved.
-ROOT_STEPS = 60  # Most Newton steps from below, which never overshoot for this function.
+WIDEST_PIECE = 0.1  # A segment has at most this many directions, relative to those above its lower end.
+MOST_SPLITS = 8  # Segments that are too large are halved in at most this many rounds.
+ROOT_STEPS = 60  # Newton's method takes at most this many steps from below; it never overshoots for this function.
 
 
 class Sketch(NamedTuple):
