@@ -9,7 +9,7 @@ import numpy as np
 
 from sgdtheory.algorithms.parameter import Choice, Parameter
 
-ORTHOGONAL = 1e-6  # Largest deviation of an entry of QQᵀ from the identity.
+ORTHOGONAL = 1e-6  # An entry of QQᵀ may deviate from the identity by this much.
 BASES = "eigenvectors", "random"
 
 

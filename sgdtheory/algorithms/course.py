@@ -10,9 +10,9 @@ from sgdtheory.algorithms.linear_method import StepMatrices
 from sgdtheory.algorithms.schedules import Shape
 
 MOST_PLATEAUS = 2**15  # A ramp with more different batch sizes between two knots is treated as a smooth function.
-MOST_TABULATED = 2**16  # Most steps whose batch sizes are summed one by one.
-MOST_FURTHER = 64  # Most larger numbers of steps that are tried, as they may need fewer samples.
-SUM_NODES = 128  # Nodes of the Gauss rule for the sum of a smooth ramp.
+MOST_TABULATED = 2**16  # The batch sizes of at most this many steps are summed one by one.
+MOST_FURTHER = 64  # At most this many larger numbers of steps are tried, as they may need fewer samples.
+SUM_NODES = 128  # The sum of a smooth ramp takes a Gauss rule with this many nodes.
 
 
 def batch_sizes(shape: Shape, batch: float | np.ndarray, step: np.ndarray, num_steps: float) -> np.ndarray:

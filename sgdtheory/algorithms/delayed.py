@@ -10,8 +10,8 @@ from sgdtheory._common.arguments import real_array, whole_number
 from sgdtheory.algorithms.linear_method import Coefficients, LinearMethod
 from sgdtheory.algorithms.parameter import Parameter, Slider
 
-LONGEST = 256  # Longest delay τ in steps: each direction has a matrix of (τ + 1)² numbers.
-ONE = 1e-9  # Largest deviation from 1 of the sum of a law's probabilities.
+LONGEST = 256  # A delay τ is at most this many steps: each direction has a matrix of (τ + 1)² numbers.
+ONE = 1e-9  # The sum of a law's probabilities may deviate from 1 by this much.
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from sgdtheory.algorithms.parameter import Parameter, Slider
 # then consist of the rounding errors of m.
 M, DELTA, P, U, D, E = range(6)
 
-MOST = 1e15  # Largest number of workers or local steps: whole numbers are exact in float64 up to 9e15.
+MOST = 1e15  # There are at most this many workers or local steps: whole numbers are exact in float64 up to 9e15.
 
 
 @dataclass(frozen=True)

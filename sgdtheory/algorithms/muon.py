@@ -7,7 +7,8 @@ from sgdtheory._common.arguments import whole_number
 from sgdtheory.algorithms.normalized import WithMomentum
 from sgdtheory.algorithms.parameter import Choice, Parameter, Slider
 
-# Coefficients of kellerjordan.github.io/posts/muon: as steep at 0 as possible for an iteration that ends near 1.
+# These coefficients (kellerjordan.github.io/posts/muon) make the iteration as steep at 0 as possible while it ends near
+# 1.
 QUINTIC = 3.4445, -4.7750, 2.0315
 
 

@@ -45,7 +45,7 @@ AVERAGES = _classes(
     exponential="averages.ExponentialAverage",
     last="averages.LastIterate",
 )
-KINDS: dict[str, dict[str, type]] = {  # Part of an algorithm → name of a kind → class; the first is the default.
+KINDS: dict[str, dict[str, type]] = {  # Each part has named kinds, the default first.
     "method": METHODS,
     "schedule": SCHEDULES,
     "batch_schedule": SCHEDULES,

@@ -10,7 +10,7 @@ from sgdtheory.algorithms.algorithm import Algorithm
 from sgdtheory.algorithms.parameter import parameters
 from sgdtheory.algorithms.registry import KINDS
 
-ALONE = "method", "schedule", "average"  # Parts whose kinds a text names without NAME=.
+ALONE = "method", "schedule", "average"  # A text names kinds of these parts without NAME=.
 
 
 def make_algorithm(settings: Mapping[str, Any]) -> Algorithm:
