@@ -9,9 +9,10 @@ from sgdtheory.algorithms import DEFAULT, Algorithm, Course, column_products, nu
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk import displacement, mean_and_scatter
 
-STEPS_AT_ONCE = 4096  # Steps in a table of coefficients; shorter runs are padded to it, so that one loop is compiled.
-TIME_POINTS = 200  # Points from either end at which sums over steps are evaluated; a test allows them an error of 2%.
-MODES_AT_ONCE = 4096  # Modes in a temporary of TIME_POINTS columns, some 13 MB.
+# A table of coefficients has this many steps; shorter runs are padded, so that one loop is compiled.
+STEPS_AT_ONCE = 4096
+TIME_POINTS = 200  # Sums over steps are evaluated at this many points from either end; a test allows an error of 2%.
+MODES_AT_ONCE = 4096  # A temporary of TIME_POINTS columns has at most this many modes, some 13 MB.
 
 
 def standard_deviation(

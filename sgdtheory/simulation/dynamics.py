@@ -16,7 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-STEPS = 64  # Steps between two carries, whose scalars are drawn together; 64 float32 additions lose at most 4e-6.
+# There are this many steps between two carries, whose scalars are drawn together; 64 float32 additions lose at most
+# 4e-6.
+STEPS = 64
 
 
 class Rows(NamedTuple):

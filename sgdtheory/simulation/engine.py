@@ -15,14 +15,15 @@ from sgdtheory.simulation.result import Simulation, Trajectory, Truncation
 from sgdtheory.simulation.runs import ARRAYS, LEAST_ROOM, Plan, Resources, Run
 from sgdtheory.simulation.task import Task
 
-CALL_SECONDS = 0.3  # Seconds of a call to the devices, for which Ctrl-C and the progress bar wait.
-FIRST_CALL = 16  # Steps of the first call, before the time of a step is known; later calls grow at most twofold.
-LENGTH_RATIO = 2  # Largest ratio of the lengths of runs in one block: lanes whose run has ended go on to its end.
-# Weights times lanes of a block on a device. A block on a CPU stays within its cache; an accelerator needs enough lanes
-# to be busy (`benchmarks._gpu.sizes`).
+CALL_SECONDS = 0.3  # A call to the devices takes about this many seconds, for which Ctrl-C and the progress bar wait.
+# The first call takes this many steps, as the time of a step is unknown; later ones grow at most twofold.
+FIRST_CALL = 16
+LENGTH_RATIO = 2  # Runs in one block have lengths of at most this ratio: lanes whose run has ended go on to its end.
+# A block on a device has at most this many weights times lanes. A block on a CPU stays within its cache; an accelerator
+# needs enough lanes to be busy (`benchmarks._gpu.sizes`).
 BLOCK_NUMBERS = {"cpu": 2**16, "gpu": 2**23, "tpu": 2**23}
-# Numbers that a sampler may have in use within a step, as a multiple of those of the block. On rows (d = 100, B = 256,
-# 256 lanes on a CPU) a quarter of it takes a third longer, and 8 times as many twice as long.
+# A sampler may use at most this many times the numbers of a block within a step. On rows (d = 100, B = 256, 256 lanes
+# on a CPU) a quarter of it takes a third longer, and 8 times as many twice as long.
 EXTRA_NUMBERS = 64
 
 

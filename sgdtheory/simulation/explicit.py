@@ -10,7 +10,7 @@ from jax import Array, lax
 from sgdtheory.simulation.dynamics import STEPS, Draw, Spectrum
 from sgdtheory.simulation.laws import Law
 
-# Rows of a batch that are in memory at once. Another number draws other batches: it may not depend on the memory.
+# This many rows of a batch are in memory at once. Another number draws other batches: it may not depend on the memory.
 ROWS = 256
 
 

@@ -18,7 +18,7 @@ from sgdtheory._common.counter_random import mean_chi_square
 from sgdtheory.simulation.dynamics import Spectrum
 from sgdtheory.simulation.user_law import UserLaw, check_user_law
 
-LARGEST_FREEDOM = 1e9  # Degrees of freedom beyond which Student's t is the normal law to the digits of a float32.
+LARGEST_FREEDOM = 1e9  # With more degrees of freedom, Student's t is the normal law to the digits of a float32.
 
 
 class FourthMoment(NamedTuple):

@@ -14,7 +14,7 @@ from sgdtheory.algorithms import SGD, Coordinates, Course, LinearMethod, LocalSG
 from sgdtheory.simulation.dynamics import Dynamics, Sampler, Spectrum, State, Step, Table
 from sgdtheory.simulation.task import Task
 
-BESIDE = np.uint32(0xFFFFFFFF)  # A counter word that no index of a normal reaches: of delays, and of workers' keys.
+BESIDE = np.uint32(0xFFFFFFFF)  # No index of a normal reaches this counter word, of delays and workers' keys.
 
 
 @dataclass(frozen=True, kw_only=True)

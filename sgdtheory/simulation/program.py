@@ -30,8 +30,10 @@ from sgdtheory.simulation.task import Task
 
 T = TypeVar("T")
 EVERYWHERE, DIVIDED = PartitionSpec(), PartitionSpec("lanes")
-TABLE_NUMBERS = 2**21  # Numbers of a table, about: 8 MB in float32. A smaller one is made and copied more often.
-MOST_BLOCKS = 64  # Blocks of `STEPS` steps in a table, so that a short run does not wait for steps it never takes.
+# A table has about this many numbers: 8 MB in float32. Smaller ones are made and copied more often.
+TABLE_NUMBERS = 2**21
+# A table has at most this many blocks of `STEPS` steps: a short run does not wait for steps it never takes.
+MOST_BLOCKS = 64
 
 
 class Program:

@@ -9,8 +9,8 @@ from sgdtheory._common.array_like import ArrayLike
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
 
-# Relative error of a simulated risk, or of the exact risk that it is compared with. Simulations without noise differ
-# from exact risks by 2e-6 in float32 at most (tests/simulation/test_simulator.py), those in float64 by 1e-12.
+# A simulated risk, and the exact risk that it is compared with, have this relative error. Simulations without noise
+# differ from exact risks by 2e-6 in float32 at most (tests/simulation/test_simulator.py), those in float64 by 1e-12.
 ROUNDING = {"float32": 1e-6, "float64": 1e-11}
 
 

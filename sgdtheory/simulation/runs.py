@@ -9,13 +9,14 @@ import numpy as np
 from sgdtheory.algorithms import DEFAULT, Algorithm, Course, numbers_of_steps
 
 LARGEST_STEPS = 2**31 - 1  # Steps are counted in int32 on the devices.
-# Batch sizes beyond which B overflows a float32 (χ²_B is drawn from it), or a batch is drawn in more than 2²² slices.
+# Beyond these batch sizes B overflows a float32 (χ²_B is drawn from it), or a batch is drawn in more than 2²² slices.
 LARGEST_BATCH = {"sufficient": 1e30, "explicit": 2.0**30}
-# Arrays as large as w in a lane of one vector: its state twice, and temporaries; of k vectors (k + 1)/2 times as many.
-# With fewer a block takes more than the memory limit; with more blocks are smaller than they have to be.
+# A lane of one vector holds this many arrays as large as w: its state twice, and temporaries; a lane of k vectors holds
+# (k + 1)/2 times as many. With fewer a block takes more than the memory limit; with more blocks are smaller than they
+# have to be.
 ARRAYS = 8
-LARGEST_TRAJECTORY = 10_000  # Points of a trajectory: at each the devices wait until its risks have come back.
-LEAST_ROOM = 1e9  # Bytes that every machine is taken to have: results below it pass any memory limit.
+LARGEST_TRAJECTORY = 10_000  # A trajectory has at most this many points: at each the devices wait for its risks.
+LEAST_ROOM = 1e9  # Every machine is taken to have this many bytes: results below it pass any memory limit.
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from sgdtheory.simulation.truncation import Quantity, truncate
 SAMPLERS = "sufficient", "explicit"
 QUANTITIES = "total", "bias", "variance"
 DTYPES = "float32", "float64"
-# What is left as it is for a finite sample.
+# These options must have these values for a finite sample of Gaussian rows.
 SAMPLE_OPTIONS = {"outputs": 1, "sampler": "sufficient", "law": "gaussian", "quantity": "total", "dim": None}
 
 

@@ -17,7 +17,7 @@ from sgdtheory.simulation.sufficient import Sufficient
 from sgdtheory.simulation.truncation import Quantity
 from sgdtheory.simulation.wishart import Wishart
 
-LARGEST_SQUARE = 4096  # Directions up to which a step may cost their square: 2²⁴ numbers, 64 MB in float32.
+LARGEST_SQUARE = 4096  # A step may cost the square of up to this many directions: 2²⁴ numbers, 64 MB in float32.
 
 
 class Task(NamedTuple):

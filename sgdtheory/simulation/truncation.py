@@ -15,8 +15,8 @@ from sgdtheory.simulation.result import ROUNDING, Truncation
 
 Quantity = Literal["total", "bias", "variance"]
 
-ALLOWED_SHIFT = 0.1  # Standard errors of the mean by which freezing may shift it, and so a z-score.
-LARGEST_DIM = 2**17  # Directions that are chosen unasked: a step of 64 replicas with as many takes 0.05 s on a CPU.
+ALLOWED_SHIFT = 0.1  # Freezing may shift the mean, and so a z-score, by this many standard errors.
+LARGEST_DIM = 2**17  # At most this many directions are chosen unasked: 64 replicas then take 0.05 s a step on a CPU.
 MULTIPLE = 64  # Automatic choices are multiples of it, so that fewer shapes are compiled.
 
 

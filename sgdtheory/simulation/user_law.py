@@ -12,15 +12,15 @@ from jax import Array
 from sgdtheory._common.arguments import refuse_complex
 from sgdtheory.simulation.dynamics import Spectrum
 
-CHECK_ROWS = 256  # Rows of a batch of the check.
-CHECK_BATCHES = 64  # Batches: 16,384 samples, of which a second moment of light tails is known to 1%.
-CHECK_PROJECTIONS = 16  # Random projections, which see correlations of directions beyond the leading ones.
-CHECK_PAIRS = 16  # Leading directions of which all pairs are compared; their number grows with its square.
-CHECK_TELLING = 100.0  # Samples that must share in a second moment before it counts against a law.
-CHECK_LEADING = 0.01  # Share of the trace from which on a direction counts, however few samples make up its moment.
-CHECK_ROUNDING = 1e-6  # Share of λ_1 that rounding in float32 may leave in a direction with λ = 0.
-CHECK_SIGMAS = 8.0  # Standard errors by which a refused law is off: more than 136 moments are compared at once.
-CHECK_MARGIN = 0.1  # Relative difference below which no law is refused: standard errors of heavy tails are unreliable.
+CHECK_ROWS = 256  # A batch of the check has this many rows.
+CHECK_BATCHES = 64  # The check takes this many batches: 16,384 samples give a second moment of light tails to 1%.
+CHECK_PROJECTIONS = 16  # The check takes this many random projections, which see correlations of minor directions too.
+CHECK_PAIRS = 16  # All pairs of this many leading directions are compared; their number grows with its square.
+CHECK_TELLING = 100.0  # This many samples must share in a second moment before it counts against a law.
+CHECK_LEADING = 0.01  # A direction with this share of the trace counts, however few samples make up its moment.
+CHECK_ROUNDING = 1e-6  # Rounding in float32 may leave this share of λ_1 in a direction with λ = 0.
+CHECK_SIGMAS = 8.0  # A refused law is off by this many standard errors: more than 136 moments are compared at once.
+CHECK_MARGIN = 0.1  # No law is refused below this relative difference: standard errors of heavy tails are unreliable.
 
 
 @dataclass(frozen=True, eq=False)

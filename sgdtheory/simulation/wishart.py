@@ -9,7 +9,7 @@ from jax import Array, lax
 from sgdtheory._common.counter_random import mean_chi_square, normals, threefry
 from sgdtheory.simulation.dynamics import Draw, Spectrum
 
-COLUMNS = np.uint32(2**32 - 1)  # A counter word that no step's number reaches: keys of columns are made with it.
+COLUMNS = np.uint32(2**32 - 1)  # No step's number reaches this counter word: keys of columns are made with it.
 
 
 @dataclass(frozen=True)
