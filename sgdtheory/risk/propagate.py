@@ -164,7 +164,7 @@ def _round_by_round(moments: Moments, segment: Segment, stage: PeriodStage, _: n
     return done._replace(size=size_of_steps(moments, done.moments, segment))
 
 
-# Solver of repeated steps or rounds → function from moments, segment, stage and settling to `Propagated`.
+# A solver of repeated steps or rounds maps moments, segment, stage and settling to `Propagated`.
 _REPEATED: dict[str, Callable[..., Propagated]] = {
     "closed": _in_closed_form,
     "rounds": _round_by_round,

@@ -22,9 +22,9 @@ from sgdtheory.risk.systems.moments import ROUNDING
 from sgdtheory.risk.systems.runs import PROBES
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-# γ is moved by so much, relative, for methods of one vector, of two, and of more, whose steps are products of matrices
-# that are nearly defective next to the threshold (heavy ball, β = 0.99). In 4,000 random settings, a third of them next
-# to the threshold, errors of heavy ball exceeded a fourth of what this changes risks by.
+# γ is moved by these relative amounts for methods of one vector, of two, and of more, whose steps are products of
+# matrices that are nearly defective next to the threshold (heavy ball, β = 0.99). In 4,000 random settings, a third of
+# them next to the threshold, errors of heavy ball exceeded a fourth of what this changes risks by.
 SHAKES = tuple(factor * float(np.finfo(float).eps) for factor in (32, 2048, 8192))
 # Up to this relative distance to the threshold a risk is computed twice. At a larger one it changes by at most some
 # 1/NEAR times as much as γ: by 1e-10 of itself, which needs no statement.

@@ -48,7 +48,7 @@ from sgdtheory.risk.systems.runs import (
 )
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-# Numbers of modes times runs that are propagated side by side: with more, the moments leave a core's cache
+# At most this many modes times runs are propagated side by side: with more, the moments leave a core's cache
 # (benchmarks.algorithms). Closed forms divide them into portions of their own, and take more.
 MODES_AT_ONCE = 5000
 MODES_IN_CLOSED_FORM = 20_000

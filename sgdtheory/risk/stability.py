@@ -43,17 +43,15 @@ LARGEST_EDGE = 1e9
 SMALLEST_EDGE = 1e-60
 # A method that moves this many times as far as SGD is unstable; more would overflow.
 LARGEST_GAIN = 1e30
-# Relative width of the bracket at which the search for the threshold ends.
-EDGE_TOLERANCE = 1e-12
-# Ratio of the learning rates that are tried first: a method that is unstable on a narrower interval only is taken for
-# stable.
+EDGE_TOLERANCE = 1e-12  # The search for the threshold ends at a bracket of this relative width.
+# The learning rates that are tried first have this ratio: a method that is unstable on a narrower interval only is
+# taken for stable.
 STRIDE = 1.25
-# So many learning rates of a method with rounds are tried together: a period of each is built, which takes memory.
+# This many learning rates of a method with rounds are tried together: a period of each is built, which takes memory.
 ROUNDS_AT_ONCE = 6
-# So many learning rates are tried together, fewer where modes are many: see RATES_TIMES_MODES.
+# At most this many learning rates are tried together, fewer where modes are many: see RATES_TIMES_MODES.
 RATES_AT_ONCE = 24
-# So many numbers, 3 MB, are in the maps that are tried together.
-RATES_TIMES_MODES = 400_000
+RATES_TIMES_MODES = 400_000  # Maps that are tried together have at most this many numbers, 3 MB.
 # A response that is below 0 by this share of the largest one is rounded, and is 0.
 ROUNDED_BELOW_0 = 1e-9
 

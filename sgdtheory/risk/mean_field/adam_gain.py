@@ -46,10 +46,10 @@ CHI_NODES = max(NODES_BY_BATCH.values())
 # Integrals over s are trapezoidal sums over log s in this range, which is also that of the tables. From −25 to 16 they
 # change risks by 2e-4, from −36 to 20 by 2e-5.
 LOG_S_RANGE = -30.0, 18.0
-# The spacing of log s; twice as much changes risks by 1e-6. Integrals over a pair s, s' have twice this spacing, since
-# they take time like its square; there too twice as much changes risks by 3e-6.
+# Values of log s are this far apart; twice as much changes risks by 1e-6. Integrals over a pair s, s' have twice this
+# spacing, since they take time like its square; there too twice as much changes risks by 3e-6.
 LOG_S_SPACING = 0.15
-# The range of log s and log s' in integrals of a covariance. From −18 to 10 risks change by 2e-4, from −26 to 14 by
+# Integrals of a covariance take log s and log s' in this range. From −18 to 10 risks change by 2e-4, from −26 to 14 by
 # 3e-5.
 LOG_S_RANGE_OF_PAIRS = -22.0, 12.0
 # Windows up to this many steps are tabulated one by one, longer ones at four lengths a doubling. Half as many change

@@ -18,12 +18,10 @@ import numpy as np
 
 from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 
-# Largest q: no closure is right beyond it, and with a few directions q has no bound.
+# The fluctuation q is at most this: no closure is right beyond it, and with a few directions q has no bound.
 MOST_FLUCTUATION = 4.0
-# Largest B r/T_i, for the same reason.
-MOST_SATURATION = 100.0
-# Smallest share of T that other directions have: a smaller difference is rounding.
-LEAST_OTHERS = 1e-12
+MOST_SATURATION = 100.0  # The ratio B r/T_i is at most this, because no closure is right beyond it.
+LEAST_OTHERS = 1e-12  # Other directions have at least this share of T: a smaller difference is rounding.
 
 
 class Closure(NamedTuple):

@@ -11,13 +11,13 @@ from sgdtheory.problems import AbstractProblem, PowerLaw
 LEAST_KEPT = 4096.0
 # Directions that move by less than this share of their start are left out.
 UNMOVED = 1e-3
-# Largest index of a direction, above which neighbouring floats differ by more than 0.1.
+# The index of a direction is at most this, above which neighbouring floats differ by more than 0.1.
 LARGEST_INDEX = 1e15
-# Relative error of sums over directions that are replaced by modes; risks of runs are then right to about 1e-6.
+# Sums over directions that are replaced by modes have this relative error; risks of runs are then right to about 1e-6.
 MODES_TOLERANCE = 1e-4
 # A number that may be 0 counts as this much where it divides.
 TINY = np.finfo(float).tiny
-# Resolution asked of `modes`: no eigenvalue is as small, so that no mode stands for a tail.
+# `modes` is asked for this resolution: no eigenvalue is as small, so that no mode stands for a tail.
 BEYOND_ALL = 1e-300
 
 

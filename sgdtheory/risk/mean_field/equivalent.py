@@ -19,10 +19,8 @@ from sgdtheory.risk.thresholds import THRESHOLDS
 
 # Relative errors from this one on are stated as inf: the risk may be next to nothing then.
 LARGEST_STATED = 1.0
-# Numbers of steps, evenly spaced in log n, at which the error of the closure is updated.
-ERROR_UPDATES = 24
-# Steps at which the learning rate is evaluated for Σ γ_t.
-RATE_SAMPLES = 4096
+ERROR_UPDATES = 24  # The error of the closure is updated at this many numbers of steps, evenly spaced in log n.
+RATE_SAMPLES = 4096  # The learning rate is evaluated at this many steps for Σ γ_t.
 
 
 def checked_for_risk(algorithm: object) -> Algorithm:

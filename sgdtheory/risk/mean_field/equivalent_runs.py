@@ -20,11 +20,11 @@ from sgdtheory.risk.mean_field.ensemble import ensemble, steepest
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.mean_field.registry import field_of
 
-# Values of all steps that are kept at once, which take 200 MB. Runs beyond are computed in several parts.
+# At most this many values of all steps are kept at once, which take 200 MB. Runs beyond are computed in several parts.
 KEPT = 2.5e7
-# Directions times steps whose derivatives are computed at once, so that they stay in the cache.
+# At most this many directions times steps have their derivatives computed at once, so that they stay in the cache.
 AT_ONCE = 1e4
-# Relative step of the derivatives. Differences of second order are off by its square, and by 1e-16 over the step.
+# Derivatives take this relative step. Differences of second order are off by its square, and by 1e-16 over the step.
 DIFFERENCE = 1e-5
 
 

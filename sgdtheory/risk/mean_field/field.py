@@ -13,10 +13,9 @@ import numpy as np
 from sgdtheory.risk.mean_field.closure import Closure
 from sgdtheory.risk.mean_field.ensemble import Ensemble
 
-# Relative error of risks whose closure is right: gains and means over χ are interpolated to about 1e-3.
+# Risks whose closure is right have this relative error: gains and means over χ are interpolated to about 1e-3.
 ERROR = 2e-3
-# Rows of the values of a direction: mean and variance of u.
-MEAN, VARIANCE = 0, 1
+MEAN, VARIANCE = 0, 1  # The values of a direction have the mean and the variance of u in these rows.
 
 
 class Known(NamedTuple):

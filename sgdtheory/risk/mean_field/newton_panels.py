@@ -18,9 +18,8 @@ from sgdtheory.risk.mean_field.panel_jacobian import PanelJacobian
 from sgdtheory.risk.mean_field.single_steps import SingleSteps
 from sgdtheory.risk.solvers.collocation import tails
 
-# Radau points of a panel. The order is fixed: panels adapt by their lengths alone.
-ORDER = 5
-# Largest share of the risk on a panel that its two highest Legendre coefficients may have. Risks are then right to
+ORDER = 5  # A panel has this many Radau points. The order is fixed: panels adapt by their lengths alone.
+# The two highest Legendre coefficients of a panel may have at most this share of the risk. Risks are then right to
 # about 1e-6.
 TAIL = 1e-3
 # Newton's method stops where the risk changes by less than this share of the allowed tail: its error is then small
@@ -31,11 +30,11 @@ MOST_ITERATIONS = 10
 # The derivatives are computed again after this many iterations if convergence is slow, which costs as much as six to
 # ten iterations without them.
 RENEWED = 4
-# The same after so many iterations with the Jacobian of a similar panel, which costs nothing.
+# With the Jacobian of a similar panel, which costs nothing, derivatives are computed again after this many iterations.
 RENEWED_GUESS = 2
 # Convergence is slow where a change is more than this share of the one before.
 SLOW = 0.1
-# Relative step of numerical derivatives. Newton's method needs them roughly, so that one-sided differences do.
+# Numerical derivatives take this relative step. Newton's method needs them roughly, so that one-sided differences do.
 DIFFERENCE = 1e-6
 
 

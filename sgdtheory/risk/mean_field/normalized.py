@@ -23,8 +23,7 @@ from sgdtheory.risk.mean_field.normalized_means import (
     y_nodes,
 )
 
-# Row of the values with the two-sided part b of the variance.
-SIDES = 2
+SIDES = 2  # The values have the two-sided part b of the variance in this row.
 # From each batch size on, means over χ take this many Gauss nodes. The integrals of this file depend on χ more smoothly
 # than signs do: with twice as many nodes risks change by 4e-6, with half as many by 7e-4. Time is in proportion.
 NODES_BY_BATCH = {0.0: 6, 4.0: 5, 16.0: 4, 256.0: 3}
@@ -41,8 +40,8 @@ SOFT_SIDES = 0.01
 LARGEST_SCATTER_ERROR = 1e6
 
 
-# Compiled steps let so many directions have two sides. Shares add up to at most 1, so that others have less than 1/9 of
-# E‖h‖², of which 2% counts.
+# Compiled steps let this many directions have two sides. Shares add up to at most 1, so that others have less than 1/9
+# of E‖h‖², of which 2% counts.
 MOST_SIDED = 8
 
 

@@ -20,8 +20,7 @@ from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 # Integrals over s are trapezoidal sums over y, s E‖h‖² = e^y e^{−e^{−y}}, by which integrands fall off fast at both
 # ends. This is the spacing of y. Half of it changes risks by 3e-5, 1.0 by 5e-4; time is in inverse proportion.
 SPACING = 0.7
-# The smallest y. From −2 risks change by 4e-3, from −3.5 by 6e-7.
-LOWEST = -2.8
+LOWEST = -2.8  # The sums begin at this y. From −2 risks change by 4e-3, from −3.5 by 6e-7.
 # The largest y is where −log Φ of the noise alone is this much. With 10 risks change by 1e-7, with 20 by 2e-9.
 VANISHED = 14.0
 # No y is larger than this, which a single direction needs and many directions do not reach. With 12 no risk of two

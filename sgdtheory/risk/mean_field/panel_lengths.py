@@ -4,20 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Largest ratio of the lengths of a panel and of the one before it.
-LONGER = 3.0
-# Largest ratio of the distances of a panel's end and start from the last kink.
-FARTHER = 3.0
-# Smallest ratio of the lengths of a panel and of one that has failed.
-SHORTER = 0.2
-# Largest ratio of the lengths of a panel and of one that has failed: a longer one would often fail as well.
-SHORT = 0.8
-# Share of the length at which the tail, which grows like a power of the length, would reach its limit.
+LONGER = 3.0  # A panel is at most this many times as long as the one before it.
+FARTHER = 3.0  # The distances of a panel's end and start from the last kink have at most this ratio.
+SHORTER = 0.2  # A panel is at least this share as long as one that has failed.
+SHORT = 0.8  # A panel is at most this share as long as one that has failed: a longer one would often fail as well.
+# A panel has this share of the length at which the tail, which grows like a power of the length, would reach its limit.
 CAREFUL = 0.85
 # A smaller tail counts as this one, so that lengths stay finite.
 SMALLEST_TAIL = 1e-12
-# Share of the remaining steps that a panel covers at most while panels close in.
-CLOSING = 0.5
+CLOSING = 0.5  # A panel covers at most this share of the remaining steps while panels close in.
 # If a tail is below this share of the limit, one panel can cover all remaining steps.
 ENDED = 1e-4
 

@@ -17,7 +17,7 @@ from sgdtheory.risk.mean_field.lion import field_of_lion, field_of_signs
 from sgdtheory.risk.mean_field.normalized import field_of_normalized
 from sgdtheory.risk.mean_field.signs import SignField
 
-FIELDS: dict[type[NonlinearMethod], Callable[[Any], Field | None]] = {  # None: it is simulated only
+FIELDS: dict[type[NonlinearMethod], Callable[[Any], Field | None]] = {  # A method with None is simulated only.
     SignSGD: field_of_signs,
     Lion: field_of_lion,
     Adam: field_of_adam,

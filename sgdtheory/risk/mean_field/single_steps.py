@@ -12,7 +12,8 @@ from sgdtheory.risk.mean_field.ensemble import Ensemble
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.systems.moments import Keeping
 
-# Steps whose tables are looked up together: more gain nothing and take more memory. A compiled loop has room for them.
+# The tables of this many steps are looked up together: more gain nothing and take more memory. A compiled loop has room
+# for them.
 TOGETHER = 1024
 # A compiled loop has room for a multiple of this number of directions: each shape is compiled once, which takes 0.6 s.
 WIDTH = 16

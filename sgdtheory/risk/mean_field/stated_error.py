@@ -29,12 +29,9 @@ from numpy.polynomial.legendre import leggauss
 from sgdtheory.risk.mean_field.closure import Closure
 from sgdtheory.risk.mean_field.ensemble import TINY
 
-# Largest ξ of the mean over replicas: one replica in a million is farther.
-FARTHEST = 5.0
-# Nodes of the Gauss–Legendre rule for ξ from 0 to `FARTHEST`.
-LAG_NODES = 12
-# Smallest a² that has a logarithm here.
-SMALLEST_SQUARE = 1e-300
+FARTHEST = 5.0  # The mean over replicas takes ξ up to this: one replica in a million is farther.
+LAG_NODES = 12  # The Gauss–Legendre rule for ξ from 0 to `FARTHEST` has this many nodes.
+SMALLEST_SQUARE = 1e-300  # A smaller a² counts as this in logarithms.
 # Exponents are cut at this value: e^700 is within the range of a float.
 LARGEST_EXPONENT = 700.0
 
@@ -112,16 +109,14 @@ class Lag(NamedTuple):
         return (self.past if averages else self.excess()) @ weights
 
 
-# The pull of signs and of normalized steps is ∝ T^−½: this is minus its power of T.
-FEEDBACK = 0.5
-# Largest effect of T's relative error on the pull: nothing is known beyond it, and numbers would overflow.
+FEEDBACK = 0.5  # The pull of signs and of normalized steps is ∝ T to minus this power.
+# The effect of T's relative error on the pull is at most this: nothing is known beyond it, and numbers would overflow.
 MOST_FEEDBACK = 2.5
-# Error of a mean that has decayed, over ε√r. With 2 in its place, 10% more of signs with momentum state inf; with 0,
-# averages of signs without noise are up to 14 times farther off than is stated (3 of 891 settings).
+# A mean that has decayed has this error over ε√r. With 2 in its place, 10% more of signs with momentum state inf; with
+# 0, averages of signs without noise are up to 14 times farther off than is stated (3 of 891 settings).
 LATTICE = 0.6
-# Largest relative error of a mean's square, for the same reason.
-LARGEST = 1e6
-# Error of the means of coupled coordinates over that of their variances (measured by benchmarks/equivalents.py).
+LARGEST = 1e6  # The relative error of a mean's square is at most this, because numbers would overflow.
+# The means of coupled coordinates have this error over that of their variances (measured by benchmarks/equivalents.py).
 ERROR_OF_MEANS = 0.5
 
 

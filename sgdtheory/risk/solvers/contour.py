@@ -18,8 +18,7 @@ CONTOUR_RESOLVED = 0.5
 LARGEST_REACH = 1e300
 # e^−45 is below the rounding unit: residues and oscillations that are smaller than this times the rest are left out.
 NEGLIGIBLE = 45.0
-# e^709 is about the largest float.
-LARGEST_EXPONENT = 709.0
+LARGEST_EXPONENT = 709.0  # e^709 is about the largest float.
 # Temporaries of the closed form of averaged SGD have at most so many numbers, 384 kB, which stay in a core's cache
 # (benchmarks.algorithms).
 PIECE = 48_000
@@ -43,9 +42,10 @@ def _parabola(mu: float, h: float, num: int) -> Contour:
     return Contour(points, 2 * mu * h / np.pi * side * np.exp(points))
 
 
-CONTOUR = _parabola(4.8, 0.125, 21)  # chosen by measurement: to 3e-15 for poles up to p^−4
-QUIET_CONTOUR = _parabola(4.0, 0.12, 27)  # amplifies rounding least: for coefficients that may have decayed
-# relative error → contour, by measurement: for searches, as smooth in all arguments as the risk itself
+CONTOUR = _parabola(4.8, 0.125, 21)  # The error is 3e-15 for poles up to p^−4, by measurement.
+QUIET_CONTOUR = _parabola(4.0, 0.12, 27)  # Rounding grows least here, for coefficients that may have decayed.
+# These contours have the measured relative error of their key. They are for searches, and as smooth in all arguments as
+# the risk itself.
 FAST_CONTOURS = {3e-9: _parabola(5.4, 0.19, 10), 1e-6: _parabola(4.5, 0.245, 7)}
 
 
@@ -137,20 +137,21 @@ class Resolution(NamedTuple):
     contour: Contour
 
 
-# By measurement (tests/risk/test_algorithm_steps.py, tests/risk/test_tolerances.py)
-# error 1e-11 as a rule, 1e-8 next to the edge, 1e-7 beyond it, 7e-7 where the risk grows by a factor of a million
+# The stated errors are measured (tests/risk/test_algorithm_steps.py, tests/risk/test_tolerances.py).
+
+# The error is 1e-11 as a rule, 1e-8 next to the edge, 1e-7 beyond it, and 7e-7 where the risk grows by a factor of a
+# million.
 FINE = Resolution(9, 2.0, 0.0, 1e-6, 2.5, 1e-12, QUIET_CONTOUR)
-# at least three times that, forty as a rule: bounds the error
+# The error is at least three times that of `FINE`, forty times as a rule, and so bounds that error.
 ROUGH = Resolution(7, 2.0, 0.0, 1e-4, 2.5, 1e-11, QUIET_CONTOUR)
-# about 1e-8, for searches
-CLOSE = Resolution(8, 2.0, 1e-8, 1e-5, 3.0, 1e-10, contour_within(1e-8))
-# about 1e-5, to begin them with
+CLOSE = Resolution(8, 2.0, 1e-8, 1e-5, 3.0, 1e-10, contour_within(1e-8))  # Searches take this; its error is about 1e-8.
+# Searches begin with this; its error is about 1e-5.
 FAST = Resolution(5, 3.0, 1e-8, np.inf, 2.5, 1e-7, contour_within(1e-5))
-# 1e-6 to 1e-3 as a rule, up to 4e-2 under an exponential average: for grids of methods that change with the step
+# Grids of methods that change with the step take this. Its error is 1e-6 to 1e-3 as a rule, and up to 4e-2 under an
+# exponential average.
 COARSE = Resolution(3, 3.0, 1e-8, 1.0, 2.0, 1e-7, contour_within(1e-5))
 
-# relative error → resolution
-RESOLUTIONS = {0.0: FINE, 1e-8: CLOSE, 1e-5: FAST, 1e-2: COARSE}
+RESOLUTIONS = {0.0: FINE, 1e-8: CLOSE, 1e-5: FAST, 1e-2: COARSE}  # The keys are relative errors.
 
 
 def resolution_within(tolerance: float) -> Resolution:

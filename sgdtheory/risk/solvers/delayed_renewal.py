@@ -25,16 +25,14 @@ from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.contour import LARGEST_EXPONENT, QUIET_CONTOUR
 from sgdtheory.risk.systems.delayed import Points, Products, products, summed, summed_squares
 
-# So many Legendre polynomials follow the integrand on a panel of the line.
-ORDER = 16
-# The line lies c/n to the right of all poles, which amplifies rounding by e^c.
+ORDER = 16  # The integrand on a panel of the line is followed by this many Legendre polynomials.
+# This is c: the line lies c/n to the right of all poles, which amplifies rounding by e^c.
 RIGHT = 1.5
 # Panels are halved until their last polynomials hold less than this share of the largest contribution.
 TAIL = 1e-13
 # Panels shorter than this times c/n are not halved: poles are no nearer.
 SHORTEST = 1e-3
-# Panels are halved at most so often.
-MOST_ROUNDS = 60
+MOST_ROUNDS = 60  # Panels are halved in at most this many rounds.
 
 _NODES, _WEIGHTS = legendre.leggauss(ORDER)
 _DEGREES = np.arange(ORDER)
@@ -96,7 +94,7 @@ def _along_the_line(transform: Transform, num_steps: float, growth: float, most:
     return np.asarray(np.exp(RIGHT) / np.pi * np.real(total))
 
 
-# A temporary has at most so many complex numbers, half a megabyte, which stay in a core's cache.
+# A temporary has at most this many complex numbers, half a megabyte, which stay in a core's cache.
 NUMBERS_AT_ONCE = 30_000
 
 

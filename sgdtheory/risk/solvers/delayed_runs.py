@@ -14,11 +14,10 @@ from sgdtheory.risk.systems.moments import returned_risk
 from sgdtheory.risk.systems.runs import largest_rate
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-# Runs are stepped side by side while their moments have at most so many numbers, 8 MB: with more, a step is limited
+# Runs are stepped side by side while their moments have at most this many numbers, 8 MB: with more, a step is limited
 # by memory.
 NUMBERS_TOGETHER = 1_000_000
-# Panels on the line of integration may leave this share of the relative error that a search allows.
-ROUGHER = 1e-4
+ROUGHER = 1e-4  # Panels on the line of integration may have this share of the relative error that a search allows.
 
 
 def is_delayed(algorithm: Algorithm) -> bool:

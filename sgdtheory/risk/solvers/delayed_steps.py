@@ -27,7 +27,7 @@ from sgdtheory.risk.thresholds import THRESHOLDS
 # longer than the steps.
 MOST_COMPILED = 16
 
-LABEL_NOISE = np.array([0.0, 1.0])[:, None, None]  # σ² of bias and of variance.
+LABEL_NOISE = np.array([0.0, 1.0])[:, None, None]  # Bias and variance have these σ².
 
 Law = tuple[tuple[int, float], ...]  # The delays that occur and their probabilities.
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-# Beyond so many steps |det|² may leave the range of a float, and complex numbers are inverted instead.
+# Beyond this many steps |det|² may leave the range of a float, and complex numbers are inverted instead.
 LARGEST_SQUARED = 1e36
 
 

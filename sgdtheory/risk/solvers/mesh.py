@@ -21,10 +21,10 @@ from sgdtheory.risk.solvers.spectrum import SMALLEST, eigenvalues_of_steps, load
 from sgdtheory.risk.systems.constant import Stage, make_stage
 from sgdtheory.risk.systems.runs import Segment
 
-# Directions are looked at so often for each doubling of the steps since the last kink: eigenvalues change like 1/t.
+# Directions are probed at this many steps for each doubling of the steps since the last kink: eigenvalues change like
+# 1/t.
 PROBES_A_DOUBLING = 4
-# So many directions of a spectrum are looked at: neighbours oscillate alike.
-MOST_DIRECTIONS = 32
+MOST_DIRECTIONS = 32  # At most this many directions of a spectrum are probed: neighbours oscillate alike.
 
 
 class Oscillation(NamedTuple):
@@ -84,8 +84,7 @@ PANEL_RISE = 4.0
 STILL_WAY = 0.5
 # Growth by e^800 exceeds the range of a float: such a run diverges.
 MOST_GROWTH = 800.0
-# The rate of growth is computed at so many steps of a segment, and interpolated between them.
-GROWTH_PROBES = 17
+GROWTH_PROBES = 17  # The rate of growth is computed at this many steps of a segment, and interpolated between them.
 
 Panels = list[tuple[float, float]]  # first steps and ends of the panels of a run
 

@@ -27,8 +27,7 @@ FAST_MODES = 0.1
 SLOW = 1.2
 # The degrees of N(λ) and det X(λ) exceed 2p by at most this number, one of them for the factor 1 + λ/μ.
 SPARE_DEGREES = 2
-# A node is located by so many halvings of an interval of log λ, to 2%: any nodes near the zeros do.
-HALVINGS = 10
+HALVINGS = 10  # A node is located by this many halvings of an interval of log λ, to 2%: any nodes near the zeros do.
 # Rounding errors grow by Σ|W|: where that exceeds this bound all modes are solved instead.
 LEBESGUE = 100.0
 

@@ -15,19 +15,17 @@ from sgdtheory.problems import Modes, Phases
 from sgdtheory.risk.solvers.contour import NEGLIGIBLE
 from sgdtheory.risk.solvers.spectrum import SMALLEST, eigenvalues_of_steps
 
-# Phases are computed at so many eigenvalues. They are powers of λ over wide ranges, and modes take the largest slope of
-# three neighbouring intervals.
+# Phases are computed at this many eigenvalues. They are powers of λ over wide ranges, and modes take the largest slope
+# of three neighbouring intervals.
 EIGENVALUES = 33
-# Where γ varies, the eigenvalues are computed at so many steps of a part of a run.
-PROBES = 9
-# Methods that change with the step have so many more of them for each doubling of its number.
-PROBES_A_DOUBLING = 2
+PROBES = 9  # Where γ varies, the eigenvalues are computed at this many steps of a part of a run.
+PROBES_A_DOUBLING = 2  # Methods that change with the step have this many more probes for each doubling of its number.
 # A total phase below this needs no more modes: φ is at most about √λ, so that the first of the blocks that decaying
 # moments need (a factor of e^1.6 in λ) turns by half of it, which five nodes interpolate to 1e-8 and eight to 1e-12.
 FEW_RADIANS = 4.0
 # Without label noise the risk may be as small as a float, e^−709, and so may what oscillates.
 QUIET_NEGLIGIBLE = 700.0
-# Up to so many kinks all parts of a run between two of them are looked at; otherwise parts of n, n/2, n/4, … steps.
+# With up to this many kinks all parts of a run between two of them are probed; otherwise parts of n, n/2, n/4, … steps.
 MOST_KINKS = 5
 
 

@@ -28,7 +28,7 @@ from sgdtheory.risk.systems.constant import Stage
 from sgdtheory.risk.systems.moments import Ends, Moments, MomentsAndSize, at_runs, ends, together
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-NOISE = np.array([0.0, 1.0])  # σ² of the two parts, bias and variance
+NOISE = np.array([0.0, 1.0])  # The two parts, bias and variance, have these σ².
 
 
 def after(stage: Stage | PeriodStage, moments: Moments, num_steps: np.ndarray) -> MomentsAndSize:

@@ -31,7 +31,7 @@ from sgdtheory.risk.solvers.transforms import coefficient, sizes
 from sgdtheory.risk.systems.moments import Moments, MomentsAndSize, at_runs, pack, unpack
 from sgdtheory.risk.systems.periodic import Period
 
-# A temporary has at most so many numbers, 1.6 MB, which stay in a core's cache: twice or half as many take longer for
+# A temporary has at most this many numbers, 1.6 MB, which stay in a core's cache: twice or half as many take longer for
 # 100 settings of local SGD (benchmarks.workers).
 NUMBERS_AT_ONCE = 100_000
 # An eigenvalue may exceed its bound by this much through rounding.

@@ -13,12 +13,11 @@ from sgdtheory.risk.systems.moments import Ends, Moments, at_runs, pairs
 from sgdtheory.risk.systems.runs import Propagated, Segment, joined
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-# The time after which oscillations have died out is computed at so many steps of a segment.
-SETTLING_PROBES = 5
-# Where steps are compiled, panels begin after so many: earlier ones are short, and each takes as long as 500 steps.
-# B* of schedule-free SGD with 10⁶ samples takes 1.3 times as long with 32, and 1.1 times with 128.
+SETTLING_PROBES = 5  # The time after which oscillations have died out is computed at this many steps of a segment.
+# Where steps are compiled, panels begin after this many steps: earlier ones are short, and each takes as long as 500
+# steps. B* of schedule-free SGD with 10⁶ samples takes 1.3 times as long with 32, and 1.1 times with 128.
 FIRST_COMPILED = 512.0
-# Panels are prepared together while their systems and weights have at most so many numbers, 4 MB, which stay in
+# Panels are prepared together while their systems and weights have at most this many numbers, 4 MB, which stay in
 # cache.
 PREPARED_TOGETHER = 5e5
 

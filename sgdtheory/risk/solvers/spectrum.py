@@ -17,13 +17,12 @@ from sgdtheory.risk.solvers.contour import LARGEST_REACH, NEGLIGIBLE
 from sgdtheory.risk.solvers.small_systems import solve
 from sgdtheory.risk.systems.moments import Generators
 
-# Tolerance of the logarithm of a root's position between its bounds.
-ROOT_TOLERANCE = 1e-13
+ROOT_TOLERANCE = 1e-13  # The logarithm of a root's position between its bounds has this tolerance.
 # The search for a root begins at e^−34.5 = 1e-15 of the way between its bounds: a nearer root is the lower bound.
 LEAST_POSITION = math.log(1e-15)
 
-# The smallest factor a step or round that contours follow: 1 − Φ, from which they are computed, is singular to rounding
-# beside smaller ones. After the 17 rounds of the shortest closed form 1e-204 is left, which no risk shows.
+# Contours follow no smaller factor a step or round: 1 − Φ, from which they are computed, is singular to rounding beside
+# smaller ones. After the 17 rounds of the shortest closed form 1e-204 is left, which no risk shows.
 LEAST_LEFT = 1e-12
 # A smaller |μ| or load, or a smaller eigenvalue by which something is divided, counts as this much.
 SMALLEST = 1e-300
@@ -31,14 +30,13 @@ SMALLEST = 1e-300
 LARGEST_LOAD = 1e6
 # This excess of 1/z over 1 stands for 0, so that a state that never changes, such as w*, is no division by 0.
 AT_ONE = 1e-60
-# After so many steps a method moves at its final speed.
-MANY_STEPS = 1e6
+MANY_STEPS = 1e6  # After this many steps a method moves at its final speed.
 # A direction with a smaller (λ/λ_1)² may be too slow for rounding to see that it moves.
 VANISHING = 1e-20
 # With loads below 1 less this much, risks change by at most some 1000 times as much as γ: rounding of γ does not count.
 NEARLY_UNSTABLE = 1e-3
-# log |μ| from which a negative μ is near −1, the threshold of the mean. There are none elsewhere; next to it matrices
-# are nearly defective, and ten times the distance is needed.
+# From this log |μ| on, a negative μ is near −1, the threshold of the mean. There are none elsewhere; next to it
+# matrices are nearly defective, and ten times the distance is needed.
 NEARLY_TURNING = 1e-2
 
 

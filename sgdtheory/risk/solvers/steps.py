@@ -17,18 +17,16 @@ from sgdtheory.risk.systems.one_step import APART, StepMaps, nested, stacked, st
 from sgdtheory.risk.systems.runs import Propagated, Segment, propagated
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-# The coefficients of so many steps are held at once, and a compiled loop has room for them.
-STEPS_AT_ONCE = 4096
+STEPS_AT_ONCE = 4096  # A compiled loop has room for the coefficients of this many steps.
 # A compiled loop has room for one of these numbers of settings, so that few shapes are compiled.
 LANES = 1, 4, 16
-# A compiled step costs as much as so many settings beside those that take it: 2.5 for a schedule, 3 for schedule-free
+# A compiled step costs as much as this many settings beside those that take it: 2.5 for a schedule, 3 for schedule-free
 # SGD. With 0 each run would get a loop of its own, twice as slow.
 STEP_OVERHEAD = 3.0
-# A compiled loop has room for a multiple of so many modes, for the same reason.
-WIDTH = 32
+WIDTH = 32  # A compiled loop has room for a multiple of this many modes, so that few shapes are compiled.
 # Runs with fewer steps are compiled for this number, so that short runs do not fill a long table.
 FEW_AT_ONCE = 512
-# Maps of so many steps times settings times modes are held at once: they stay in a core's cache.
+# Maps of this many steps times settings times modes are in memory at once: they stay in a core's cache.
 NUMBERS_AT_ONCE = 20_000
 
 

@@ -30,7 +30,7 @@ from sgdtheory.risk.systems.moments import (
     unpack,
 )
 
-# So many modes times points times settings are solved at once: their parts are 2 MB (benchmarks.algorithms).
+# This many modes times points times settings are solved at once: their parts are 2 MB (benchmarks.algorithms).
 NUMBERS_AT_ONCE = 120_000
 
 

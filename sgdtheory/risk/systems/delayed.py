@@ -135,8 +135,7 @@ def steady_response(x: Any, delay: int) -> Any:
 MARGIN = 1.5
 # In searches, oscillations have died out when they are this share of the error that is allowed.
 NEARLY = 0.01
-# The systems of a random delay have at most so many numbers at once, 16 MB.
-NUMBERS_AT_ONCE = 2_000_000
+NUMBERS_AT_ONCE = 2_000_000  # The systems of a random delay have at most this many numbers at once, 16 MB.
 
 
 def gains(x: np.ndarray, method: LinearMethod) -> tuple[np.ndarray, np.ndarray]:

@@ -35,13 +35,12 @@ from sgdtheory.risk.systems.row_moments import (
 )
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-# Relative errors of the scatter around the mean path, times √N and 1 − nearness to the stability threshold: nine in ten
-# random settings had smaller ones. The first is for moments of the rows, the second for the training problem.
+# The relative error of the scatter around the mean path, times √N and 1 − nearness to the stability threshold, is this
+# for moments of the rows: nine in ten random settings had smaller ones.
 DIAGONAL_ERROR = 1.0
-ENGINE_ERROR = 1.7
-# The stated error assumes a distance of at least this to the stability threshold, relative.
-NEAREST = 0.05
-# Rounding error of a risk over λ_1 (w_0 − ŵ)²: above the worst that was measured, 45 rounding units.
+ENGINE_ERROR = 1.7  # For the training problem the same error is this.
+NEAREST = 0.05  # The stated error assumes a relative distance to the stability threshold of at least this.
+# A risk over λ_1 (w_0 − ŵ)² has this rounding error: above the worst that was measured, 45 rounding units.
 ROUNDING = 64 * np.finfo(float).eps
 # A smaller relative error of rounding is stated as 0.
 NEGLIGIBLE_ROUNDING = 1e-10

@@ -19,11 +19,9 @@ from sgdtheory.risk.thresholds import THRESHOLDS
 
 # Two eigenvalues of a step are taken to be at least this far apart, which changes mean paths by about 1e-6.
 APART = 1e-9
-# Coefficients of so many learning rates times steps are held at once, and so many numbers of a product of steps.
-COEFFICIENTS_AT_ONCE = 50_000
-NUMBERS_AT_ONCE = 200_000
-# At so many steps of a segment it is asked whether all of its learning rates are equal.
-PROBES = 5
+COEFFICIENTS_AT_ONCE = 50_000  # The coefficients of at most this many learning rates times steps are in memory at once.
+NUMBERS_AT_ONCE = 200_000  # A product of steps has at most this many numbers in memory at once.
+PROBES = 5  # A segment's learning rates are checked at this many steps for being all equal.
 # If n times the difference of ρ and μ is smaller, the two are the same.
 SAME = 1e-7
 

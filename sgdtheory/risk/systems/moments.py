@@ -73,7 +73,7 @@ def start(method: LinearMethod, modes: Modes, settings: int) -> Moments:
     return Moments(own, np.zeros((2, settings, k, size)), np.zeros((2, settings)))
 
 
-# The rounding error of a closed form is at most so many times the sum of |terms|. In 4,000 random settings it was at
+# The rounding error of a closed form is at most this many times the sum of |terms|. In 4,000 random settings it was at
 # most a tenth of that where weight decay loses digits.
 ROUNDING = 4 * float(np.finfo(float).eps)
 

@@ -97,7 +97,7 @@ def step_maps(steps: Steps, eigenvalue: Any, compiled: bool = False) -> StepMaps
     return StepMaps(transfers, forces, views, A, 1 - forgetting[..., None], weight[..., None])
 
 
-# The noise that drives the two copies of the moments: bias and variance are apart, the variance in units of σ².
+# Two copies of the moments, bias and variance, are driven by these noises; the variance is in units of σ².
 APART = np.array([[0.0], [1.0]])
 
 

@@ -23,10 +23,9 @@ from sgdtheory.risk.solvers.spectrum import step_spectrum
 from sgdtheory.risk.systems.moments import Generators, Keeping, generators, pairs, shown_rows, shown_weights
 from sgdtheory.risk.systems.runs import Segment
 
-# The losses of so many steps of a round are unknowns of their own.
-EVERY_STEP = 24
-# So many of the later steps are unknowns from each step to twice as far, and the others are interpolated: the error was
-# at most 5e-15 on six problems, and 2e-11 with 12.
+EVERY_STEP = 24  # The losses of the first steps of a round, this many, are unknowns of their own.
+# From each step to twice as far this many of the later steps are unknowns, and the others are interpolated: the error
+# was at most 5e-15 on six problems, and 2e-11 with 12.
 STEPS_A_DOUBLING = 16
 # Oscillations that have decayed by e^−30 do not keep the loss from being smooth in log s.
 FORGOTTEN = 30.0

@@ -33,10 +33,8 @@ import numpy as np
 from numpy.fft import irfft, rfft
 from scipy.linalg import hankel
 
-# An epoch has at most so many steps: the cost grows like their square.
-MOST_STEPS = 1024
-# The series of all nodes span a space of about 25 dimensions to rounding; so many are used.
-DIMENSIONS = 48
+MOST_STEPS = 1024  # An epoch has at most this many steps: the cost grows like their square.
+DIMENSIONS = 48  # This many dimensions are used; to rounding, the series of all nodes span a space of about 25.
 # Smaller eigenvalues of the epoch's memory, relative to the largest, are left out.
 NEGLIGIBLE = 1e-10
 

@@ -23,12 +23,12 @@ from sgdtheory.risk.systems.moments import (
 )
 from sgdtheory.risk.thresholds import THRESHOLDS
 
-# How the step of a method depends on its number → how a segment with constant γ and B is propagated.
+# A segment with constant γ and B is propagated so if the step of a method depends on its number in this way.
 CONSTANT_KINDS = {"none": "constant", "period": "rounds"}
 
 
-# Steps of a schedule among which its largest learning rate and smallest batch size are looked for: a peak that is
-# narrower than 1/256 of the run may be missed, which changes the number of modes and the sensitivity to rounding.
+# A schedule's largest learning rate and smallest batch size are searched at this many steps: a peak that is narrower
+# than 1/256 of the run may be missed, which changes the number of modes and the sensitivity to rounding.
 PROBES = 257
 
 
