@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 
-LARGEST = 8 << 20  # bytes: temporaries of the exact risk are smaller
+LARGEST = 8 << 20  # Freed blocks of up to this many bytes are kept; temporaries of the exact risk are smaller.
 
 
 @cache

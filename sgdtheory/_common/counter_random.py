@@ -17,9 +17,9 @@ Words = Any  # a pair of uint32 arrays
 
 ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 PARITY = np.uint32(0x1BD11BDA)
-WORDS = 64  # the first of the two output words serves a multiple of this many indices: vector loops stay whole
-CHI_SQUARE = 1 << 31  # indices from here on belong to the chi-square's attempts
-SERIES = 0.1  # |y| below which log(1 + y) minus its Taylor polynomial is summed as a series
+WORDS = 64  # The first of the two output words serves a multiple of this many indices, so that vector loops stay whole.
+CHI_SQUARE = 1 << 31  # From this index on, indices belong to the chi-square's attempts.
+SERIES = 0.1  # Below this |y|, log(1 + y) minus its Taylor polynomial is summed as a series.
 
 
 def threefry(key: Words, step: ArrayLike, index: ArrayLike) -> tuple[Array, Array]:

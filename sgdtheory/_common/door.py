@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-TYPE_CHECKING = False  # importing it from typing would be most of the time until Ctrl-C is heard
+TYPE_CHECKING = False  # An import from typing would take most of the time until Ctrl-C is heard.
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any

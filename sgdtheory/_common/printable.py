@@ -2,12 +2,12 @@
 
 import re
 
-# Control characters but tab and line feed, line and paragraph separators, marks and overrides of the direction of
-# writing, and halves of characters, which names of files that are no UTF-8 hold.
+# The pattern matches control characters but tab and line feed, line and paragraph separators, marks and overrides of
+# the direction of writing, and halves of characters, which names of files that are no UTF-8 hold.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 BREAKS = re.compile("[\t\n]")
-LONGEST_WORD = 400  # characters: longer than any path that a terminal shows as a whole
-ENDS = 150, 50  # characters of its beginning and its end that are shown of a longer one
+LONGEST_WORD = 400  # A longer word is shortened; no path that a terminal shows as a whole is as long.
+ENDS = 150, 50  # A longer word shows this many characters of its beginning and its end.
 
 
 def printable(text: str) -> str:

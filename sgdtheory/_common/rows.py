@@ -10,7 +10,7 @@ import numpy as np
 from sgdtheory._common.arguments import refuse_complex
 from sgdtheory._common.files import check_regular
 
-PIECE = 1 << 22  # numbers that are read at once
+PIECE = 1 << 22  # This many numbers are read at once.
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 from sgdtheory._common.printable import one_line, printable
 
 MOST_ROWS = 12  # A longer table is printed by its two ends: 12 rows and a title fit on a terminal of 24 lines.
-WIDTH = 100  # characters of a line of remarks
+WIDTH = 100  # A line of remarks has at most this many characters.
 ABSENT = "—"
 
 
