@@ -11,8 +11,8 @@ from sgdtheory.optimal.run import Gradient
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import stability_edge
 
-# Searches for a learning rate over the edge, or a share of the samples over the largest, end at this logarithm: e⁻⁴⁰ is
-# as good as 0.
+# The log of γ/edge, and of a share of the samples over the largest one, is at least this: e⁻⁴⁰ is as good as 0, and
+# searches that drift there end.
 LEAST = -40.0
 # The edge is computed at this many batch sizes a decade, and is right to 1e-7 between them, under WITHIN.
 EDGES_PER_DECADE = 256

@@ -31,7 +31,7 @@ LEAST_SHARE = 1e-6  # Starts have at least this γ/edge, far above the lowest ra
 # Searches end at these gains of log risk; the first is for searches that are compared or go on on more knots.
 ROUGH_GAIN, FINE_GAIN = 1e-7, 1e-11
 FAR = 1e-40  # Directions whose eigenvalue is less than this share of λ_1 count as if they were never learnt.
-NARROW = 0.2  # Width of a panel in `place` that checks what a search has found: γ may fall by e³⁵ from knot to knot.
+NARROW = 0.2  # A panel that checks a search's result has this width in `place`: γ may fall by e³⁵ from knot to knot.
 # Directions with nγλ below the first number are one; sums over the others have the second as their relative error.
 MODES_RESOLVED, MODES_TOLERANCE = 0.5, 1e-6
 
