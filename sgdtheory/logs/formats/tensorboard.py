@@ -19,7 +19,7 @@ from sgdtheory.logs.training_log import COLUMNS, LOSSES, TrainingLog
 MARK = "tfevents"
 TEXT = 7  # TensorBoard has this number for tensors of text.
 BY_EPOCH = "epoch_"  # Keras begins tags with it that are written once an epoch, at step 0, 1, 2, …
-COUNTED = "evaluation_loss_vs_iterations"  # Keras' tag of the same evaluations at optimizer steps
+COUNTED = "evaluation_loss_vs_iterations"  # Keras gives the same evaluations at optimizer steps this tag.
 PARTS = {
     "train": "loss",
     **dict.fromkeys(("validation", "val", "valid", "eval"), "evaluation_loss"),
