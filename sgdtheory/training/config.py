@@ -356,9 +356,8 @@ def _next_divisor(number: int, above: int) -> int:
     return next(divisor for divisor in range(above, number + 1) if number % divisor == 0) if above < number else number
 
 
-# These are all flat fields, whichever kind they belong to, with their defaults, which the fingerprint omits.
-FIELDS = all_names(TrainConfig.__dataclass_fields__)
-DEFAULTS = OF_KINDS | flattened(TrainConfig())
+FIELDS = all_names(TrainConfig.__dataclass_fields__)  # These are all flat fields, whichever kind they belong to.
+DEFAULTS = OF_KINDS | flattened(TrainConfig())  # The fingerprint omits these defaults.
 DEFAULTS |= TrainConfig().as_fields()
 
 
