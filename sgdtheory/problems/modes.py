@@ -44,9 +44,9 @@ MOST_LISTED = 1000
 # Eigenvalues below this share of the largest are merged in longer lists. At any stable learning rate their γλ is below
 # 0.02, far from the poles of directions that overshoot, which must be modes of their own.
 MERGED_BELOW = 1e-2
-# A bin of this width in log λ is represented by so many nodes, which interpolate. With them risks of averaged SGD are
-# right to 1e-14 and those of a cosine to 2e-12; with half as many nodes to 1e-7 (tests/problems/test_merged.py).
-BIN_WIDTH = BLOCK_WIDTH_EIGENVALUE / 2
+BIN_WIDTH = BLOCK_WIDTH_EIGENVALUE / 2  # A bin of modes has this width in log λ.
+# A bin is represented by this many nodes, which interpolate. With them risks of averaged SGD are right to 1e-14 and
+# those of a cosine to 2e-12; with half as many nodes to 1e-7 (tests/problems/test_merged.py).
 BIN_NODES = 20
 
 # Derivatives d^r/dx^r are sums of d/d(log x): x^r f^(r) = Σ_k _STIRLING[r][k] d^k f/d(log x)^k.
