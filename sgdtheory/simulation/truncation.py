@@ -17,7 +17,7 @@ Quantity = Literal["total", "bias", "variance"]
 
 ALLOWED_SHIFT = 0.1  # Freezing may shift the mean, and so a z-score, by this many standard errors.
 LARGEST_DIM = 2**17  # At most this many directions are chosen unasked: 64 replicas then take 0.05 s a step on a CPU.
-MULTIPLE = 64  # Automatic choices are multiples of it, so that fewer shapes are compiled.
+MULTIPLE = 64  # Automatic choices are multiples of this, so that fewer shapes are compiled.
 
 
 @dataclass(frozen=True)
