@@ -11,8 +11,8 @@ from sgdtheory.optimal.search import STARTS, AbstractSearch, lower_bound
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import EquivalentRuns
 
-MOST_STEPS = 20_000.0  # Steps are taken one by one: a search of so many takes minutes.
-FARTHEST = 10.0  # Directions that would not move if Σ γ_t were so many times that of the start are left out.
+MOST_STEPS = 20_000.0  # A search has at most this many steps: they are taken one by one, which takes minutes.
+FARTHEST = 10.0  # Directions that would not move if Σ γ_t were this many times that of the start are left out.
 
 
 class EquivalentRun:

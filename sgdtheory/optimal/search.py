@@ -26,7 +26,8 @@ STARTS: dict[str, Start] = {
 # third the risk is within 1e-3 of its least value, on the last within 1e-4 where that is known
 # (tests/optimal/test_search.py).
 SPACINGS = 2.8, 1.4, 0.7, 0.35
-EVERY_STEP = 64  # With up to so many steps each is a knot in the end: more take minutes (benchmarks.optimal_schedule).
+# With up to this many steps each is a knot in the end; more take minutes (benchmarks.optimal_schedule).
+EVERY_STEP = 64
 LEAST_SHARE = 1e-6  # Starts have at least this γ/edge, far above the lowest rate that there is: no bound holds them.
 # Searches end at these gains of log risk; the first is for searches that are compared or go on on more knots.
 ROUGH_GAIN, FINE_GAIN = 1e-7, 1e-11
