@@ -25,7 +25,7 @@ SEVERAL_DEEP = 0.7
 # With 0.7 a minimum of 330 steps of Lion was missed, whose nearest value was 0.71 above one that is 5% higher; with 1.4
 # searches of Lion take 1.05 times as long.
 REFINED = 1.4
-# The grid is extended until it reaches as far on either side of its least value, so many times at most.
+# The grid is extended until it reaches as far on either side of its least value, at most this many times.
 MOST_SCANS = 4
 # Log risk above what is needed is known to this share of the difference, or to what is settled. It only places the next
 # number of steps of a search, whose last ones are next to what is needed.
@@ -39,15 +39,16 @@ MOST_LOOKS = 80
 # A model that has predicted nothing yet is believed only if the ends of its bracket are above its minimum by less than
 # this many times what is settled. With 30 the least risk of 154 signs, beside a steep side, was 1.3e-3 too high.
 SHALLOW = 5.0
-# A bracket narrower than this in log γ, or than so many times what is settled, is as jagged as what is left to gain.
+# A bracket narrower than the first number in log γ, and than the second times what is settled, is as jagged as what is
+# left to gain.
 NARROW = 8e-3, 25.0
 # A model was right if the risk at its minimum is off by less than this share of the promised decrease.
 BELIEVED = 0.25
 # A new point is no closer to the middle of a bracket than this share of its width.
 BESIDE = 0.02
-# The least value of a model is found on this many points, and so often again between the neighbours of the least one,
-# which are 1e-6 of the range apart in the end.
-MODEL_POINTS = 33
+MODEL_POINTS = 33  # The least value of a model is found on this many points.
+# The search for it is repeated this often between the neighbours of the least point, which are 1e-6 of the range apart
+# in the end.
 MODEL_ZOOMS = 5
 
 Function = Callable[[np.ndarray], np.ndarray]

@@ -34,7 +34,7 @@ KNOWN_BY = 3  # A minimum with at least this many grid points about it is known 
 LEAST_NOISE = 1e-3
 # An interval beside the least point is halved if it is wider than this.
 WIDE = 0.5
-# The mean path of so few steps is looked at for every method: it has as many zeros as there are steps.
+# The mean path of up to this many steps is computed for every method: it has as many zeros as there are steps.
 FEW_STEPS = 40.0
 # A transient that has decayed to this share of the squared weights is no longer seen beside any risk.
 FORGOTTEN = 1e-8

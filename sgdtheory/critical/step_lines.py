@@ -11,8 +11,7 @@ STEPS_APART = np.log(4.0)
 STEPS_SETTLED = 1e-3
 # Where a crossing is expected at an end of its bracket, the search looks this share of what is settled beside it.
 JUST_BEYOND = 0.9
-# A curve is taken as straight between so many points of a bracket.
-LOOKS = 256
+LOOKS = 256  # A curve is taken as straight between this many points of a bracket.
 
 
 class Line:

@@ -38,10 +38,9 @@ ROUGH_ROUNDS = 8
 # schedule-free SGD take 1.5 times as long; with this one those of a cosine would take twice as long.
 CHANGING_GRID_ERROR = 1e-2
 LARGEST_RISK = 1e9  # Risks above this many initial risks are the same: the run diverges.
-# Up to so many steps the bias bounds the risk of plain steps from below: the directions are merged for more.
+# Up to this many steps the bias bounds the risk of plain steps from below: the directions are merged for more.
 FEW_PLAIN_STEPS = 64.0
-# A batch schedule is averaged over so many fractions of the steps.
-SHAPE_POINTS = 4096
+SHAPE_POINTS = 4096  # A batch schedule is averaged over this many fractions of the steps.
 # From this many single steps of a schedule on a search compiles them, because it takes them often: B* of a cosine at
 # D = 10⁶ takes 1.4 instead of 2.4 s, after 3 s of compilation.
 COMPILED_SCHEDULE = 100.0

@@ -20,13 +20,12 @@ EVERY_SETTING = 400.0  # Up to this many samples every n = ⌊D/B⌋ is tried, w
 EVERY_FEW_STEPS = 16.0  # Up to this many steps every n is tried: one more can leave more, and one can leave least.
 SCAN_APART = 4.0  # Further n in a scan have this ratio: a smaller one finds narrower valleys in more time.
 MAY_BE_LEAST = 0.2  # Minima of a scan are refined if their log risk is no higher above the least one.
-# Where the line oscillates, further n in this ratio are looked at beyond a crossing, as long as log risk is above the
-# level by no more than this. Lion with constant γ (a = 2.5, b = 3.25, D = 1e6) exceeds twice the least risk from 950 to
-# 935 steps, and by 18% from 760 steps down.
-LITTLE_APART = 1.1
+LITTLE_APART = 1.1  # Where the line oscillates, further n in this ratio are tried beyond a crossing.
+# Further n are tried as long as log risk exceeds the level by at most this. Lion with constant γ (a = 2.5, b = 3.25, D
+# = 1e6) exceeds twice the least risk from 950 to 935 steps, and by 18% from 760 steps down.
 LITTLE_ABOVE = 0.1
 ABOUT = 1.5  # Whole settings are ranked whose n is within this factor of the best n.
-MOST_WHOLE = 6  # So many of them are tuned at most, the most promising first: 2 as a rule.
+MOST_WHOLE = 6  # At most this many whole settings are tuned, the most promising first: 2 as a rule.
 FARTHEST = 1e4  # If a batch size needs more than this times the steps of D samples, it never reaches the risk.
 SMALL_BATCHES = 4.0  # The search for the smallest useful batch size tries every one from 1 up to this.
 
