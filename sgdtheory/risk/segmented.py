@@ -49,13 +49,14 @@ from sgdtheory.risk.systems.runs import (
 from sgdtheory.risk.thresholds import THRESHOLDS
 
 # At most this many modes times runs are propagated side by side: with more, the moments leave a core's cache
-# (benchmarks.algorithms). Closed forms divide them into portions of their own, and take more.
+# (benchmarks.algorithms).
 MODES_AT_ONCE = 5000
+# Closed forms take at most this many, because they divide them into portions of their own.
 MODES_IN_CLOSED_FORM = 20_000
 MOST_RUNS_AT_ONCE = 64  # A spectrum of few modes fills the cache with more runs than this, which gain nothing.
-# A risk that has grown by this factor states at least GROWN_ERROR. In 2,000 random runs, which grew by up to 1e156, the
-# error of closed forms was at most 1.2e-8. That of panels may be larger and is stated by them.
-GROWN = 1e6
+GROWN = 1e6  # A risk that has grown by this factor states at least GROWN_ERROR.
+# In 2,000 random runs, which grew by up to 1e156, the error of closed forms was at most 1.2e-8. That of panels may be
+# larger and is stated by them.
 GROWN_ERROR = 3e-8
 # A part that is below 0 by more than this share of what there was at the start is not rounded but lost.
 ROUNDED_BELOW_0 = 1e-6

@@ -36,7 +36,7 @@ from sgdtheory.risk.mean_field.signs import GaussianAtNodes, SignField, mean_sig
 # Gradients that weigh less than this share of the newest one in m are left out of the slopes at u = 0. With 1e-4 risks
 # change by 5e-6, with 1e-8 by 5e-8.
 FORGOTTEN = 1e-6
-# The slopes of later steps are those of this step, when so many gradients make c Gaussian. Half as many steps change
+# The slopes of later steps are those of this step, when this many gradients make c Gaussian. Half as many steps change
 # risks by 7e-6, twice as many by 4e-9.
 LATEST_SLOPE = 1000
 # The integral over frequencies ω of the characteristic function is a trapezoidal sum over log ω on this grid. Twice the

@@ -19,7 +19,7 @@ LARGEST_REACH = 1e300
 # e^−45 is below the rounding unit: residues and oscillations that are smaller than this times the rest are left out.
 NEGLIGIBLE = 45.0
 LARGEST_EXPONENT = 709.0  # e^709 is about the largest float.
-# Temporaries of the closed form of averaged SGD have at most so many numbers, 384 kB, which stay in a core's cache
+# Temporaries of the closed form of averaged SGD have at most this many numbers, 384 kB, which stay in a core's cache
 # (benchmarks.algorithms).
 PIECE = 48_000
 
