@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-# A text of more bytes, compressed or not, or of more rows is refused. A log of a million steps fits: 23 MB of CSV with
-# four columns, 46 MB of JSON. A file at both limits takes 3 seconds of processor time as CSV, 5 as rows of JSON (9 with
-# objects in objects), and up to 13 as lines of keys and values. The memory is 0.6 GB at most.
+# A text of more bytes, compressed or not, is refused. A log of a million steps fits: 23 MB of CSV with four columns, 46
+# MB of JSON. A file at both limits takes 3 seconds of processor time as CSV, 5 as rows of JSON (9 with objects in
+# objects), and up to 13 as lines of keys and values. The memory is 0.6 GB at most.
 MOST_BYTES = 64 << 20
-MOST_ROWS = 1 << 20
+MOST_ROWS = 1 << 20  # A text of more rows is refused.
 
 
 class TooLargeError(ValueError):
