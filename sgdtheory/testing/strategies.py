@@ -178,7 +178,7 @@ def settings(
     round numbers, 1e-6 … 1 − 1e-6 in others. B and n are small, round or any whole numbers, each number of digits as
     often as any other.
 
-    `assert_bound` draws up to four B, n and γ for each problem and asks about all combinations.
+    `assert_bound` draws up to seven B, n and γ for each problem and asks about all combinations.
 
     Example:
         >>> import hypothesis, sgdtheory as st
