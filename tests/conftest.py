@@ -64,6 +64,7 @@ FIRST = (
 )
 
 
+@pytest.hookimpl(optionalhook=True)  # `benchmarks.mutants` runs the tests without xdist
 def pytest_xdist_auto_num_workers(config):
     """Begin one process more than there are cores for the long tests, which wait for processes of their own.
 
