@@ -46,26 +46,6 @@ def test_numbers_of_steps_against_brute_force():
         assert np.flatnonzero(risk <= answer.optimal_risk * (1 + 3e-9))[0] + 1 == steps
 
 
-@pytest.mark.parametrize("overhead", [0.05, 1.0])
-def test_interpolated_batch_size_at_an_overhead(million, overhead):
-    direct = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=1e6, overhead=overhead, curve=False)
-    assert million.curve.batch_size_at(overhead) == pytest.approx(direct.batch_size, rel=0.05)
-
-
-@pytest.mark.parametrize("factor", [1.05, 4.0])
-def test_interpolated_batch_size_within_a_factor(million, factor):
-    direct = st.critical_batch_size(st.PowerLaw(2, 3), num_samples=1e6, risk_factor=factor, curve=False)
-    assert million.curve.batch_size_within(factor) == pytest.approx(direct.rate_batch_size, rel=0.05)
-
-
-def test_interpolation_grows_and_meets_the_points_of_the_curve(million):
-    curve = million.curve
-    values = [curve.batch_size_at(overhead) for overhead in np.geomspace(1e-3, 0.9 * curve.overhead.max(), 30)]
-    assert (np.diff(values) > 0).all()
-    for size, overhead in zip(curve.batch_size[-8:-1], curve.overhead[-8:-1], strict=True):
-        assert curve.batch_size_at(overhead) == pytest.approx(size, rel=1e-6)
-
-
 @pytest.mark.parametrize("tiny", [1e-6, 1e-9, 1e-300])
 def test_a_tiny_overhead_can_be_asked_for(million, tiny):
     assert 1 <= million.curve.batch_size_at(tiny) < million.batch_size

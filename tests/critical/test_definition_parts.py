@@ -1,4 +1,4 @@
-"""Parts of B*: its remarks, the batch sizes of its curve, and thresholds between Chebyshev's points."""
+"""Parts of B*: its remarks, and the batch sizes of its curve."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -9,7 +9,6 @@ import pytest
 import sgdtheory as st
 from sgdtheory.critical.curve_search import _curve_sizes
 from sgdtheory.critical.definition import _falling
-from sgdtheory.critical.edges import NODES, Edges
 from sgdtheory.critical.tuned_risk import TunedRisk
 
 
@@ -58,41 +57,6 @@ def test_batch_sizes_of_the_curve(samples, included, sizes):
     others = np.setdiff1d(found, included)
     np.testing.assert_array_equal(others, np.floor(samples / np.floor(samples / others)))
     assert len(found) <= 12
-
-
-SIZES = np.array([1.0, 3.7, 9.99, 45.0, 700.0, 3e9, 1e15])
-
-
-def looked_for(edge, between):
-    """Edges of all sizes, and how many were looked for."""
-    asked = []
-
-    def look(batch, stable):
-        assert (np.diff(batch) > 0).all()
-        assert (stable <= edge(batch)).all()
-        asked.extend(batch.tolist())
-        return edge(batch)
-
-    edges = Edges(look, between)
-    found = [edges(SIZES), edges(SIZES[::-1])[::-1]]
-    np.testing.assert_array_equal(found[0], found[1])
-    return found[0], asked
-
-
-def test_smooth_edges_are_interpolated_and_each_is_looked_for_once():
-    found, asked = looked_for(lambda batch: 2 * batch / (batch + 1), True)
-    np.testing.assert_allclose(found, 2 * SIZES / (SIZES + 1), rtol=1e-10)
-    assert len(set(asked)) == len(asked) == 3 * NODES + 2
-
-
-def test_edges_with_a_kink_are_looked_for_one_by_one():
-    found, _ = looked_for(lambda batch: np.minimum(batch, 5.0), True)
-    np.testing.assert_allclose(found, np.minimum(SIZES, 5.0), rtol=1e-12)
-
-
-def test_others_are_all_looked_for():
-    _, asked = looked_for(lambda batch: 2 * batch / (batch + 1), False)
-    assert asked == SIZES.tolist()
 
 
 def test_as_many_samples_as_a_search_looks_at_make_one_pass():

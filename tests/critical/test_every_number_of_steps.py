@@ -199,13 +199,6 @@ def test_one_step_with_more_samples_is_no_batch_size_but_remarked():
     assert found.rate_batch_size == samples, "of D samples one step keeps the rate"
 
 
-def test_where_one_step_is_best_there_is_none():
-    with pytest.raises(ValueError, match="one step with all of them is not the best"):
-        st.critical_batch_size(
-            st.LeastSquares([1.0], [1.0], 30.0), num_samples=2000, algorithm=st.Algorithm(average=LAST)
-        )
-
-
 @pytest.mark.parametrize(
     ("method", "setting"), half([st.HeavyBall(0.9), st.Nesterov(0.9)], [(484, 50), (232, 87), (351, 62)])
 )

@@ -32,14 +32,6 @@ def test_critical_batch_sizes_are_of_one_worker_and_samples_of_all(workers):
     np.testing.assert_allclose(found.curve.samples_needed, workers * found.curve.batch_size * found.curve.num_steps)
 
 
-@pytest.mark.slow
-def test_rarer_talk_costs_data_and_batch_size():
-    algorithms = [st.Algorithm(st.LocalSGD(4, steps), average=LAST) for steps in (1, 8)]
-    each = [st.critical_batch_size(POWER, num_samples=4000, algorithm=one, curve=False) for one in algorithms]
-    assert each[1].optimal_risk > each[0].optimal_risk
-    assert each[1].batch_size <= each[0].batch_size
-
-
 def test_noise_scales_of_workers_that_always_talk_are_those_of_a_larger_batch():
     workers, plain = (st.Algorithm(method, average=LAST) for method in (st.LocalSGD(4, 1), st.SGD()))
     setting = {"learning_rate": 0.2, "num_samples": 1200}

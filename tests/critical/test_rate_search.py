@@ -40,23 +40,6 @@ def test_positions_and_learning_rates_belong_together():
     np.testing.assert_allclose(search.rate(search.end, pair), [1.0, 2.0], rtol=1e-12)
 
 
-def two_basins(position, pair):
-    """The lower one far left, far right or next to the edge; of different widths."""
-    left, right = np.array([(-6.0, 1.5), (-2.0, 3.0), (-7.3, 0.4), (-4.0, 4.55)])[pair].T
-    depth = np.array([1.0, 0.97, 1.04, 0.99])[pair]
-    return -np.exp(-((position - left) ** 2) / 2) - depth * np.exp(-((position - right) ** 2) / 1.3) + 0.02 * position
-
-
-def test_the_lower_of_two_basins():
-    steps = [50, 200, 1000, 99]
-    _, position, value = searched(two_basins, steps)
-    for k, number in enumerate(steps):
-        dense = np.linspace(-9, np.log(number), 400_001)
-        values = two_basins(dense, np.full(dense.size, k))
-        assert value[k] == pytest.approx(values.min(), abs=1e-8)
-        assert position[k] == pytest.approx(dense[values.argmin()], abs=1e-3)
-
-
 def test_a_narrow_basin_between_the_points_of_the_first_grid():
     """The basin is as narrow as slopes of 2 allow."""
     middle = np.log(300) + FINE_GRID[-5] - 0.03
@@ -94,23 +77,6 @@ def test_a_kink(level):
     )
     assert value[0] == pytest.approx(level, abs=1e-5)
     assert position[0] == pytest.approx(-3.1, abs=1e-4)
-
-
-def test_nothing_is_lower_where_slopes_are_as_steep_as_the_search_reckons_with():
-    """Sums of waves with slopes of 2 at most, and many basins, against dense lists of their values."""
-    number, steps, rng = 100, 1000.0, np.random.default_rng(0)
-    often = rng.uniform(0.3, 4.0, (number, 5))
-    high = rng.dirichlet(np.ones(5), number) * STEEPEST / often
-    phase = rng.uniform(0, 2 * np.pi, (number, 5))
-
-    def waves(position, pair):
-        return (high[pair] * np.cos(often[pair] * position[..., None] + phase[pair])).sum(-1)
-
-    search, _, value = searched(waves, np.full(number, steps))
-    first = np.minimum.reduceat(search.position, search._starts())
-    for k in range(number):
-        dense = np.linspace(first[k], np.log(steps), 20_001)
-        assert value[k] <= waves(dense, np.full(dense.size, k)).min() + 1e-8
 
 
 def test_minima_of_a_grid_that_may_be_the_least():

@@ -126,18 +126,3 @@ def test_edges_of_data_sizes():
     require_learnt(tuned, 5.0, 2.0 * (1 - 1e-11))
     with pytest.raises(ValueError, match="got 15, with which the least risk is the initial one, 2, to rounding"):
         require_learnt(tuned, 5.0, 2.0 * (1 - 1e-13))
-
-
-def test_exponents_where_their_formulas_meet():
-    """b = a and b = 2a + 1: the exponent is continuous there; b of 1 is no power law."""
-    risk = st.critical.predicted_risk_exponent
-    for a in (1.5, 2.0):
-        assert st.predicted_exponent(a, a) == 0
-        assert risk(a, a) == pytest.approx(-(a - 1) / a)
-        assert (
-            st.predicted_exponent(a, 2 * a + 1) == st.predicted_exponent(a, 9.0) == pytest.approx((a + 1) / (2 * a + 1))
-        )
-        assert risk(a, 2 * a + 1) == risk(a, 9.0) == pytest.approx(-2 * a / (2 * a + 1))
-    for given in ((1.0, 2.0), (2.0, 1.0)):
-        with pytest.raises(ValueError, match="must be greater than 1, got 1.0"):
-            st.predicted_exponent(*given)

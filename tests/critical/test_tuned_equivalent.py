@@ -5,9 +5,7 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.critical.minima import minimum
-from sgdtheory.critical.step_lines import Line, crossing
 from sgdtheory.critical.tuned_equivalent import TunedEquivalent
-from sgdtheory.critical.useful_batches import steps_to
 from sgdtheory.risk import run_risks
 from sgdtheory.risk.mean_field.lion import LionField
 from tests.marks import sampled, slow
@@ -17,8 +15,6 @@ LINEAR = st.Algorithm(st.SignSGD(), st.Linear(), average=LAST)
 AVERAGED = st.Algorithm(st.SignSGD())
 ADAM = st.Algorithm(st.Adam(0.9, 0.95), st.Linear(), average=LAST)
 PROBLEM = st.LeastSquares(np.arange(1.0, 13) ** -1.5, np.arange(1.0, 13) ** -2.0, 1.0)
-SAMPLES = 32.0
-RATES = np.geomspace(0.01, 1.0, 25)
 
 NARROW = st.PowerLaw(2.8234, 4.1127, noise_variance=0.025354)  # one of two valleys is narrow
 FAR = st.PowerLaw(2.68588, 1.74287, noise_variance=0.133488)  # from the first minimum to the least one
@@ -36,15 +32,6 @@ def test_small_batches_waste_data():
     assert (near < 0.02).all()
     plain = st.critical_batch_size(law, num_samples=1e4, curve=False)
     assert plain.smallest_batch_size == 1
-
-
-def test_the_best_learning_rate():
-    best = st.optimal_learning_rate(PROBLEM, batch_size=[1, 8], num_samples=SAMPLES, algorithm=LINEAR)
-    for batch, rate, risk in zip((1, 8), best.learning_rate, best.risk, strict=True):
-        setting = {"batch_size": batch, "num_samples": SAMPLES, "algorithm": LINEAR}
-        every = st.excess_risk(PROBLEM, **setting, learning_rate=RATES).total
-        assert risk == pytest.approx(every.min(), rel=1e-2)
-        assert st.excess_risk(PROBLEM, **setting, learning_rate=rate).total == pytest.approx(risk, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -113,26 +100,6 @@ def test_arrays_of_data_sizes_and_what_is_said_of_them():
     assert "single steps overshoot the optimum" in crossing.remark
 
 
-def test_steps_that_do_not_exist():
-    """A risk below what the direction without an eigenvalue holds for ever."""
-    problem = st.LeastSquares([1.0, 0.0], [1.0, 0.1], 1.0)
-    steps, rate = steps_to(TunedEquivalent(problem, LINEAR), 4.0, 10.0, 0.09)
-    assert np.isinf(steps)
-    assert np.isnan(rate)
-
-
-@pytest.mark.parametrize("least", [-7.0, 0.1, 12.0])
-@pytest.mark.parametrize(
-    "function",
-    [lambda x: x**2, lambda x: np.log(np.cosh(3 * x)), lambda x: np.exp(x) - x, lambda x: abs(x) ** 1.5],
-)
-@pytest.mark.parametrize("apart", [0.2, 0.7])
-def test_minima(function, least, apart):
-    place, value = minimum(lambda x: function(x - least), 0.0, apart, 1e-6)
-    assert value <= function(0.0) + 1e-5
-    assert place == pytest.approx(least, abs=0.02)
-
-
 @pytest.mark.parametrize("least", [-3.0, 0.03, 0.7])
 def test_a_minimum_beside_a_cliff(least):
     """Runs of few steps that do not go far enough: parabolas through a point there squeeze the other side alone."""
@@ -152,40 +119,6 @@ def test_a_parabola_that_has_foretold_nothing_is_not_believed():
     assert function(0.2) == pytest.approx(function(-0.2))
     _, value = minimum(function, 0.0, 0.2, 3e-4)
     assert value < function(0.0430) + 3e-4
-
-
-class Known(Line):
-    """A line that is given."""
-
-    def __init__(self, function):
-        super().__init__(None, np.nan)
-        self.function = function
-
-    def __call__(self, place):
-        steps = max(round(np.exp(place)), 1)
-        self.seen[np.log(steps)] = value = float(self.function(np.log(steps)))
-        return value
-
-
-@pytest.mark.parametrize("level", [0.01, 0.3, 2.0, 50.0])
-@pytest.mark.parametrize("side", ["fewer", "more"])
-def test_crossings_of_known_lines(level, side):
-    """To one step or 1e-3; at the end where the line stays below."""
-    best = np.log(3000.0)
-
-    def function(place):
-        return 0.1 * (place - best) ** 2 + np.exp(1.0 - place) * 5
-
-    line = Known(function)
-    line(best)
-    begin = float(best)
-    end = 0.0 if side == "fewer" else float(np.log(1e6))
-    found = crossing(line, level, begin, end)
-    every = np.arange(1.0, 3001) if side == "fewer" else np.unique(np.round(np.geomspace(3000, 1e6, 200_000)))
-    below = every[function(np.log(every)) <= level]
-    expected = below.min() if side == "fewer" else below.max()
-    assert abs(found - expected) <= 1.5 or abs(np.log(found / expected)) < 2e-3
-    assert len(line.seen) < 25
 
 
 def test_a_minimum_beside_an_end():

@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 
 from sgdtheory.critical.batch_search import largest_batch, optimal_batch_size
-from tests.critical.test_rate_search import searched, two_basins
+from tests.critical.test_rate_search import searched
 from tests.critical.test_searches import OPTIMA
 
 ROUNDING = 1.03  # numbers may be larger by this factor where another machine rounds otherwise
+
+
+def two_basins(position, pair):
+    """The lower one far left, far right or next to the edge; of different widths."""
+    left, right = np.array([(-6.0, 1.5), (-2.0, 3.0), (-7.3, 0.4), (-4.0, 4.55)])[pair].T
+    depth = np.array([1.0, 0.97, 1.04, 0.99])[pair]
+    return -np.exp(-((position - left) ** 2) / 2) - depth * np.exp(-((position - right) ** 2) / 1.3) + 0.02 * position
 
 
 def kink(position, pair):
