@@ -1,4 +1,4 @@
-"""Algorithms: what schedules, averages and methods mean, identities between them, stability edges, paths, bad input."""
+"""Algorithms: identities between them, averages by T22, stability edges, paths, bad input."""
 
 import jax
 import numpy as np
@@ -101,30 +101,6 @@ def test_averages_by_the_backward_pass():
         np.testing.assert_allclose(found, total, rtol=1e-10)
 
 
-class TestNoisyQuadraticModel:
-    """Zhang et al. 2019: noise of a fixed covariance, the limit of much label noise and large batches."""
-
-    def stationary(self, algorithm, x):
-        problem = st.LeastSquares([1.0], [0.0], noise_variance=1e12)
-        found = st.excess_risk(problem, batch_size=1e12, learning_rate=x, num_samples=1e12 * 10**6, algorithm=algorithm)
-        return float(found.variance)
-
-    @pytest.mark.parametrize("x", [0.01, 0.3, 1.2])
-    def test_momentum(self, x):
-        """Eq. 21's steady state: γ c/(λ…) (1 + β)/((1 − β)(2(1 + β) − γλ)), times λ/2 there and λ here."""
-        beta = 0.6
-        expected = x * (1 + beta) / ((1 - beta) * (2 * (1 + beta) - x))
-        assert self.stationary(st.Algorithm(st.HeavyBall(beta), average=LAST), x) == pytest.approx(expected, rel=1e-9)
-
-    @pytest.mark.parametrize("x", [0.01, 0.3, 1.2])
-    def test_exponential_average(self, x):
-        """Eq. 38: the variance of SGD, x/(2 − x), times (1 − τ)/(1 + τ) · (1 + τ q)/(1 − τ q)."""
-        tau, q = 0.9, 1 - x
-        expected = x / (2 - x) * (1 - tau) / (1 + tau) * (1 + tau * q) / (1 - tau * q)
-        algorithm = st.Algorithm(average=st.ExponentialAverage(tau))
-        assert self.stationary(algorithm, x) == pytest.approx(expected, rel=1e-9)
-
-
 @pytest.mark.parametrize("method", [st.SGD(), st.HeavyBall(0.9), st.LocalSGD(2, 3)], ids=str)
 def test_the_threshold_of_one_stage_is_a_constant_times_its_value(method):
     flat = st.Algorithm(method, schedule=st.Stages([0], [0.1]), batch_schedule=st.Stages([0], [2.0]))
@@ -187,30 +163,6 @@ def test_fewer_samples_than_the_peak_batch_size():
         st.excess_risk(PROBLEM, **setting, num_samples=9, algorithm=late)
     with pytest.raises(ValueError, match="num_samples must be at least batch_size"):  # control
         st.excess_risk(PROBLEM, **setting, num_samples=85)
-
-
-@pytest.mark.parametrize(
-    ("shape", "values"),
-    [
-        (st.Constant(), [1, 1, 1, 1]),
-        (st.Constant(warmup=0.5), [0, 0.5, 1, 1]),
-        (st.Cosine(), [1, (1 + 2**-0.5) / 2, 0.5, (1 - 2**-0.5) / 2]),
-        (st.Cosine(final=0.2, warmup=0.5), [0, 0.5, 1, 0.6]),
-        (st.Linear(final=3.0), [1, 1.5, 2, 2.5]),
-        (st.WSD(decay=0.5), [1, 1, 1, 0.5]),
-        (st.WSD(1.0, power=0.5), [1, 0.5, 1 - 2**-0.5, 1 - 3**0.5 / 2]),
-        (st.WSD(decay=0.5, power=2.0), [1, 1, 1, 0.75]),
-        (st.PowerDecay(2.0), [1, 0.5625, 0.25, 0.0625]),
-        (st.PowerDecay(0.5, decay=0.5), [1, 1, 1, 2**-0.5]),
-        (st.PowerDecay(2.0, 0.5, 0.75), [0, 0.5, 1, 0.25]),  # its decay begins where the warm-up ends
-        (st.PowerDecay(2.0, decay=0.0), [1, 1, 1, 1]),
-        (st.Stages([0, 0.5], [2, 0.5]), [2, 2, 0.5, 0.5]),
-        (st.Algorithm(schedule=np.array([0.3, 1.0, 0.5, 0.2])).schedule, [0.3, 1.0, 0.5, 0.2]),
-    ],
-    ids=str,
-)
-def test_factors(shape, values):
-    np.testing.assert_allclose(shape.factors(np.arange(4), 4), values, rtol=1e-15)
 
 
 class WithoutFit(st.LinearMethod):

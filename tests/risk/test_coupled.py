@@ -10,7 +10,6 @@ import sgdtheory as st
 from sgdtheory.algorithms import Basis, Course
 from sgdtheory.algorithms.coordinates import Coordinates, random_rotation
 from sgdtheory.risk.mean_field import coupled
-from sgdtheory.risk.mean_field import long_steps as chebyshev
 from sgdtheory.risk.mean_field import registry as fields
 from sgdtheory.risk.mean_field.coupled import CoupledReaction, coupled_run
 from sgdtheory.risk.mean_field.coupled_methods import CoupledSigns
@@ -132,26 +131,6 @@ def test_long_steps_are_single_steps(batch, rate):
     for shares in ((1.0, 0.0), (0.0, 1 / 800)):
         one, other = (np.sum(run.contributions(state, *shares)) for state in (every, found))
         assert other == pytest.approx(one, rel=1e-3)
-
-
-def test_the_stabilized_method_has_order_two_and_stays_stable():
-    """A decay of 1,000 towards cos t: errors fall with the square of the step, and stages keep long steps stable."""
-    decays = np.array([1.0, 1000.0])
-
-    def flow(now, values):
-        return -decays * (values - np.cos(now)) - np.sin(now)
-
-    errors = []
-    lengths = 1 / np.array([20, 40, 80])
-    for length in lengths:
-        values = np.array([2.0, 1.0])
-        for number in range(round(1 / length)):
-            now = number * length
-            stages = chebyshev.stages_for(length, 1000.0)
-            values = chebyshev.stepped(flow, now, values, flow(now, values), length, stages).state
-        errors.append(np.abs(values - np.cos(1.0) - [np.exp(-1.0), 0.0]).max())
-    assert np.polyfit(np.log(lengths), np.log(errors), 1)[0] == pytest.approx(2, abs=0.3)
-    assert chebyshev.stages_for(1.0, 1000.0) < 45
 
 
 def test_a_random_basis_is_one_rotation():

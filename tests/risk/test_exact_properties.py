@@ -28,12 +28,6 @@ def risk_after(problem, batch, rate, steps):
     return st.excess_risk(problem, batch_size=batch, learning_rate=rate, num_samples=float(steps) * batch)
 
 
-def test_one_step_returns_the_initial_risk():
-    risk = st.excess_risk(st.PowerLaw(2, 3), batch_size=7, learning_rate=0.4, num_samples=13)
-    assert risk.bias == pytest.approx(1.2020569031595942, rel=1e-14)
-    assert risk.variance == 0.0
-
-
 @reproducible
 @given(spectra, fractions, step_counts)
 def test_infinite_batch_is_gradient_descent(spectrum, fraction, steps):
@@ -66,43 +60,6 @@ def test_risk_is_never_negative_nor_nan(spectrum, batch, fraction, steps):
         assert risk.total == risk.bias + risk.variance
 
 
-@reproducible
-@given(spectra, batches, fractions, step_counts, some.integers(0, 5), some.floats(0.1, 10.0))
-def test_bias_is_linear_and_increasing_in_every_signal(spectrum, batch, fraction, steps, which, amount):
-    problem = least_squares(spectrum)
-    rate = fraction * st.max_stable_learning_rate(problem, batch_size=batch)
-    single = np.zeros_like(problem.signal)
-    single[which % single.size] = amount
-    parts = [
-        risk_after(st.LeastSquares(problem.eigenvalues, signal), batch, rate, steps)
-        for signal in (problem.signal, single, problem.signal + single, 3 * problem.signal)
-    ]
-    assert parts[2].bias == pytest.approx(parts[0].bias + parts[1].bias, rel=1e-11)
-    assert parts[3].bias == pytest.approx(3 * parts[0].bias, rel=1e-11)
-    assert parts[1].bias > 0
-    assert parts[2].variance == parts[0].variance
-
-
-@reproducible
-@given(spectra, batches, fractions, step_counts, some.floats(1e-6, 1e6))
-def test_variance_is_linear_in_the_noise_variance(spectrum, batch, fraction, steps, noise):
-    problem = least_squares(spectrum)
-    rate = fraction * st.max_stable_learning_rate(problem, batch_size=batch)
-    unit, scaled = (risk_after(least_squares(spectrum, value), batch, rate, steps) for value in (1.0, noise))
-    assert scaled.variance == pytest.approx(noise * unit.variance, rel=1e-13)
-    assert scaled.bias == unit.bias
-
-
-@reproducible
-@given(spectra, some.integers(1, 10**5), fractions, some.integers(2, 10**6))
-def test_risk_decreases_with_batch_size_at_fixed_steps(spectrum, batch, fraction, steps):
-    problem = least_squares(spectrum)
-    rate = fraction / problem.largest_eigenvalue
-    small, large = (risk_after(problem, size, rate, steps) for size in (batch, 3 * batch))
-    assert large.bias <= small.bias * (1 + 1e-12)
-    assert large.variance < small.variance
-
-
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("problem", [st.PowerLaw(1.5, 2.5), st.LeastSquares([2.0, 0.3, 0.0], [1.0, 0.5, 0.1])])
 def test_units_of_the_eigenvalues_do_not_matter(problem, scale):
@@ -133,24 +90,6 @@ class Weighted:
         return self.weighted
 
     decaying_modes = modes
-
-
-@reproducible
-@given(spectra, batches, fractions, step_counts, some.floats(0.0, 1.0))
-def test_splitting_an_eigenvalue_into_two_equal_ones(spectrum, batch, fraction, steps, share):
-    """Two equal eigenvalues are one of multiplicity two, however they share their signal."""
-    problem = least_squares(spectrum)
-    eigenvalues, signal = problem.eigenvalues, problem.signal
-    split = st.LeastSquares(
-        np.append(eigenvalues, eigenvalues[0]),
-        np.concatenate([[share * signal[0]], signal[1:], [(1 - share) * signal[0]]]),
-    )
-    rate = fraction * st.max_stable_learning_rate(split, batch_size=batch)
-    multiplicity = np.ones_like(eigenvalues)
-    multiplicity[0] = 2
-    first = risk_after(split, batch, rate, steps)
-    second = risk_after(Weighted(eigenvalues, multiplicity, signal), batch, rate, steps)
-    assert (second.bias, second.variance) == pytest.approx((first.bias, first.variance), rel=1e-10)
 
 
 @pytest.mark.parametrize("steps", [33, 34, 57])

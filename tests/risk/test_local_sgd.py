@@ -1,4 +1,4 @@
-"""Local SGD and DiLoCo against explicit workers: their exact moments (more in test_regimes), and samples of them."""
+"""Local SGD and DiLoCo against explicit workers: their exact moments (more in test_regimes), and simulations."""
 
 from dataclasses import replace
 
@@ -14,10 +14,6 @@ from tests.simulation.statistical import normal_limit, standard_score
 PROBLEM = st.LeastSquares([1.0, 0.1, 0.01], [0.6, 0.5, 0.4], 0.7)
 PAIR = st.LeastSquares([1.0, 0.1], [0.6, 0.5], 0.7)
 POWER = st.PowerLaw(2.0, 3.0)
-METHODS = (
-    st.LocalSGD(2, 5, outer_learning_rate=0.7, outer_momentum=0.9),
-    st.LocalSGD(3, 3, outer_learning_rate=0.8, outer_momentum=0.5, inner_momentum=0.4),
-)
 AVERAGES = (st.LastIterate(), st.UniformAverage(), st.TailAverage(0.3), st.ExponentialAverage(0.99))
 
 
@@ -92,38 +88,6 @@ def test_the_edge_lies_between_those_of_a_worker_and_of_all():
     assert single == pytest.approx(alone, rel=1e-10)
     grown = risk_of(st.LocalSGD(8, 4), AVERAGES[0], 4, edges[1] * 1.05, 20_000, POWER)
     assert float(grown.total) > 1e20
-
-
-def sampled(method, batch, rate, steps, replicas, seed):
-    """(R,) risks of w̄ and of v̄ at the end, with every sample drawn."""
-    rng = np.random.default_rng(seed)
-    root = np.sqrt(PROBLEM.eigenvalues)
-    workers = np.broadcast_to(np.sqrt(PROBLEM.signal) / root, (replicas, method.num_workers, 3)).copy()
-    common, push, inner = workers[:, 0].copy(), 0.0, 0.0
-    total = np.zeros((replicas, 3))
-    for step in range(steps):
-        total += workers.mean(1)
-        x = rng.standard_normal((*workers.shape[:2], batch, 3)) * root
-        noise = np.sqrt(0.7) * rng.standard_normal(x.shape[:3])
-        residual = np.einsum("rkbd,rkd->rkb", x, workers) - noise
-        inner = method.inner_momentum * inner + np.einsum("rkb,rkbd->rkd", residual, x) / batch
-        workers = workers - rate * inner
-        if (step + 1) % method.local_steps == 0:
-            gap = common - workers.mean(1)
-            push = method.outer_momentum * push + gap
-            common = common - method.outer_learning_rate * (gap + method.outer_momentum * push)
-            workers = np.repeat(common[:, None], method.num_workers, axis=1)
-    found = total / steps, workers.mean(1)
-    return [(each * root) ** 2 @ np.ones(3) for each in found]
-
-
-@pytest.mark.parametrize("method", METHODS, ids=str)
-def test_sampled_workers_have_this_risk(method):
-    mean, last = sampled(method, 2, 0.25, 23, 10_000, seed=1)
-    for values, average in ((mean, AVERAGES[1]), (last, AVERAGES[0])):
-        assert abs(standard_score(values, float(risk_of(method, average, 2, 0.25, 23).total))) < normal_limit(4)
-    wrong = replace(method, num_workers=method.num_workers + 1)
-    assert abs(standard_score(last, float(risk_of(wrong, AVERAGES[0], 2, 0.25, 23).total))) > normal_limit(4)
 
 
 @pytest.mark.parametrize("sampler", ["sufficient", slow("explicit")])
