@@ -106,24 +106,6 @@ def test_a_condition_on_a_term_leaves_the_others_free():
     assert squares == pytest.approx(2 * fit.cost, rel=1e-9)
 
 
-def test_the_sum_of_squares_is_convex_where_no_law_is_above_the_steps_by_a_factor_of_e():
-    """Midpoints of any two such laws; and it is not convex just anywhere: two laws far above the steps."""
-    random = np.random.default_rng(3)
-    batch_sizes = 4.0 ** np.arange(1, 7)
-    terms = terms_of(batch_sizes)
-    log_steps = np.log(1 + 300 / batch_sizes) + random.standard_normal(6)
-
-    def squares(theta):
-        return ((log_steps - np.log(theta @ terms.T)) ** 2).sum(-1)
-
-    most = np.exp((log_steps[:, None] - np.log(terms)).min(0) + 1)
-    laws = random.dirichlet([0.5] * 4, (2, 20_000))[..., :3] * most  # so that a share of each is below e Y
-    middle = squares(laws.mean(0))
-    assert (middle <= squares(laws).mean(0) + 1e-12).all()
-    far = np.array([[30.0, 0, 0], [3000.0, 0, 0]]) * most
-    assert squares(far.mean(0)) > squares(far).mean(0)
-
-
 @pytest.mark.parametrize("terms", [2, 3])
 def test_the_start_is_below_all_steps_and_each_term_is_as_large_as_it_may_be(terms):
     batch_sizes, log_steps, _ = problem(8)

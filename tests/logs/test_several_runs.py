@@ -5,7 +5,6 @@ import pytest
 
 import sgdtheory as st
 from sgdtheory.logs import TrainingLog, loss_grid, steps_to_target
-from sgdtheory.logs.crossing import crossing
 
 TARGET = 3.0
 
@@ -37,36 +36,6 @@ def without(log, *columns):
     return TrainingLog.from_series(log.name, log.format, there)
 
 
-@pytest.mark.parametrize("every", [1, 10, 50])
-def test_without_noise_the_line_is_off_by_less_than_its_window(every):
-    """Curvature over ±10% of the steps, and ±30% where rows are rare."""
-    steps = np.arange(every, 20001.0, every)
-    found = crossing(steps, curve(steps, 100), curve(7000, 100), noisy=True)
-    assert abs(np.log(found.step / 7000)) < 0.002
-
-
-@pytest.mark.parametrize(("noise", "every"), [(0.02, 10), (0.05, 1)])
-def test_with_noise_a_crossing_is_neither_early_nor_late(noise, every):
-    """200 draws: the mean is off by less than 4 standard errors and the line's bias; the first row below is not.
-
-    False alarms at a rate of 6e-5.
-    """
-    steps = np.arange(every, 20001.0, every)
-    exact = curve(steps, 100)
-    target = curve(7000, 100)
-    found, first, errors = [], [], []
-    for seed in range(200):
-        loss = exact * np.exp(noise * np.random.default_rng(seed).normal(size=steps.size))
-        each = crossing(steps, loss, target, noisy=True)
-        found.append(np.log(each.step / 7000))
-        errors.append(each.error)
-        first.append(np.log(steps[np.argmax(loss <= target)] / 7000))
-    allowed = 0.002 + 4 * np.std(found) / np.sqrt(200)
-    assert abs(np.mean(found)) < allowed
-    assert np.mean(first) < -0.05 - allowed
-    assert 0.75 < np.median(errors) / np.std(found) < 1.25
-
-
 @pytest.mark.parametrize("noise", [0.0, 0.01])
 def test_steps_of_a_known_law(noise):
     logs = [log_of(batch, noise=noise, every=1, seed=batch) for batch in (512, 32, 128, 8)]
@@ -77,32 +46,6 @@ def test_steps_of_a_known_law(noise):
     assert found.remarks == ()
     law = st.fit_steps_law(measured.batch_sizes, measured.steps)
     np.testing.assert_allclose(law.b / law.a, 100, rtol=0.005 if noise == 0 else 0.15)
-
-
-def risks_of_sgd(batch, num_steps, rate=0.1):
-    """Excess risk before each step of SGD on Gaussian data: the recursion of squared errors in 100 directions."""
-    values = np.arange(1, 101) ** -1.5
-    errors = np.arange(1, 101) ** -0.5
-    risks = []
-    for _ in range(num_steps):
-        risks.append((values * errors).sum())
-        kept = (1 - rate * values) ** 2 + (rate * values) ** 2 / batch
-        errors = kept * errors + rate**2 / batch * values * (1.0 + risks[-1])
-    return np.array(risks)
-
-
-def test_steps_of_the_theory():
-    """Exact risks of SGD, of which each 20th is logged as an evaluation; the step is that of the whole path."""
-    logs, exact = [], []
-    target = 0.08
-    for batch in (2, 8, 32):
-        risks = risks_of_sgd(batch, 4000)
-        exact.append(int(np.argmax(risks <= target)))
-        series = {"evaluation_loss": (np.arange(4000)[::20], risks[::20])}
-        logs.append(TrainingLog.from_series(f"B{batch}", "theory", series, settings={"batch_size": batch}))
-    (measured,) = steps_to_target(logs, target_loss=target).measurements
-    assert exact[0] > exact[2] + 100
-    assert (np.abs(measured.steps - exact) <= 1).all()
 
 
 def test_evaluations_count_where_all_have_them():

@@ -184,14 +184,6 @@ def test_clipping_changes_the_run():
     assert np.abs(free["input"] - clipped["input"]).max() > 1e-3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("optimizer", [slow("sgd"), "adam"])
-def test_schedule_free_trains(optimizer):
-    result = train(changed(CONFIG, optimizer=optimizer, schedule="schedule_free", max_steps=40))
-    assert np.isfinite(result.losses).all()
-    assert result.losses[-1, 0] < result.losses[0, 0]
-
-
 def schedule_free_by_hand(config, later=0):
     """Run facebookresearch/schedule_free's update: z_{t+1} has the weight γ_t² in the average, γ_t being its rate.
 
