@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from experiments._lib import frozen_features as frozen
-from sgdtheory.training import Branches, Lanes, TeacherStream, branch, train
+from sgdtheory.training import Branches, Lanes, TeacherStream, branch, branching, train
 from sgdtheory.training.branching import _fieller
 from tests.runs import changed, run_of
 
@@ -131,6 +131,25 @@ def test_the_branch_of_the_same_batch_size_is_the_run():
                 assert getattr(found, name)[place, row] == pytest.approx(mean, rel=1e-4)
     scale = found.noise_scale()
     assert scale.batch_size[1] == pytest.approx(found.gradient_variance[1].mean() / found.squared_gradient[1].mean())
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "given", "power"), [("sgd", None, 1.0), ("adam", None, 0.5), ("sign", None, 0.5), ("adam", 0.7, 0.7)]
+)
+def test_learning_rates_of_branches(monkeypatch, optimizer, given, power):
+    """k^p times that of the run, for a half of the steps with k = 2; by default p is 1 for SGD and ½ for others."""
+    asked = []
+    one = np.ones((1, 1))
+    monkeypatch.setattr(branching, "_trunk", lambda *arguments: ([], one, np.ones((1, 1, 2))))
+    monkeypatch.setattr(branching, "_branch_losses", lambda *arguments: asked.append(arguments[2:]) or one)
+    found = branch(
+        [run_of(optimizer=optimizer, batch_size=8)], [4], factors=[1, 2, 4], catch_up=64, rate_exponent=given
+    )
+    assert found.rate_exponent == power
+    assert [(lengths.tolist(), factor, rate) for lengths, factor, rate in asked] == [
+        ([4], 2, 2**power),
+        ([2], 4, 4**power),
+    ]
 
 
 def made(losses, gradients=None):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sgdtheory.training import KINDS, MUP, CoordinateCheck, Custom, coordinate_check
-from sgdtheory.training.coordinates import _last
+from sgdtheory.training.coordinates import _last, _outputs
 from sgdtheory.training.engine import init, initial_program, stacked
 from sgdtheory.training.streams import stream
 from tests.marks import slow
@@ -232,3 +232,10 @@ def test_the_output_before_training_may_shrink_like_the_root_of_the_width():
         assert [(each.quantity, each.layer, each.certain) for each in check.failures()] == [
             ("size", "output", True)
         ] * fails
+
+
+def test_a_stack_has_an_output_for_each_of_its_layers():
+    config = changed(MLP, depth=4)
+    params = {name: np.ones(tensor.shape, np.float32) for name, tensor in config.network.tensors.items()}
+    found = _outputs(config, params, np.ones((3, config.data.input_dim), np.float32))
+    assert [name for name in found if name.startswith("hidden.")] == ["hidden.0", "hidden.1", "hidden.2"]
