@@ -1,10 +1,12 @@
 """Plans: the runs and steps that a sweep has, its time against the sweep itself, and the verdict with a pilot."""
 
 import time
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from sgdtheory.sweep import planning, sweep
+from sgdtheory.sweep import planning, power, sweep
 from sgdtheory.sweep.pace import Taken
 from sgdtheory.sweep.planning import PILOT_KINDS, Plan, measure, pilot_scatter, plan
 from sgdtheory.sweep.power import Design, Scatter, Verdicts, verdict_probabilities
@@ -29,6 +31,48 @@ def test_runs_and_steps_that_are_left(tmp_path):
     assert (found.scatter, found.verdicts, found.enough) == (None, None, None)
     with pytest.raises(ValueError, match="configs must be at least one, got none"):
         plan([])
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ({}, {"overhead": 0.2, "margin": 0.2, "level": 0.95}),
+        ({"reference": 4, "level": 0.9}, {"overhead": 0.2, "margin": 0.2, "level": 0.9, "reference": 4}),
+    ],
+)
+def test_what_predictions_are_asked_with(monkeypatch, options, asked):
+    """A single number is the scatter of one seed, about laws whose b/a is in the middle of the batch sizes."""
+    found = []
+    monkeypatch.setattr(planning, "measure", lambda *arguments: None)
+    monkeypatch.setattr(planning, "Countdown", lambda *arguments: SimpleNamespace(seconds_left=1.0))
+    monkeypatch.setattr(planning, "verdict_probabilities", lambda *arguments, **named: found.append((arguments, named)))
+    monkeypatch.setattr(planning, "enough", lambda *arguments, **named: found.append((arguments, named)))
+    plan([changed(each, seed=seed) for each in MANY for seed in (0, 1)], scatter=0.05, **options)
+    scatter = Scatter(0.05, 0.0, 0.0, 4.0)  # batch sizes 2, 4 and 8
+    assert found == [
+        (([8, 16], [2, 4, 8], scatter), {"num_seeds": 2, **asked}),
+        (((8, 16), (2, 8), scatter), asked),
+    ]
+
+
+def test_a_unit_has_taken_as_many_steps_as_its_longest_run(monkeypatch):
+    def advanced(runs, timer, report):
+        for run, number in zip(runs, (7, 3), strict=True):
+            run.num_steps = number
+        return 0.25
+
+    monkeypatch.setattr(planning, "Run", lambda config, path: SimpleNamespace(num_steps=0))
+    monkeypatch.setattr(planning, "advance_runs", advanced)
+    taken = planning._timed((BASE, BASE), 0.1)
+    assert (taken.steps, taken.setup) == (7, 0.25)
+
+
+def test_scatter_that_more_seeds_do_not_reduce(monkeypatch):
+    """s² is 0.04 with 4 degrees of freedom, of which three seeds of variance 0.03 explain 0.01."""
+    law = SimpleNamespace(steps=np.ones(6), residuals=np.full(4, 0.2), a=1.0, b=30.0)
+    monkeypatch.setattr(power, "_of_seeds", lambda fit: (3, 0.03, 400))
+    found = power.scatter_of(SimpleNamespace(laws=[law], dependence={}))
+    assert (found.seeds, found.rest, found.between, found.balance) == pytest.approx((0.03**0.5, 0.03**0.5, 0.0, 30.0))
 
 
 @pytest.mark.parametrize("kinds", [1, 3, PILOT_KINDS, 9])
