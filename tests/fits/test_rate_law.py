@@ -1,10 +1,13 @@
 """Best learning rates of settings as the law takes them: known ones with their errors, and bounds."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from sgdtheory.fits.loss_rows import loss_rows
-from sgdtheory.fits.rate_intervals import hull
+from sgdtheory.fits.rate_intervals import RateIntervals, hull
 from sgdtheory.fits.rate_law import Likelihood, best_rates
 from sgdtheory.fits.tuned_loss import lowest, tuned_losses
 
@@ -49,3 +52,21 @@ def test_a_hull_contains_the_closed_intervals():
     assert hull(laws((1.0, 3.0), (2.0, 5.0)), np.zeros(1)) == (1.0, 5.0)
     assert hull(laws((-np.inf, 3.0), (0.0, np.inf), (2.0, 2.5)), np.zeros(1)) == (2.0, 2.5)
     assert hull(laws((2.0, 2.5), (-np.inf, 2.0)), np.zeros(1)) == (-np.inf, 2.5)
+
+
+@pytest.mark.parametrize(
+    ("clusters", "clustered", "inflated", "pairs"),
+    [(8, 3.0, 3.0, 5), (8, 0.5, 1.0, 5), (40, 2.0, 2.0, 14), (7, 3.0, 1.0, 14)],
+)
+def test_limits_of_profiles(clusters, clustered, inflated, pairs):
+    """Twenty known rates and six numbers. Eight pairs or more widen the limit; the levels and c use three of them."""
+    rates = SimpleNamespace(side=np.array(20 * [0] + [1, -1]))
+    likelihood = SimpleNamespace(
+        rates=rates, number_fitted=6, clusters=np.arange(clusters), in_group=np.ones((22, 2)), several_durations=True
+    )
+    found = RateIntervals(likelihood, 0.0, np.zeros(4), 1.0, 0.9, True)
+    found.__dict__["_variances"] = np.eye(2), clustered * np.eye(2)
+    limit = inflated * 10 * np.log1p(stats.f.ppf(0.9, 1, pairs) / 14)
+    assert found._limit(np.array([1.0, 0.0, 0.0])) == pytest.approx(limit)
+    likelihood.number_fitted = 20
+    assert found._limit(np.array([1.0, 0.0, 0.0])) == np.inf
