@@ -9,7 +9,8 @@ import pytest
 slow = partial(pytest.param, marks=pytest.mark.slow)  # a case of a parametrized test
 
 # `pytest -m slow` compares half of the recorded results, a quarter of the combinations of methods, and part of the
-# random problems: comparing all of them takes about a fifth longer. If this environment variable is set, it does.
+# random problems and of the dearest cases: all of them take about a quarter longer. If this environment variable is
+# set, it compares all.
 EXHAUSTIVE = os.environ.get("SGDTHEORY_TESTS") == "all"
 
 

@@ -12,6 +12,8 @@ from sgdtheory._common.logged_losses import gap, gap_remark
 COLUMNS = "loss", "evaluation_loss", "learning_rate", "batch_size", "tokens", "batch_tokens"
 LOSSES = "loss", "evaluation_loss"
 KINDS = {"train": "loss", "eval": "evaluation_loss"}  # Users call the two losses by these keys.
+COMPARED = 3  # Training losses are compared with this many evaluations or more.
+MULTIPLE = 0.1  # Their ratio is a whole number to within this share: the two losses are of different data.
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,9 @@ class TrainingLog:
         for column, (steps, values) in kept.items():
             bad = ~np.isfinite(values)
             arrays[column][np.searchsorted(step, steps)] = np.where(bad, np.inf, values) if column in LOSSES else values
-        other["remarks"] = (*other.get("remarks", ()), *_replaced_remark(replaced), *gaps)
+        summed = _summed_remark(arrays["loss"], arrays["evaluation_loss"], step, other.get("settings", {}))
+        remarks = (*other.get("remarks", ()), *_replaced_remark(replaced), *gaps, *summed)
+        other["remarks"] = tuple(dict.fromkeys(remarks))
         return cls(name, format, step, **arrays, **other)
 
     def series(self, column: str) -> tuple[np.ndarray, np.ndarray]:
@@ -166,3 +170,29 @@ def _replaced_remark(replaced: Mapping[str, tuple[float, int]]) -> list[str]:
     first, count = replaced[column]
     rows = "1 row was" if count == 1 else f"{count} rows were"
     return [f"steps go back to {first:g} or repeat: {rows} replaced by what was logged later"]
+
+
+def _summed_remark(
+    loss: np.ndarray, evaluation: np.ndarray, step: np.ndarray, settings: Mapping[str, Any]
+) -> list[str]:
+    """Return the remark on training losses that are a whole multiple of the evaluation losses.
+
+    A trainer that logs the sum over accumulated batches makes losses of runs with other batch sizes incomparable. If
+    the number of accumulated batches is not known, only three and more times the evaluation loss are unlike any data.
+    """
+    logged = np.isfinite(loss)
+    compared = np.isfinite(evaluation) & (evaluation > 0)
+    if logged.any():
+        compared &= (step >= step[logged][0]) & (step <= step[logged][-1])
+    if not logged.any() or compared.sum() < COMPARED:
+        return []
+    ratio = float(np.median(np.interp(step[compared], step[logged], loss[logged]) / evaluation[compared]))
+    number = round(ratio)
+    accumulation = settings.get("accumulation")
+    possible = number >= 3 if accumulation is None else number == accumulation >= 2
+    if not possible or abs(ratio - number) > MULTIPLE * number:
+        return []
+    return [
+        f"training losses are about {number} times the evaluation losses: some trainers log the sum over accumulated "
+        "batches, which depends on the batch size; take the evaluation losses, loss='eval' (--loss eval)"
+    ]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sgdtheory as st
-from tests.marks import slow
+from tests.marks import sampled, slow
 
 PROBLEM = st.LeastSquares([1.0, 0.1, 0.01], [0.6, 0.5, 0.4], 0.7)
 POWER = st.PowerLaw(2.0, 3.0)
@@ -57,8 +57,7 @@ def least_risks(algorithm, batch, num_samples, points):
     ("workers", "steps", "average", "num_samples", "points"),
     [
         (2, 3, st.UniformAverage(), 12.0, 100),
-        slow(2, 5, st.UniformAverage(), 60.0, 400),
-        slow(3, 4, st.LastIterate(), 60.0, 400),
+        *(slow(*case, 60.0, 400) for case in sampled([(3, 4, st.LastIterate()), (2, 5, st.UniformAverage())], 1)),
     ],
 )
 def test_b_star_is_that_of_brute_force(workers, steps, average, num_samples, points):

@@ -92,3 +92,29 @@ def test_tokens_a_step_are_blank_unless_they_were_logged():
     assert log.batch_tokens.shape == (2,)
     logged = st.logs.TrainingLog.from_series("a", "test", {"batch_tokens": ([1, 2], [2048, 4096])})
     assert logged.batch_tokens.tolist() == [2048, 4096]
+
+
+@pytest.mark.parametrize(
+    ("factor", "settings", "number"),
+    [
+        (8.0, {}, 8),
+        (7.4, {"accumulation": 7}, 7),
+        (2.1, {"accumulation": 2}, 2),
+        (2.0, {}, None),  # data may differ as much
+        (8.0, {"accumulation": 4}, None),
+        (1.02, {"accumulation": 1}, None),
+        (3.4, {}, None),  # no whole number
+    ],
+)
+def test_losses_that_are_sums_over_accumulated_batches_are_named(factor, settings, number):
+    """Training losses every 10 steps on a line, evaluations between two of them and one before the first."""
+    steps, evaluated = np.arange(10, 101, 10), np.array([5, 35, 65, 95])
+    series = {"loss": (steps, factor * (4 - steps / 100)), "evaluation_loss": (evaluated, 4 - evaluated / 100)}
+    log = st.logs.TrainingLog.from_series("a", "test", series, settings=settings)
+    assert [remark[:38] for remark in log.remarks] == (
+        [f"training losses are about {number} times the"] if number else []
+    )
+    few = series | {"evaluation_loss": (evaluated[:3], 4 - evaluated[:3] / 100)}
+    assert not st.logs.TrainingLog.from_series("a", "test", few, settings=settings).remarks
+    joined = st.logs.TrainingLog.from_series("a", "test", series, settings=settings, remarks=log.remarks)
+    assert joined.remarks == log.remarks
