@@ -68,7 +68,7 @@ FIRST = (
 def pytest_xdist_auto_num_workers(config):
     """Begin one process more than there are cores for the long tests, which wait for processes of their own.
 
-    On two cores a whole run takes 31 minutes with three processes. It had taken 35 with two.
+    On two cores a whole run took 30 minutes with three processes, and 35 with two.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores + (config.option.markexpr == "slow")
