@@ -67,8 +67,8 @@ NOTHING = 1e-14
 # Panels of one run are kept for the next one from this number of steps on. Fewer steps are taken one by one, by runs
 # side by side.
 MEMORY_FROM = 256.0
-# This many learning rates and more are computed side by side, with no panels kept. Lists of 40 learning rates of Lion
-# (1,000 to 2,200 steps) then take 0.65 times as long, and searches for B* 0.9 times.
+# This many learning rates or more are computed side by side, and their panels are not kept. A list of 40 learning rates
+# of Lion (1,000 to 2,200 steps) then takes 0.65 times as long, and a search for B* 0.9 times.
 SIDE_BY_SIDE = 8
 
 

@@ -177,8 +177,9 @@ def _summed_remark(
 ) -> list[str]:
     """Return the remark on training losses that are a whole multiple of the evaluation losses.
 
-    A trainer that logs the sum over accumulated batches makes losses of runs with other batch sizes incomparable. If
-    the number of accumulated batches is not known, only three and more times the evaluation loss are unlike any data.
+    If a trainer logs the sum over accumulated batches, losses of runs with different batch sizes cannot be compared.
+    If the number of accumulated batches is not known, a ratio of two gives no remark, because the data of training and
+    of evaluations may differ as much.
     """
     logged = np.isfinite(loss)
     compared = np.isfinite(evaluation) & (evaluation > 0)

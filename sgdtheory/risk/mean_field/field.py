@@ -70,7 +70,7 @@ class Field(ABC):
         compiled_from: so many single steps are taken in a compiled loop in searches, which repeat them. A loop begins
             after the first step, which may be a case of its own.
         compiled_batch: for smaller batch sizes no steps are compiled.
-        compiled_runs: so many runs are computed in one compiled loop.
+        compiled_runs: number of runs that one compiled loop computes side by side.
     """
 
     first: float = 48.0

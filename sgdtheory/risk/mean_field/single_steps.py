@@ -113,7 +113,7 @@ class SingleSteps:
         return FieldState(*(np.concatenate(each, axis=-2) for each in zip(*ended, strict=True)))
 
     def _compiled_runs(self, state: FieldState, keeping: Keeping | None, known: Known, rates: np.ndarray) -> FieldState:
-        """Return `compiled` of as many runs as one loop has room for."""
+        """Return the state after N steps of runs that fill one compiled loop; arguments are those of `compiled`."""
         size = state.sum_mean.shape[-1]
         ensemble = self._filled_ensemble
         width = ensemble[0].size
