@@ -65,8 +65,15 @@ def minimum(
 def minima_beside(
     function: Function, starts: list[float], apart: float, settled: float, needed: float = np.inf
 ) -> list[tuple[float, float]]:
-    """Places and values of minima, each near a place, from three points about it."""
-    known = [_computed(function, start + apart * np.arange(-1.0, 2.0)) for start in starts]
+    """Places and values of minima, each near a place, from three points about it.
+
+    Of several those are known roughly that are above the least.
+    """
+    about = np.add.outer(starts, apart * np.arange(-1.0, 2.0))
+    seen = _computed(function, about.ravel())
+    known = [{place: seen[place] for place in places} for places in about.tolist()]
+    if len(starts) > 1:
+        needed = min(needed, min(float(_sum(terms)) for terms in seen.values()))
     return minima(function, known, settled, needed)
 
 
@@ -125,7 +132,7 @@ def least_of_several(
 def minima_in_range(
     function: Function, lowest: float, highest: float, apart: float, settled: float
 ) -> list[tuple[float, float]]:
-    """Places and values of minima between two places, from values at equal distances.
+    """Places and values of minima between two places, from values at equal distances; an end may fall to one beyond.
 
     Minima among these values that are higher than the least by more than `REFINED` are not refined: what is returned
     of them is a bound from below.
@@ -135,10 +142,11 @@ def minima_in_range(
     seen = _computed(function, places)
     ordered = places.tolist()
     total = [float(_sum(seen[each])) for each in ordered]
-    low = [k for k in range(1, len(ordered) - 1) if total[k] <= min(total[k - 1], total[k + 1])]
+    beside = [np.inf, *total, np.inf]
+    low = [k for k in range(len(ordered)) if total[k] <= min(beside[k], beside[k + 2])]
     least = min(total)
     deep = [k for k in low if total[k] < least + REFINED]
-    found = minima(function, [{at: seen[at] for at in ordered[k - 1 : k + 2]} for k in deep], settled, least)
+    found = minima(function, [{at: seen[at] for at in ordered[max(k - 1, 0) : k + 2]} for k in deep], settled, least)
     return [*found, *((ordered[k], total[k] - REFINED) for k in low if k not in deep)]
 
 

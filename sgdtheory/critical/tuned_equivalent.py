@@ -93,6 +93,7 @@ class TunedEquivalent:
         self.known: dict[tuple[float, float], Tuned] = {}
         # Minima of settings that have many: log γ above arrival, times (1 − β₂) n, and log risk above the least.
         self.minima: dict[tuple[float, float], list[tuple[float, float]]] = {}
+        self.single: list[tuple[float, float]] = []  # Settings that were looked through and have one minimum.
         self.memory = PanelMemory()
 
     def least(self, batch: float, steps: float, needed: float = np.inf) -> Tuned:
@@ -107,12 +108,20 @@ class TunedEquivalent:
             for grid in far + near:
                 start, value = least_of_several(risk, start, *grid, SETTLED_SEVERAL)
             if np.isinf(value):
-                if self.minima_memory:
-                    start, value = self._least_of_many(batch, steps, start, apart)
+                if self.minima_memory and not self._has_one_minimum(batch, steps):
+                    start, value = self._least_of_many(batch, steps, start, apart, needed)
                 else:
                     start, value = minimum(risk, start, apart, SETTLED, needed)
             self.known[key] = Tuned(float(np.exp(start)), float(np.exp(value)))
         return self.known[key]
+
+    def reaches(self, batch: float, steps: float, level: float) -> bool:
+        """Return whether log risk is at most at a level with some γ, of which the guessed one is tried first."""
+        if self.known and (batch, steps) not in self.known:
+            start, _ = self._guess(batch, steps)
+            if _log_sums(self._log_risks(batch, steps, np.array([start])))[0] <= level:
+                return True
+        return float(np.log(self.least(batch, steps, level).risk)) <= level
 
     def exact(self, batch: np.ndarray, rate: np.ndarray, steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (P,) risks as `excess_risk` has them, and their stated relative errors."""
@@ -139,7 +148,9 @@ class TunedEquivalent:
         apart = APART if len(self.known) < 2 else np.clip(GUESSED * distance[near[0]], *APART_NEAR)
         return float(np.clip(found, nearest - farthest, nearest + farthest)), float(apart)
 
-    def _least_of_many(self, batch: float, steps: float, start: float, apart: float) -> tuple[float, float]:
+    def _least_of_many(
+        self, batch: float, steps: float, start: float, apart: float, needed: float
+    ) -> tuple[float, float]:
         """log γ and log risk at the least of many minima, next to the γ with which coordinates just arrive.
 
         Beside a setting that is known those of its minima are refined that may be the least. Else all of them are
@@ -153,26 +164,44 @@ class TunedEquivalent:
         if distance < SAME_MINIMA:
             low = [(arrival + away * unit, height - HEIGHTS_CHANGE * distance) for away, height in known]
             places = [place for place, height in low if height <= 0]
-            found = minima_beside(risk, places, min(apart, spacing), SETTLED_SEVERAL)
+            found = minima_beside(risk, places, min(apart, spacing), SETTLED_SEVERAL, needed)
             least = min(value for _, value in found)
             found += [(place, height + least) for place, height in low if height > 0]
         else:
             top = arrival + MINIMA_REACH * unit
-            if start < top:  # The known best γ may be one of many minima: another one is beyond them.
-                start, apart = top, APART_NEAR[1]
-            place, value = minimum(risk, start, apart, SETTLED)
-            if place > max(arrival + MINIMA_NEAR * self._sum_of_factors(steps) / steps, top):
-                return place, value
+            far = max(arrival + MINIMA_NEAR * self._sum_of_factors(steps) / steps, top)
+            found = []
+            beyond = start > far
+            if not beyond:
+                start, apart = far + unit, APART_NEAR[1]
+                value, last, after = _log_sums(risk(np.array([arrival, top, start])))
+                beyond = after < min(value, last)
+            if beyond:
+                place, value = minimum(risk, start, apart, SETTLED)
+                if place > far:
+                    return place, value
+                found = [(place, value)]
             lowest = min(self._least_rate(steps, value), arrival)
-            found = [(place, value), *minima_in_range(risk, lowest, top, spacing, SETTLED_SEVERAL)]
+            found += minima_in_range(risk, lowest, top, spacing, SETTLED_SEVERAL)
         found.sort(key=lambda each: each[1])
         minima: list[tuple[float, float]] = []
         for place, value in found:
             away = (place - arrival) / unit
             if all(abs(away - other) > MINIMA_APART / 2 for other, _ in minima):  # Two searches may end in one.
                 minima.append((away, value - found[0][1]))
-        self.minima[batch, steps] = minima
+        if len(minima) == 1 and distance >= SAME_MINIMA:
+            self.single.append((batch, steps))
+        else:
+            self.minima[batch, steps] = minima
         return found[0]
+
+    def _has_one_minimum(self, batch: float, steps: float) -> bool:
+        """Return whether a setting is known with one minimum, no more steps and no smaller batch size.
+
+        Noise of signs spreads the steps at which coordinates arrive, by more the smaller γ and B. Minima are gone where
+        that is more than the memory, which does not grow.
+        """
+        return any(steps >= fewer and batch <= larger for larger, fewer in self.single)
 
     def _nearest_minima(self, batch: float, steps: float) -> tuple[float, list[tuple[float, float]]]:
         """Return the distance of the nearest setting whose minima are known, and these."""
@@ -229,3 +258,8 @@ class TunedEquivalent:
         parts = run_risks(self.problem, self.algorithm, *runs, **options).parts
         least = NOTHING * self.initial_risk / len(parts)
         return np.where(np.isfinite(parts), np.log(np.maximum(parts, least)), np.inf)
+
+
+def _log_sums(terms: np.ndarray) -> list[float]:
+    """Return the logs of the sums of bias and variance of P runs, whose logs (2, P) are given."""
+    return np.logaddexp.reduce(terms).tolist()

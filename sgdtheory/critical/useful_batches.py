@@ -253,8 +253,7 @@ def _smallest(line: Line, level: float, best: Setting) -> float:
     every = np.floor(line.samples) <= 2 * EVERY_SETTING
     last = best.batch - 1 if every else min(best.batch - 1, SMALL_BATCHES)
     for batch in np.arange(1.0, last + 1).tolist():
-        steps = float(np.floor(line.samples / batch))
-        if Line(line.tuned, batch=batch)(float(np.log(steps))) <= level:
+        if line.tuned.reaches(batch, float(np.floor(line.samples / batch)), level):
             return batch
     if last == best.batch - 1:
         return best.batch
@@ -265,7 +264,7 @@ def _smallest(line: Line, level: float, best: Setting) -> float:
         largest = float(np.floor(line.samples / steps))  # with as many steps, with which risk falls with B
 
         def enough(size: float, steps: float = steps) -> bool:
-            return Line(line.tuned, batch=size)(float(np.log(steps))) <= level
+            return line.tuned.reaches(size, steps, level)
 
         if enough(largest):
             return _bisected(enough, batch, largest)

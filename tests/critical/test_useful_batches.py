@@ -32,6 +32,9 @@ class KnownRisk:
             self.known[batch, steps] = Tuned(1 / steps, np.exp(value + 0.02 * max(value - needed, 0.0)))
         return self.known[batch, steps]
 
+    def reaches(self, batch, steps, level):
+        return np.log(self.least(batch, steps, level).risk) <= level
+
 
 def wasteful(power, noise, waste):
     """A bias n^−power and a variance noise/(nB), to which small batches add a share waste/B."""

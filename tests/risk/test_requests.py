@@ -110,3 +110,17 @@ def test_runs_next_to_the_edge_are_sensitive():
         assert told(half, 2 * rates, 1000.0) == [False, False, True, True]
         ramp = st.Algorithm(method, batch_schedule=st.Stages([0.0, 0.5], [2.0, 1.0]))
         assert told(ramp, rates, 1000.0) == [False, False, True, True]
+
+
+def test_equivalents_without_an_estimate_have_no_error():
+    """The risk is the same; only runs with an estimate are interrupted to update it."""
+    problem = st.PowerLaw(2.0, 3.0)
+    algorithm = st.Algorithm(st.SignSGD(), st.Linear(), average=st.LastIterate())
+    setting = np.array([16.0]), np.array([2e-3]), np.array([1000.0])
+    with_error = run_risks(problem, algorithm, *setting)
+    without = run_risks(problem, algorithm, *setting, estimate=False)
+    np.testing.assert_allclose(without.parts, with_error.parts, rtol=1e-5)
+    assert 0 < with_error.error[0] < 1
+    assert np.isnan(without.error[0])
+    diverged = run_risks(st.LeastSquares([1.0], [1.0], 1.0), algorithm, *(setting[0], np.array([1e300]), setting[2]))
+    assert np.isinf(diverged.parts.sum())

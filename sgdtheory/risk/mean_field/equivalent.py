@@ -40,7 +40,7 @@ class FieldRisks(NamedTuple):
 
     Attributes:
         means, variances: contributions of the means and of the variances of all directions.
-        error: stated relative error of their sum.
+        error: stated relative error of their sum; nan where it is not estimated.
     """
 
     means: np.ndarray
@@ -62,33 +62,32 @@ def equivalent_risk(
         problem: a problem with finitely many directions, or a PowerLaw.
         courses: S runs of a method that has a field, which differ in γ alone and share modes and panels.
         stops: (K,) numbers of steps, increasing.
-        estimate: whether to update the errors of the closure along the run, which takes half as long again.
+        estimate: whether to estimate the errors of the closure along the run, which takes half as long again.
         rough: whether risks need be right to 1e-5 only, for a search: panels are longer, and steps are compiled.
         memory: panels of the run before, in a search that computes one run after the other.
 
     Raises:
         ValueError: too many steps that have to be taken one by one.
     """
-    updates = ERROR_UPDATES if estimate else 0
     with np.errstate(all="ignore"):  # a run that diverges is data
         runs = _runs(problem, courses, rough, memory)
-        batches = [list(_risks_along(run, courses[0], stops, updates)) for run in runs]
+        batches = [list(_risks_along(run, courses[0], stops, estimate)) for run in runs]
     by_stop = [
         FieldRisks(*(np.concatenate(parts, axis=1) for parts in zip(*risks, strict=True))) for risks in zip(*batches)
     ]
     return FieldRisks(*(np.stack(parts, axis=1) for parts in zip(*by_stop, strict=True)))
 
 
-def _risks_along(run: Any, course: Course, stops: np.ndarray, number: int) -> Iterator[FieldRisks]:
+def _risks_along(run: Any, course: Course, stops: np.ndarray, estimate: bool) -> Iterator[FieldRisks]:
     """Yield the risks at the stops of a MeanField or a CoupledRun."""
     average = course.algorithm.average
     kept = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
     state = run.with_sum(run.start()) if average.starts_at_iterate() else run.start()
-    error = run.initial_error()
+    error = run.initial_error() if estimate else None
     if 0 in stops:
         yield _risks(run, state, course, 0.0, error)
     # A run is interrupted where a risk is asked for, and where the error of the closure is brought up to date.
-    updates = np.append(stops, np.round(np.geomspace(1, course.num_steps, number)))
+    updates = np.append(stops, np.round(np.geomspace(1, course.num_steps, ERROR_UPDATES if estimate else 0)))
     for low, high, smooth in _segments(course, run.most_steps):
         averaged = low >= course.first_averaged
         keeping = kept if averaged else Keeping(0.0, 0.0)
@@ -99,7 +98,8 @@ def _risks_along(run: Any, course: Course, stops: np.ndarray, number: int) -> It
                 state = run.propagated(state, keeping, now, end, (low, high))
             else:
                 state = run.stepped(state, keeping, now, end)
-            error = run.propagated_error(error, before, state, now, end, 1 - kept.forgetting if averaged else None)
+            if error is not None:
+                error = run.propagated_error(error, before, state, now, end, 1 - kept.forgetting if averaged else None)
             now = end
             if now in stops:
                 yield _risks(run, state, course, now, error)
@@ -151,7 +151,7 @@ def _plateaus(course: Course) -> np.ndarray:
     return starts if starts.size <= THRESHOLDS.most_stages else np.zeros(0)
 
 
-def _risks(run: Any, state: Any, course: Course, stop: float, error: FieldErrors | LargestErrors) -> FieldRisks:
+def _risks(run: Any, state: Any, course: Course, stop: float, error: FieldErrors | LargestErrors | None) -> FieldRisks:
     """Return the risks of w_t and of the returned average."""
     own, total = course.algorithm.average.returned(stop, course.num_steps)
     least = run.field.error(stop, float(course.batches(np.array([max(stop - 1, 0)]))[0]))
@@ -160,7 +160,7 @@ def _risks(run: Any, state: Any, course: Course, stop: float, error: FieldErrors
 
 
 def _risk(
-    run: Any, state: Any, error: FieldErrors | LargestErrors, weights: tuple[float, float], least: float
+    run: Any, state: Any, error: FieldErrors | LargestErrors | None, weights: tuple[float, float], least: float
 ) -> list[np.ndarray]:
     """Return the parts of the risk of a weighted iterate and sum, and its relative error, at least `least`, (S,) each.
 
@@ -171,8 +171,11 @@ def _risk(
     means, variances = (np.atleast_1d(part.sum(axis=-1)) for part in (mean, variance))
     parts = [means + run.frozen, variances]
     total = sum(parts)
+    grown = ~np.isfinite(total) & np.isfinite(weights).all()  # an average that has not begun is nan
+    parts = [np.where(grown, np.inf, part) for part in parts]
+    if error is None:
+        return [*parts, np.full_like(total, np.nan)]
     absolute = error.of(mean, variance, weights[1] != 0)
     relative = least + np.divide(absolute, total, out=np.zeros_like(absolute), where=absolute > 0)
-    grown = ~np.isfinite(total) & np.isfinite(weights).all()  # an average that has not begun is nan
     known = ~grown & ~(relative >= LARGEST_STATED) & np.isfinite(absolute)
-    return [*(np.where(grown, np.inf, part) for part in parts), np.where(known, relative, np.inf)]
+    return [*parts, np.where(known, relative, np.inf)]

@@ -8,6 +8,7 @@ from scipy import special
 
 from sgdtheory.risk.mean_field.chi import chi_rules
 from sgdtheory.risk.mean_field.closure import Closure, grain, shares
+from sgdtheory.risk.mean_field.compiled_erf import erf_by_gaussian
 from sgdtheory.risk.mean_field.ensemble import TINY, Ensemble
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Known, MemorylessField, Step
 
@@ -129,19 +130,17 @@ def mean_signs(law: GaussianAtNodes, weight: np.ndarray, stretch: np.ndarray) ->
 def _mean_signs(law: GaussianAtNodes, weight: np.ndarray, stretch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return `mean_signs` of all steps and directions at once."""
     xp = law.mean.__array_namespace__()
-    if xp is np:
-        erf = special.erf
-    else:
-        from jax.scipy.special import erf
     by_sign = weight[:, None] / stretch.shape[1]
     by_slope = 2 / np.sqrt(np.pi) * by_sign * law.mean_by.swapaxes(1, 2)
     width = 1 / xp.sqrt(2 * xp.maximum(law.variance_by @ law.variance.swapaxes(0, 1), TINY))
     scaled = width * (law.mean_by @ law.mean.swapaxes(0, 1))
     factor = stretch[:, :, None, None]
     argument = factor * scaled[:, None]
+    gaussian = xp.exp(-(argument**2))
+    erf = special.erf(argument) if xp is np else erf_by_gaussian(argument, gaussian)
     # Products of matrices sum over the nodes, with their weights and with those of the derivatives.
-    sign = (by_sign[:, None] @ erf(argument)).sum(1)
-    slope = ((factor * by_slope[:, None]) @ (width[:, None] * xp.exp(-(argument**2)))).sum(1)
+    sign = (by_sign[:, None] @ erf).sum(1)
+    slope = ((factor * by_slope[:, None]) @ (width[:, None] * gaussian)).sum(1)
     return sign[:, 0], slope.swapaxes(0, 1)
 
 
