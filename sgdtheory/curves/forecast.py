@@ -19,8 +19,8 @@ from sgdtheory.curves.loss_curve import LossCurve, curve_remarks
 from sgdtheory.curves.posterior import Posterior, posterior
 from sgdtheory.curves.run_under_way import Rows, after_warmup, rows_of
 
-# The loss of a run is the mean of this many last cells, and a fall below this many standard deviations counts as none.
-LATEST = 3
+LATEST = 3  # The loss of a run is the mean of this many last cells.
+FALLEN = 3.0  # A fall of the loss below this many standard deviations counts as none.
 TENTH = 0.1  # A run is nearly done if the fall ahead is less than this fraction of the fall so far.
 OTHERS = "the band reflects other public runs rather than this one"
 OTHERS_WORD = 0.5  # Above this share of the deviation before the run a number follows more from other runs.
@@ -253,7 +253,7 @@ def _too_early(run: LossCurve, rows: Rows, found: Posterior, fall: float, reach:
     if own.size < len(rows.law.names):
         return f"{own.size} rows after the warm-up are too few for {len(rows.law.names)} numbers; {OTHERS}"
     fallen = float(own[:LATEST].mean() - own[-LATEST:].mean())
-    if fallen < LATEST * found.scatter:
+    if fallen < FALLEN * found.scatter:
         return f"the loss has not yet fallen by more than it scatters; {OTHERS}"
     if 2 * reach < abs(fall) or abs(fall) < TENTH * fallen:
         return ""
