@@ -67,7 +67,7 @@ def minima_beside(
 ) -> list[tuple[float, float]]:
     """Places and values of minima, each near a place, from three points about it.
 
-    Of several those are known roughly that are above the least.
+    With several starts, minima above the least one are found roughly.
     """
     about = np.add.outer(starts, apart * np.arange(-1.0, 2.0))
     seen = _computed(function, about.ravel())
@@ -132,7 +132,7 @@ def least_of_several(
 def minima_in_range(
     function: Function, lowest: float, highest: float, apart: float, settled: float
 ) -> list[tuple[float, float]]:
-    """Places and values of minima between two places, from values at equal distances; an end may fall to one beyond.
+    """Places and values of minima between two places, and beyond an end towards which values at equal distances fall.
 
     Minima among these values that are higher than the least by more than `REFINED` are not refined: what is returned
     of them is a bound from below.

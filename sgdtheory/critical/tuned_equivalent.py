@@ -93,7 +93,7 @@ class TunedEquivalent:
         self.known: dict[tuple[float, float], Tuned] = {}
         # Minima of settings that have many: log γ above arrival, times (1 − β₂) n, and log risk above the least.
         self.minima: dict[tuple[float, float], list[tuple[float, float]]] = {}
-        self.single: list[tuple[float, float]] = []  # Settings that were looked through and have one minimum.
+        self.single: list[tuple[float, float]] = []  # B and n of settings with one minimum among all γ.
         self.memory = PanelMemory()
 
     def least(self, batch: float, steps: float, needed: float = np.inf) -> Tuned:
@@ -116,7 +116,7 @@ class TunedEquivalent:
         return self.known[key]
 
     def reaches(self, batch: float, steps: float, level: float) -> bool:
-        """Return whether log risk is at most at a level with some γ, of which the guessed one is tried first."""
+        """Return whether some γ leaves at most this log risk; the guessed γ is tried first."""
         if self.known and (batch, steps) not in self.known:
             start, _ = self._guess(batch, steps)
             if _log_sums(self._log_risks(batch, steps, np.array([start])))[0] <= level:
@@ -172,7 +172,7 @@ class TunedEquivalent:
             far = max(arrival + MINIMA_NEAR * self._sum_of_factors(steps) / steps, top)
             found = []
             beyond = start > far
-            if not beyond:
+            if not beyond:  # Unless risk is lower above `far`, the least minimum is next to the arrival.
                 start, apart = far + unit, APART_NEAR[1]
                 value, last, after = _log_sums(risk(np.array([arrival, top, start])))
                 beyond = after < min(value, last)
@@ -196,10 +196,10 @@ class TunedEquivalent:
         return found[0]
 
     def _has_one_minimum(self, batch: float, steps: float) -> bool:
-        """Return whether a setting is known with one minimum, no more steps and no smaller batch size.
+        """Return whether one minimum is known of a setting with at most as many steps and at least as large a batch.
 
-        Noise of signs spreads the steps at which coordinates arrive, by more the smaller γ and B. Minima are gone where
-        that is more than the memory, which does not grow.
+        Noise of signs spreads the steps at which coordinates arrive, by more the smaller γ and B. Further minima are
+        gone where the spread exceeds the memory, which does not grow.
         """
         return any(steps >= fewer and batch <= larger for larger, fewer in self.single)
 

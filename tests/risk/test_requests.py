@@ -122,5 +122,7 @@ def test_equivalents_without_an_estimate_have_no_error():
     np.testing.assert_allclose(without.parts, with_error.parts, rtol=1e-5)
     assert 0 < with_error.error[0] < 1
     assert np.isnan(without.error[0])
-    diverged = run_risks(st.LeastSquares([1.0], [1.0], 1.0), algorithm, *(setting[0], np.array([1e300]), setting[2]))
-    assert np.isinf(diverged.parts.sum())
+    for estimate in (True, False):
+        setting[1][:] = 1e300
+        diverged = run_risks(st.LeastSquares([1.0], [1.0], 1.0), algorithm, *setting, estimate=estimate)
+        assert np.isinf(diverged.parts).all()

@@ -1,4 +1,4 @@
-"""The error function in compiled steps, where the library's takes longer than all the rest of a step of Lion."""
+"""The error function in compiled steps: JAX's own takes longer than all the rest of a step of Lion."""
 
 from functools import cache
 from typing import Any
