@@ -11,10 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.critical.data_sizes import require_learnt, require_several_steps
-from sgdtheory.critical.minima import minimum
+from sgdtheory.critical.minima import SETTLED, minimum
 from sgdtheory.critical.step_lines import STEPS_APART, Interpolant, Line, crossing, whole
 from sgdtheory.critical.step_search import ROUNDING
-from sgdtheory.critical.tuned_equivalent import SETTLED, Tuned, TunedEquivalent
+from sgdtheory.critical.tuned_equivalent import Tuned, TunedEquivalent
 
 EVERY_SETTING = 400.0  # Up to this many samples every n = ⌊D/B⌋ is tried, which takes no longer than a search.
 EVERY_FEW_STEPS = 16.0  # Up to this many steps every n is tried: one more can leave more, and one can leave least.
@@ -215,7 +215,7 @@ def _farthest(line: Line, level: float, best: Setting, end: float) -> float:
     if not before.size or abs(steps - before[-1]) <= 1:
         return steps
     steps = crossing(line, level, float(np.log(steps)), float(np.log(before[-1])))
-    oscillates = (line.samples / steps, steps) in line.tuned.minima
+    oscillates = line.tuned.oscillates(line.samples / steps, steps)
     return _beyond_oscillation(line, level, steps, end) if end < steps and oscillates else steps
 
 

@@ -192,8 +192,8 @@ ONE = {  # family, log risk that is needed: numbers of values, mean errors of th
     (zero, -1.0): (1791, 1.30e00, 8.52e-02, 1.63e01, 3.56e00),
 }
 SEVERAL = {
-    (several, np.inf): (2830, 4.12e-03, 0.0, 1.22e-01, 0.0),
-    (waves, np.inf): (2692, 1.48e-08, 2.89e-07, 1.61e-07, 4.44e-06),
+    (several, np.inf): (3570, 0.0, 0.0, 0.0, 0.0),
+    (waves, np.inf): (4880, 2e-10, 7e-08, 4e-09, 5e-07),
     (zeros, np.inf): (4587, 6.77e-01, 0.0, 5.30e00, 0.0),
     (before_a_cliff, np.inf): (1121, 0.0, 0.0, 0.0, 0.0),
     (several, -2.0): (2492, 3.05e-02, 0.0, 3.06e-01, 0.0),

@@ -23,7 +23,6 @@ class KnownRisk:
     def __init__(self, of):
         self.of = of
         self.known = {}
-        self.minima = {}
 
     def least(self, batch, steps, needed=np.inf):
         assert steps == np.round(steps) >= 1
@@ -31,6 +30,9 @@ class KnownRisk:
             value = float(self.of(np.array([batch]), np.array([steps]))[0])
             self.known[batch, steps] = Tuned(1 / steps, np.exp(value + 0.02 * max(value - needed, 0.0)))
         return self.known[batch, steps]
+
+    def oscillates(self, batch, steps):
+        return False
 
     def reaches(self, batch, steps, level):
         return np.log(self.least(batch, steps, level).risk) <= level

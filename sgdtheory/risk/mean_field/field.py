@@ -76,7 +76,7 @@ class Field(ABC):
     first: float = 48.0
     shortest: float = 64.0
     rough_tail: float = 1e-2
-    few: float = 16.0
+    few: float = 64.0
     minima_memory: float = 0.0
     in_loss_alone: bool = True
     weight_decay: float = 0.0

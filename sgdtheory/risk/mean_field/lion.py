@@ -48,6 +48,9 @@ LEAST_CORRELATION = 1e-4
 # The scatter is tabulated at this many steps a doubling and interpolated to 3e-4. Half as many change risks by 1e-4,
 # twice as many by 3e-5.
 STEPS_PER_DOUBLING = 12
+# In longer runs than this times the memory 1/(1 − β₂), minima over γ lie next to the γ of arrival; in shorter ones they
+# may be anywhere. With 400 steps for every memory tuned risks were up to 1.6 times too high (β₂ = 0.98, 296 steps).
+LONG_RUNS = 4.0
 # Every risk has this relative error. Two deterministic steps whose signs are certain are up to 1.5% off, and a single
 # direction with a short memory is off by about 0.5%.
 ERROR = 4e-3
@@ -245,6 +248,11 @@ class LionField(MemoryField):
     # With 1e-2 risks were off by up to 2e-3 (a = 2.5, b = 3.25, D = 1e6), which searches took for minima: B* took 1.4
     # times as long.
     rough_tail = 1e-3
+
+    @property
+    def few(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride] (a property in a field's place)
+        """Return `LONG_RUNS` memories, and at least as many steps as without a memory."""
+        return max(Field.few, LONG_RUNS * self.minima_memory)
 
     @property
     def minima_memory(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride] (a property in a field's place)
