@@ -96,7 +96,7 @@ class TunedEquivalent:
         """Return whether some γ leaves at most this log risk; the guessed γ is tried first."""
         if self.known and (batch, steps) not in self.known:
             start, _ = self._guess(batch, steps)
-            if _log_sums(self._log_risks(batch, steps, np.array([start])))[0] <= level:
+            if np.logaddexp.reduce(self._log_risks(batch, steps, np.array([start])))[0] <= level:
                 return True
         return float(np.log(self.least(batch, steps, level).risk)) <= level
 
@@ -139,8 +139,3 @@ class TunedEquivalent:
         parts = run_risks(self.problem, self.algorithm, *runs, **options).parts
         least = NOTHING * self.initial_risk / len(parts)
         return np.where(np.isfinite(parts), np.log(np.maximum(parts, least)), np.inf)
-
-
-def _log_sums(terms: np.ndarray) -> list[float]:
-    """Return the logs of the sums of bias and variance of P runs, whose logs (2, P) are given."""
-    return np.logaddexp.reduce(terms).tolist()

@@ -19,6 +19,7 @@ from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk.mean_field.ensemble import ensemble, steepest
 from sgdtheory.risk.mean_field.field import MEAN, VARIANCE, Field, Known
 from sgdtheory.risk.mean_field.registry import field_of
+from sgdtheory.risk.mean_field.single_steps import SingleSteps
 
 # At most this many values of all steps are kept at once, which take 200 MB. Runs beyond are computed in several parts.
 KEPT = 2.5e7
@@ -67,6 +68,7 @@ class EquivalentRuns:
         assert isinstance(field, Field), "who searches has asked for it"
         self.field = field
         self.ensemble = ensemble(problem, rate_sum, steepest(problem, batch))
+        self.single = SingleSteps(self.ensemble, field)
         self.num_steps = num_steps
         self.number = np.arange(float(num_steps))
         self.batch = np.full(num_steps, float(batch))
@@ -87,8 +89,8 @@ class EquivalentRuns:
         for t in range(self.num_steps):
             kept[t] = values
             known = self._known(np.array([t]), rate)
-            values = values + self.field.change(self.ensemble, values, self._loss(values), known)
-        risk = self._loss(values)[:, 0] - self.ensemble.noise
+            values = values + self.single.change(values, self.single.loss(values), known)
+        risk = self.single.loss(values)[:, 0] - self.ensemble.noise
         return RiskSlopes(risk, self._backward(kept, values, rate))
 
     def _backward(self, kept: np.ndarray, ended: np.ndarray, rate: np.ndarray) -> np.ndarray:
@@ -116,8 +118,8 @@ class EquivalentRuns:
 
     def _at(self, there: np.ndarray, known: Known) -> Derivatives:
         """Return the derivatives at values (q, P, K), by differences upwards, where variances stay positive."""
-        loss = self._loss(there)
-        here = self.field.change(self.ensemble, there, loss, known)
+        loss = self.single.loss(there)
+        here = self.single.change(there, loss, known)
 
         def slope(changed: Callable[[float], np.ndarray], size: np.ndarray | float) -> np.ndarray:
             """Return the derivative of a change that depends on the step of the difference, relative to `size`."""
@@ -125,14 +127,14 @@ class EquivalentRuns:
 
         def with_value(row: int, size: np.ndarray) -> np.ndarray:
             unit = np.eye(len(there))[row][:, None, None] * size
-            return slope(lambda far: self.field.change(self.ensemble, there + far * unit, loss, known), size)
+            return slope(lambda far: self.single.change(there + far * unit, loss, known), size)
 
         def with_rate(far: float) -> np.ndarray:
-            return self.field.change(self.ensemble, there, loss, known._replace(rate=known.rate * (1 + far)))
+            return self.single.change(there, loss, known._replace(rate=known.rate * (1 + far)))
 
         return Derivatives(
             np.stack([with_value(row, size) for row, size in enumerate(self.field.scales(there))], axis=1),
-            slope(lambda far: self.field.change(self.ensemble, there, loss * (1 + far), known), loss),
+            slope(lambda far: self.single.change(there, loss * (1 + far), known), loss),
             slope(with_rate, 1.0),
         )
 
@@ -141,12 +143,6 @@ class EquivalentRuns:
         every = np.repeat(steps, len(rate))
         table = tuple(each[every] for each in self.table)
         return Known(self.number[every, None], rate.T[steps].reshape(-1, 1), self.batch[every, None], table)
-
-    def _loss(self, values: np.ndarray) -> np.ndarray:
-        """Return T (P, 1)."""
-        weights = self.ensemble.multiplicity
-        own = values[MEAN] ** 2 + np.maximum(values[VARIANCE], 0.0)
-        return (own @ weights + self.ensemble.frozen + self.ensemble.noise)[:, None]
 
     def _by_values(self, values: np.ndarray) -> np.ndarray:
         """Return the derivatives of T by the values, (q, P, K)."""
