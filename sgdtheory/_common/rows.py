@@ -84,6 +84,16 @@ def checked_rows(features: Any, targets: Any) -> Rows:
     return Rows(x, y)
 
 
+def singular_directions(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (r,) singular values of N rows and (r, d) right singular vectors, those above rounding error.
+
+    The rows are first reduced by a QR decomposition: XᵀX itself would lose every λ_i = s_i²/N below 1e-16 λ_1.
+    """
+    singular, vectors = np.linalg.svd(np.linalg.qr(features, mode="r"), full_matrices=False)[1:]
+    kept = singular > singular[0] * max(features.shape) * np.finfo(float).eps
+    return singular[kept], vectors[kept]
+
+
 def _array(name: str, value: Any) -> Any:
     if not isinstance(value, str | Path):
         return np.asarray(value)

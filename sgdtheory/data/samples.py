@@ -3,7 +3,7 @@
 import numpy as np
 
 from sgdtheory._common.arguments import whole_number
-from sgdtheory._common.rows import Rows
+from sgdtheory._common.rows import Rows, singular_directions
 from sgdtheory.problems import FiniteSampleProblem, GivenSample, LeastSquares
 
 
@@ -28,10 +28,9 @@ def samples_of_rows(rows: Rows, num_samples: int | None, seed: int) -> FiniteSam
 
 def _sample(features: np.ndarray, targets: np.ndarray, chosen: np.ndarray) -> FiniteSampleProblem:
     """Return the problem of the chosen rows in the eigenbasis of all rows."""
-    singular, vectors = np.linalg.svd(np.linalg.qr(features, mode="r"), full_matrices=False)[1:]
-    kept = singular > singular[0] * max(features.shape) * np.finfo(float).eps
-    eigenvalue = singular[kept] ** 2 / len(features)
-    rotated = features @ vectors[kept].T
+    singular, vectors = singular_directions(features)
+    eigenvalue = singular**2 / len(features)
+    rotated = features @ vectors.T
     best = rotated.T @ targets / len(features) / eigenvalue
     noise = targets - rotated @ best
     problem = LeastSquares(eigenvalue, eigenvalue * best**2, float(np.mean(noise**2)))

@@ -1,30 +1,14 @@
 """`simulate_data`: averaged mini-batch SGD on rows of data, drawn with replacement or read in random orders."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from sgdtheory._common.arguments import real_array, settings_arrays, true_or_false, whole_number
 from sgdtheory._common.array_like import ArrayLike
-from sgdtheory._common.rows import checked_rows
+from sgdtheory._common.rows import checked_rows, singular_directions
 from sgdtheory.simulation.result import Simulation
 from sgdtheory.simulation.runs import LEAST_ROOM, Resources, make_plan
-
-
-class Regression(NamedTuple):
-    """Least squares on N rows, in the coordinates u = H^{1/2}(w − ŵ) of the eigenbasis, r of them with λ_i > 0.
-
-    Attributes:
-        rows: (N, r) whitened rows z, with Σ z zᵀ/N = 1.
-        eigenvalue: (r,) of H = XᵀX/N.
-        start: (r, k) u at w = 0, a column a target.
-        residual: (N, k) y − ŵᵀx.
-    """
-
-    rows: np.ndarray
-    eigenvalue: np.ndarray
-    start: np.ndarray
-    residual: np.ndarray
 
 
 def simulate_data(
@@ -109,43 +93,50 @@ def simulate_data(
             f"batch_size must be at most the {len(x)} rows of features where replacement is False, got "
             f"{largest:g}; give a smaller one, or replacement=True"
         )
-    words, regression = key_words(key), _regression(x, y)
-    measure = None if population is None else _measured(x, y, regression, population)
+    words = key_words(key)
+    rows, eigenvalue, start = _whitened(x, y)
+    back = x.T @ rows / (len(x) * eigenvalue)  # w = ŵ + back u, (d, r)
+    measure = None if population is None else _measured(back, start, population)
     plan = make_plan(dict(zip(("batch_size", "learning_rate", "num_samples"), settings, strict=True)), 0)
-    start, residual = regression.start.T, regression.residual
+    start, residual = start.T, y + rows @ start
     if len(start) == 1:  # without the axis of outputs a step takes fewer operations
         start, residual = start[0], residual[:, 0]
-    source = RowSource(len(x), lambda replica: (regression.rows, residual), True, replacement, tuple(words.tolist()))
+    source = RowSource(len(x), lambda replica: (rows, residual), True, replacement, tuple(words.tolist()))
     noise = float(np.sqrt((residual**2).mean()))
     with jax.enable_x64(dtype == "float64"), jax.disable_jit(False):
-        task = scaled(regression.eigenvalue, start, noise, dtype, source.sampler, source, measure)
+        task = scaled(eigenvalue, start, noise, dtype, source.sampler, source, measure)
         resources = Resources(tuple(jax.devices()), LEAST_ROOM, lambda share: None)
         return simulation_of(task, plan, num_replicas, words, resources)
 
 
-def _regression(x: np.ndarray, y: np.ndarray) -> Regression:
-    """Return the regression, by a QR decomposition: XᵀX itself would lose every λ_i below 1e-16 λ_1."""
-    singular, vectors = np.linalg.svd(np.linalg.qr(x, mode="r"), full_matrices=False)[1:]
-    kept = singular > singular[0] * max(x.shape) * np.finfo(float).eps
-    rows = x @ (vectors[kept].T * (np.sqrt(len(x)) / singular[kept]))
-    best = rows.T @ y / len(x)
-    return Regression(rows, singular[kept] ** 2 / len(x), -best, y - rows @ best)
+def _whitened(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return N rows and the start in the coordinates u = H^{1/2}(w − ŵ) of the eigenbasis, r of them with λ_i > 0.
+
+    Returns:
+        (N, r) whitened rows z, with Σ z zᵀ/N = 1, (r,) eigenvalues of H = XᵀX/N, and (r, k) u at w = 0, a column a
+        target. The residuals y − ŵᵀx are then y + uᵀz.
+    """
+    singular, vectors = singular_directions(x)
+    rows = x @ (vectors.T * (np.sqrt(len(x)) / singular))
+    return rows, singular**2 / len(x), -(rows.T @ y / len(x))
 
 
-def _measured(x: np.ndarray, y: np.ndarray, regression: Regression, population: tuple[Any, Any]):
+def _measured(back: np.ndarray, start: np.ndarray, population: tuple[Any, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Return root (r, m) and centre (k, m), or (m,) of one target, of the risk `‖u root − centre‖²` of a population.
 
-    The risk is `‖H^{1/2}(w − w*)‖²` with w = ŵ + V Λ^{−1/2} u, within the span of the rows.
+    The risk is `‖H^{1/2}(w − w*)‖²` with w = ŵ + back u, back = V Λ^{−1/2}, within the span of the rows.
     """
     if not (isinstance(population, tuple | list) and len(population) == 2):
         raise ValueError(f"population must be a pair, the covariance H and the weights w*, got {population!r}")
     covariance = real_array("the covariance of population", population[0])
     best = real_array("the weights of population", population[1])
     best = best.reshape(len(best), -1) if best.ndim else best
-    if covariance.shape != 2 * x.shape[1:] or best.shape != (x.shape[1], y.shape[1]):
+    square = len(back), len(back)
+    weights = len(back), start.shape[1]
+    if covariance.shape != square or best.shape != weights:
         raise ValueError(
-            f"population must be a covariance of shape {2 * x.shape[1:]} and weights of shape "
-            f"{(x.shape[1], y.shape[1])}, got {covariance.shape} and {best.shape}"
+            f"population must be a covariance of shape {square} and weights of shape {weights}, got "
+            f"{covariance.shape} and {best.shape}"
         )
     if not (np.isfinite(covariance).all() and np.isfinite(best).all()):
         raise ValueError("population must be finite, got nan or inf in its covariance or weights")
@@ -154,6 +145,5 @@ def _measured(x: np.ndarray, y: np.ndarray, regression: Regression, population: 
     if values[0] < lowest or not np.allclose(covariance, covariance.T, rtol=0, atol=-lowest):
         raise ValueError("population must begin with a symmetric covariance without negative eigenvalues, got another")
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-    back = x.T @ regression.rows / (len(x) * regression.eigenvalue)  # w = ŵ + back u, (d, r)
-    centre = (root @ (best + back @ regression.start)).T
+    centre = (root @ (best + back @ start)).T
     return (root @ back).T, centre if len(centre) > 1 else centre[0]

@@ -8,8 +8,9 @@ A sampler draws the gradient of a mini-batch (`Sampler`); a method says where it
 (`Dynamics`). The sum of the iterates, compensated addition and the risk are the same for all methods.
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,29 +34,26 @@ class Rows(NamedTuple):
     noise: Any
 
 
-class Measure(NamedTuple):
-    """Risk that is not that of the coordinates: `‖u root − centre‖²`, with root (d, e) and centre (e,) or (m, e)."""
-
-    root: Any
-    centre: Any
-
-
 class Spectrum(NamedTuple):
-    """The problem, which all replicas share.
+    """The problem and the arrays of the method, which all replicas share.
 
     Attributes:
         eigenvalue: (d,) λ_i.
         start: (d,) or (m, d) u of w_0.
         noise: standard deviation σ of an output's label noise.
         rows: the data, if batches are read from a finite sample.
-        measure: of the risk, if it is not `‖u‖²`.
+        measure: root (d, e) and centre (e,) or (m, e) of the risk `‖u root − centre‖²`, if it is not `‖u‖²`.
+        output: (K,) coefficients of the iterate (`Dynamics`), or None where it is the only vector.
+        method: arrays of the method's own, if it has any.
     """
 
     eigenvalue: Any
     start: Any
     noise: Any
     rows: Rows | None = None
-    measure: Measure | None = None
+    measure: tuple[Any, Any] | None = None
+    output: Any = None
+    method: Any = None
 
 
 class Draw(NamedTuple):
@@ -74,20 +72,23 @@ class Draw(NamedTuple):
     ahead: Any
 
 
-class Sampler(Protocol):
-    """Protocol of samplers of mini-batches; a hashable static argument of the compiled program."""
+class Sampler(ABC):
+    """Base class of samplers of mini-batches; a hashable static argument of the compiled program."""
 
+    @abstractmethod
     def numbers_a_lane(self, spectrum: Spectrum) -> int:
         """Return how many numbers a step of one lane keeps in memory beside a few arrays of the weights' shape."""
-        ...
 
     def ahead(self, key: Array, batch: Array, first: Array) -> Any:
-        """Return what is drawn together for `STEPS` steps from `first` on: (STEPS, L, …) arrays, from (L, 2) keys."""
-        ...
+        """Return what is drawn together for `STEPS` steps from `first` on: (STEPS, L, …) arrays, from (L, 2) keys.
 
+        By default nothing: the randomness of many steps would fill the memory where a step takes many numbers.
+        """
+        return ()
+
+    @abstractmethod
     def gradient(self, spectrum: Spectrum, error: Array, draw: Draw) -> Array:
         """Return `H^{1/2} g`, of u's shape, g the gradient of the mini-batch at the error u."""
-        ...
 
 
 class Replica(NamedTuple):
@@ -156,14 +157,12 @@ class Step(NamedTuple):
 
     Attributes:
         sampler, spectrum: shared by all replicas.
-        shared: the method's own arrays.
         row: the run's entries of the table.
         draw: the randomness.
     """
 
     sampler: Sampler
     spectrum: Spectrum
-    shared: Any
     row: Any
     draw: Draw
 
@@ -172,9 +171,8 @@ class Step(NamedTuple):
 class Dynamics:
     """A linear method of k vectors, `u ← A u − b g`, with g the gradient at cᵀu (THEORY.md T20).
 
-    Other methods derive from it. They take the gradient elsewhere (`place`), or step in another direction than the
-    gradient's (`direction`). Instances are static arguments of the compiled program; methods of as many vectors share
-    one. `shared` holds the output o, (K,), or None as the table does.
+    Other methods derive from it. They take the gradient elsewhere, or step in another direction than the gradient's
+    (`direction`). Instances are static arguments of the compiled program; methods of as many vectors share one.
 
     A single vector that begins at u(0) is kept as it is, so that it may shrink by any factor. For several vectors the
     program keeps how far each has moved, `v_j = u_j − s_j u(0)`, and coefficients are those of the K = 1 + k vectors
@@ -197,9 +195,9 @@ class Dynamics:
         start = jnp.asarray(spectrum.start)
         return ((jnp.zeros_like(start),) * self.vectors if self.moved else (start,)), ()
 
-    def iterate(self, spectrum: Spectrum, shared: Any, vectors: tuple[Array, ...]) -> Array:
+    def iterate(self, spectrum: Spectrum, vectors: tuple[Array, ...]) -> Array:
         """Return u of the iterate, which joins the sum and whose risk is the last iterate's."""
-        return combined(shared, self.every(spectrum, vectors))
+        return combined(spectrum.output, self.every(spectrum, vectors))
 
     def every(self, spectrum: Spectrum, vectors: tuple[Array, ...]) -> tuple[Array, ...]:
         """Return the K vectors that coefficients belong to."""
@@ -208,24 +206,19 @@ class Dynamics:
     def change(self, step: Step, vectors: tuple[Array, ...], kept: Any) -> tuple[tuple[Array, ...], Any]:
         """Return what the step adds to each vector, `−(I − A) u − b d`, and what is kept after it."""
         every = self.every(step.spectrum, vectors)
-        place, kept = self.place(step, combined(step.row.point, every), kept)
-        direction, kept = self.direction(step, self.gradient(step, place), kept)
+        direction, kept = self.direction(step, combined(step.row.point, every), kept)
         if step.row.decay is None:
             return (-step.row.gain[0] * direction,), kept
         pairs = zip(step.row.decay, step.row.gain, strict=True)
         return tuple(-combined(decay, every) - gain * direction for decay, gain in pairs), kept
 
-    def place(self, step: Step, point: Array, kept: Any) -> tuple[Array, Any]:
-        """Return where the gradient is taken, given cᵀu, and what is kept."""
-        return point, kept
+    def direction(self, step: Step, point: Array, kept: Any) -> tuple[Array, Any]:
+        """Return `H^{1/2} d`, given the point cᵀu, and what is kept; here d is the gradient at this point."""
+        return self.gradient(step, point), kept
 
-    def direction(self, step: Step, gradient: Array, kept: Any) -> tuple[Array, Any]:
-        """Return d in the place of the gradient, both times H^{1/2}, and what is kept."""
-        return gradient, kept
-
-    def gradient(self, step: Step, place: Array) -> Array:
+    def gradient(self, step: Step, point: Array) -> Array:
         """Return `H^{1/2} g` of the batch, clipped."""
-        found = step.sampler.gradient(step.spectrum, place, step.draw)
+        found = step.sampler.gradient(step.spectrum, point, step.draw)
         if self.clip is None:
             return found
         # The norm is that of g. A direction with λ = 0 has no gradient, and no H^{−1/2} either.
@@ -264,7 +257,6 @@ def step(
     dynamics: Dynamics,
     sampler: Sampler,
     spectrum: Spectrum,
-    shared: Any,
     replica: Replica,
     state: State,
     number: Array,
@@ -274,9 +266,9 @@ def step(
     """Return the state after one step. The iterate before it joins the sum. The row of the table is of all runs."""
     row = jax.tree.map(lambda each: each[replica.run], table_row)
     vectors = _sums(state)
-    iterate = dynamics.iterate(spectrum, shared, vectors)
+    iterate = dynamics.iterate(spectrum, vectors)
     draw = Draw(replica.key, number, row.batch, ahead)
-    added, kept = dynamics.change(Step(sampler, spectrum, shared, row, draw), vectors, state.kept)
+    added, kept = dynamics.change(Step(sampler, spectrum, row, draw), vectors, state.kept)
     low = tuple(each + more for each, more in zip(state.vectors_low, added, strict=True))
     # Lanes of one block may begin to average at different steps, so that both factors are chosen in every step.
     averaged = number >= replica.first
@@ -301,11 +293,9 @@ def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
     return total, jnp.where(jnp.isfinite(total), error, 0)
 
 
-def risks(
-    dynamics: Dynamics, spectrum: Spectrum, shared: Any, state: State, share: Array, norm: Array
-) -> tuple[Array, Array]:
+def risks(dynamics: Dynamics, spectrum: Spectrum, state: State, share: Array, norm: Array) -> tuple[Array, Array]:
     """Return the risks of `a w + S/norm`, a the share of the iterate, and of w, of one replica."""
-    last = dynamics.iterate(spectrum, shared, _sums(state))
+    last = dynamics.iterate(spectrum, _sums(state))
     own = jnp.where(share == 0, 0, share * last)  # where it has no share, w may have left the range of a float
     return _risk(spectrum, own + (state.total + state.total_low) / norm), _risk(spectrum, last)
 
@@ -325,7 +315,6 @@ def advance(
     dynamics: Dynamics,
     sampler: Sampler,
     spectrum: Spectrum,
-    shared: Any,
     table: Table,
     replicas: Replica,
     state: State,
@@ -339,11 +328,11 @@ def advance(
     steps. Carries happen after steps whose number is a multiple of `STEPS`, wherever calls begin and end. So the number
     of steps in a call does not change a bit of the result.
     """
-    many = jax.vmap(step, in_axes=(None, None, None, None, 0, 0, None, None, 0))
+    many = jax.vmap(step, in_axes=(None, None, None, 0, 0, None, None, 0))
     begin = jnp.asarray(first, np.int32)
 
     def one(state: State, number: Array, inputs: tuple[Table, Any]) -> State:
-        return many(dynamics, sampler, spectrum, shared, replicas, state, number, *inputs)
+        return many(dynamics, sampler, spectrum, replicas, state, number, *inputs)
 
     def prepared(start: Array) -> tuple[Table, Any]:
         rows = _table_rows(table, start - origin)

@@ -37,8 +37,8 @@ def simulation_of(
 ) -> Simulation:
     """Return the result of the runs of a plan."""
     runs = plan.runs(task.sampler)
-    recorder, interrupted = simulate_runs(task, runs, num_replicas, key, resources)
-    average, last = (task.scale**2 * plan.gather(runs, risks) for risks in (recorder.average, recorder.last))
+    risks, interrupted = simulate_runs(task, runs, num_replicas, key, resources)
+    average, last = (task.scale**2 * plan.gather(runs, each) for each in zip(*risks, strict=True))
     steps = plan.steps.reshape(*plan.shape, -1)
     path = Trajectory(steps[..., :-1], average[..., :-1, :], last[..., :-1, :]) if steps.shape[-1] > 1 else None
     dtype = task.spectrum.start.dtype.name
@@ -65,25 +65,12 @@ class Block:
         return next(reversed(self.stops))
 
 
-class Recorder:
-    """(K, R) risks of every run, of the average and of the last iterate; nan until they are known."""
-
-    def __init__(self, runs: Sequence[Run], num_replicas: int) -> None:
-        self.average, self.last = ([np.full((run.steps.size, num_replicas), np.nan) for run in runs] for _ in range(2))
-
-    def write(self, block: Block, step: int, average: np.ndarray, last: np.ndarray) -> None:
-        """Keep what the block's lanes have after `step` steps, where it was asked for."""
-        for number, row in block.stops[step]:
-            mine = slice(*np.searchsorted(block.lanes[:, 0], [number, number + 1]))
-            replica = block.lanes[mine, 1]
-            for kept, values in ((self.average, average[mine]), (self.last, last[mine])):
-                kept[number][row, replica] = values
-
-
 def simulate_runs(
     task: Task, runs: Sequence[Run], num_replicas: int, key: np.ndarray, resources: Resources
-) -> tuple[Recorder, bool]:
+) -> tuple[list[np.ndarray], bool]:
     """Return the risks of all replicas of all runs, and whether Ctrl-C came before the end; short runs come first.
+
+    The risks of a run are (2, K, R), of the average and of the last iterate, and nan until they are known.
 
     Args:
         task: problem and samplers.
@@ -93,23 +80,32 @@ def simulate_runs(
         resources: devices, memory and progress.
     """
     _check_room(runs, num_replicas, resources.memory_limit)
-    recorder = Recorder(runs, num_replicas)
+    risks = [np.full((2, run.steps.size, num_replicas), np.nan) for run in runs]
     blocks = make_blocks(task, runs, num_replicas, resources)
     work = sum(block.length for block in blocks)
     done = 0
     mesh = Mesh(np.array(resources.devices), ("lanes",))
     with Interrupts() as interrupts, contextlib.suppress(KeyboardInterrupt):
         for block in blocks:
-            for step, program in _walk(_program(task, runs, block, key, mesh), block):
+            lanes = block.lanes[np.arange(block.size) % len(block.lanes)]  # padding repeats lanes
+            program = Program(task, runs, mesh, lanes, key)
+            for step in _walk(program, block):
                 resources.report((done + step) / work)
                 if step in block.stops:
-                    recorder.write(block, step, *program.risks(step))
+                    _record(risks, block, step, program.risks(step))
                 # What this step gave has been recorded: a first Ctrl-C loses no result.
                 if interrupts.pending and done + step < work:
-                    return recorder, True
+                    return risks, True
             done += block.length
-        return recorder, False
-    return recorder, True
+        return risks, False
+    return risks, True
+
+
+def _record(risks: Sequence[np.ndarray], block: Block, step: int, values: np.ndarray) -> None:
+    """Write the (2, L) risks that the block's lanes have after `step` steps into those of the runs that want them."""
+    for number, row in block.stops[step]:
+        mine = slice(*np.searchsorted(block.lanes[:, 0], [number, number + 1]))
+        risks[number][:, row, block.lanes[mine, 1]] = values[:, mine]
 
 
 def _check_room(runs: Sequence[Run], num_replicas: int, memory_limit: float) -> None:
@@ -135,7 +131,7 @@ def make_blocks(task: Task, runs: Sequence[Run], num_replicas: int, resources: R
     groups.sort(key=lambda members: members[-1].steps[-1])
     blocks = []
     for members in groups:
-        # The recorder finds the lanes of a run by bisection: they are sorted by its number.
+        # The lanes of a run are found by bisection: they are sorted by its number.
         numbers = np.repeat(np.sort([run.number for run in members]), num_replicas)
         lanes = np.stack([numbers, np.tile(np.arange(num_replicas), len(members))], axis=1)
         size = _block_size(members[0], task, len(lanes), resources, exact=len(groups) == 1)
@@ -176,16 +172,8 @@ def _block_size(run: Run, task: Task, num_lanes: int, resources: Resources, *, e
     return devices * max(1, min(fast, allowed, wanted))
 
 
-def _program(task: Task, runs: Sequence[Run], block: Block, key: np.ndarray, mesh: Mesh) -> Program:
-    """Return the block's lanes at their start; padding repeats lanes."""
-    number, replica = block.lanes[np.arange(block.size) % len(block.lanes)].T
-    mine, where = np.unique(number, return_inverse=True)
-    lanes = np.stack([where, number, replica], axis=1)
-    return Program(task, [runs[each] for each in mine.tolist()], mesh, lanes, key)
-
-
-def _walk(program: Program, block: Block) -> Iterator[tuple[int, Program]]:
-    """Yield the block's lanes at every stop, and often enough in between."""
+def _walk(program: Program, block: Block) -> Iterator[int]:
+    """Advance the block's lanes and yield the number of steps done, at every stop and often enough in between."""
     now = 0
     quantum = FIRST_CALL
     for stop in block.stops:
@@ -197,4 +185,4 @@ def _walk(program: Program, block: Block) -> Iterator[tuple[int, Program]]:
             if count == quantum:  # shorter calls say little about the time of a step
                 quantum = int(np.clip(quantum * CALL_SECONDS / seconds, max(1, quantum // 2), 2 * quantum))
             now += count
-            yield now, program
+            yield now

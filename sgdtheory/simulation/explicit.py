@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from sgdtheory.simulation.dynamics import STEPS, Draw, Spectrum
+from sgdtheory.simulation.dynamics import STEPS, Draw, Sampler, Spectrum
 from sgdtheory.simulation.laws import Law
 
 # This many rows of a batch are in memory at once. Another number draws other batches: it may not depend on the memory.
@@ -15,7 +15,7 @@ ROWS = 256
 
 
 @dataclass(frozen=True)
-class Explicit:
+class Explicit(Sampler):
     """The gradient `(1/B) Λ Σ_j (z_jᵀu − ξ_j) z_j` of B samples z_j of the law and label noise ξ_j ~ N(0, σ²).
 
     With m outputs u, ξ_j and the gradient have a row for each. The batch is drawn in slices of at most `ROWS` rows.
@@ -33,10 +33,6 @@ class Explicit:
     def numbers_a_lane(self, spectrum: Spectrum) -> int:
         """Return the size of a slice of the batch, with what drawing it takes."""
         return 4 * spectrum.eigenvalue.size * min(self.batch_size, ROWS)
-
-    def ahead(self, key: Array, batch: Array, first: Array) -> tuple:
-        """Return nothing: batches of many steps would fill the memory."""
-        return ()
 
     def gradient(self, spectrum: Spectrum, error: Array, draw: Draw) -> Array:
         """Return Λ Zᵀr / B."""
@@ -57,7 +53,7 @@ class Explicit:
 
 
 @dataclass(frozen=True)
-class RowBatches:
+class RowBatches(Sampler):
     """The gradient `(1/B) Λ Σ_j (z_jᵀu − ξ_j) z_j` of rows of a finite sample; the table says which (`RowReader`).
 
     Attributes:
@@ -69,10 +65,6 @@ class RowBatches:
     def numbers_a_lane(self, spectrum: Spectrum) -> int:
         """Return the size of a batch, with what copying it takes, and of the rows' numbers of `STEPS` steps."""
         return (2 * spectrum.eigenvalue.size + 2 * STEPS) * self.width
-
-    def ahead(self, key: Array, batch: Array, first: Array) -> tuple:
-        """Return nothing: the table has the rows' numbers."""
-        return ()
 
     def gradient(self, spectrum: Spectrum, error: Array, draw: Draw) -> Array:
         """Return Λ Zᵀr / B."""

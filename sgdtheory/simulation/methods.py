@@ -21,7 +21,7 @@ BESIDE = np.uint32(0xFFFFFFFF)  # No index of a normal reaches this counter word
 class Delayed(Dynamics):
     """Gradients that are taken at cᵀu of some steps ago (THEORY.md T41).
 
-    The last τ + 1 points are kept, (τ + 1, d), that of step t at t modulo τ + 1. `shared` holds the output and (τ + 1,)
+    The last τ + 1 points are kept, (τ + 1, d), that of step t at t modulo τ + 1. The method's array is (τ + 1,)
     P(delay ≤ j).
 
     Attributes:
@@ -35,12 +35,8 @@ class Delayed(Dynamics):
         vectors, _ = super().begin(spectrum)
         return vectors, jnp.broadcast_to(spectrum.start, (self.longest + 1, *spectrum.start.shape))
 
-    def iterate(self, spectrum: Spectrum, shared: Any, vectors: tuple[Array, ...]) -> Array:
-        """Return u of the iterate."""
-        return super().iterate(spectrum, shared[0], vectors)
-
-    def place(self, step: Step, point: Array, kept: Any) -> tuple[Array, Any]:
-        """Return the point of a random number of steps ago."""
+    def direction(self, step: Step, point: Array, kept: Any) -> tuple[Array, Any]:
+        """Return the gradient at the point of a random number of steps ago."""
         length = np.uint32(self.longest + 1)
         number = step.draw.number
         kept = kept.at[number % length].set(point)
@@ -48,8 +44,8 @@ class Delayed(Dynamics):
         # One delay for all coordinates of a replica: a batch is late as a whole.
         uniform = (1 + symmetric_uniform(words, point.dtype)) / 2
         # The last probability may round to less than 1: a uniform number above it still means the longest delay.
-        delay = jnp.minimum((uniform >= step.shared[1]).sum(), self.longest).astype(np.uint32)
-        return kept[(number + length - delay) % length], kept
+        delay = jnp.minimum((uniform >= step.spectrum.method).sum(), self.longest).astype(np.uint32)
+        return self.gradient(step, kept[(number + length - delay) % length]), kept
 
 
 class Weights(NamedTuple):
@@ -70,7 +66,7 @@ class Weights(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Nonlinear(Dynamics):
-    """`w ← (1 − γκ) w − γ d(g, k)` (THEORY.md T35): k is kept beside u; `shared` holds the output and `Weights`."""
+    """`w ← (1 − γκ) w − γ d(g, k)` (THEORY.md T35): k is kept beside u; the method's arrays are `Weights`."""
 
     method: NonlinearMethod
 
@@ -79,14 +75,10 @@ class Nonlinear(Dynamics):
         vectors, _ = super().begin(spectrum)
         return vectors, (jnp.zeros_like(vectors[0]),) * self.method.kept
 
-    def iterate(self, spectrum: Spectrum, shared: Any, vectors: tuple[Array, ...]) -> Array:
-        """Return u of the iterate."""
-        return super().iterate(spectrum, shared[0], vectors)
-
-    def direction(self, step: Step, gradient: Array, kept: Any) -> tuple[Array, Any]:
-        """Return `H^{1/2} d`, from `H^{1/2} g`; 0 where λ is."""
-        weights: Weights = step.shared[1]
-        slope = weights.unit * gradient / jnp.where(weights.root > 0, weights.root, 1)
+    def direction(self, step: Step, point: Array, kept: Any) -> tuple[Array, Any]:
+        """Return `H^{1/2} d`, from the gradient at cᵀu; 0 where λ is."""
+        weights: Weights = step.spectrum.method
+        slope = weights.unit * self.gradient(step, point) / jnp.where(weights.root > 0, weights.root, 1)
         if weights.basis is not None:
             slope = jnp.matmul(slope, weights.basis.T, precision=lax.Precision.HIGHEST)
         found, kept = self.method.direction(slope, kept, step.draw.number)
@@ -97,7 +89,7 @@ class Nonlinear(Dynamics):
     def change(self, step: Step, vectors: tuple[Array, ...], kept: Any) -> tuple[tuple[Array, ...], Any]:
         """Return the change of u, with the decay of `H^{1/2} w`, which is u minus the u of w_0 = 0."""
         (added,), kept = super().change(step, vectors, kept)
-        decay = step.shared[1].weight_decay
+        decay = step.spectrum.method.weight_decay
         if decay is not None:
             added = added - step.row.gain[0] * decay * (vectors[0] - step.spectrum.start)
         return (added,), kept
@@ -120,7 +112,7 @@ class Workers(Dynamics):
         each = jnp.zeros((self.method.num_workers, *zeros.shape), zeros.dtype)
         return (each, zeros), (each, zeros)
 
-    def iterate(self, spectrum: Spectrum, shared: Any, vectors: tuple[Array, ...]) -> Array:
+    def iterate(self, spectrum: Spectrum, vectors: tuple[Array, ...]) -> Array:
         """Return the mean of the workers' weights."""
         return spectrum.start + vectors[0].mean(0)
 
@@ -166,24 +158,13 @@ def worker_keys(key: Array, workers: int) -> Array:
     return jnp.stack(threefry((key[0], key[1]), jnp.arange(workers, dtype=np.uint32), BESIDE), axis=1)
 
 
-class Setup(NamedTuple):
-    """Dynamics of an algorithm, with its arrays and the linear method that its table is of.
+def setup_of(task: Task, course: Course, key: np.ndarray) -> tuple[Dynamics, Spectrum, LinearMethod, float]:
+    """Return how a course's method is run in the units of a `Task`, in which λ_1 = 1 and Σ s_i + σ² = 1.
 
-    Attributes:
-        dynamics: of the method.
-        shared: arrays that all replicas have in common.
-        steps: the linear method whose coefficients are tabulated.
-        unit: by which learning rates are multiplied.
+    Returns:
+        The dynamics of the method, the spectrum with the method's arrays, the linear method whose coefficients are
+        tabulated, and the unit by which learning rates are multiplied.
     """
-
-    dynamics: Dynamics
-    shared: Any
-    steps: LinearMethod
-    unit: float
-
-
-def setup_of(task: Task, course: Course, key: np.ndarray) -> Setup:
-    """Return the dynamics of a course's method in the units of a `Task`, in which λ_1 = 1 and Σ s_i + σ² = 1."""
     method = course.algorithm.method
     spectrum, unit, scale = task.spectrum, task.unit, task.scale
     dtype = spectrum.start.dtype
@@ -197,16 +178,17 @@ def setup_of(task: Task, course: Course, key: np.ndarray) -> Setup:
         # Weights are simulated in units of √(Σ s_i + σ²)/√λ_1, and so is γ, which multiplies a d without a unit.
         decay = np.asarray(method.weight_decay * scale / root).astype(dtype) if method.weight_decay else None
         weights = Weights(np.sqrt(spectrum.eigenvalue), _basis(method, spectrum, key), gradients, decay)
-        return Setup(Nonlinear(clip=clip, method=alike or method), (None, weights), SGD(), root / scale)
+        dynamics = Nonlinear(clip=clip, method=alike or method)
+        return dynamics, spectrum._replace(method=weights), SGD(), root / scale
     if isinstance(method, LocalSGD):
-        return Setup(Workers(vectors=2, clip=clip, method=method), None, SGD(), unit)
+        return Workers(vectors=2, clip=clip, method=method), spectrum, SGD(), unit
     if method.late:
-        shared = None, np.cumsum(method.delays).astype(dtype)
-        return Setup(Delayed(clip=clip, longest=method.longest_delay), shared, SGD(), unit)
+        within = np.cumsum(method.delays).astype(dtype)
+        return Delayed(clip=clip, longest=method.longest_delay), spectrum._replace(method=within), SGD(), unit
     if method == SGD():
-        return Setup(Dynamics(clip=clip), None, method, unit)
-    shared = _with_start(method, np.asarray(method.output, dtype=float)).astype(dtype)
-    return Setup(Dynamics(method.vectors, clip, _moved(method)), shared, method, unit)
+        return Dynamics(clip=clip), spectrum, method, unit
+    output = _with_start(method, np.asarray(method.output, dtype=float)).astype(dtype)
+    return Dynamics(method.vectors, clip, _moved(method)), spectrum._replace(output=output), method, unit
 
 
 def _basis(method: NonlinearMethod, spectrum: Spectrum, key: np.ndarray) -> np.ndarray | None:

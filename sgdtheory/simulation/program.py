@@ -24,7 +24,7 @@ from sgdtheory.simulation.dynamics import (
     risks,
 )
 from sgdtheory.simulation.methods import make_table, setup_of
-from sgdtheory.simulation.rows import RowSource
+from sgdtheory.simulation.rows import RowReader, RowSource
 from sgdtheory.simulation.runs import Run
 from sgdtheory.simulation.task import Task
 
@@ -41,36 +41,34 @@ class Program:
 
     Args:
         task: problem and samplers.
-        runs: G runs, of one sampler and one method.
+        runs: of a call; those of the lanes, G of them, have one sampler and one method.
         mesh: the devices.
-        lanes: (L, 3) index of the run among the G, number of the run in its call, and replica of each lane.
+        lanes: (L, 2) run number and replica of each lane.
         key: (2,) uint32.
     """
 
     def __init__(self, task: Task, runs: Sequence[Run], mesh: Mesh, lanes: np.ndarray, key: np.ndarray) -> None:
-        self.sampler = runs[0].sampler
-        self.setup = setup_of(task, runs[0].course, key)
+        number, replica = lanes.T
+        numbers, self.run = np.unique(number, return_inverse=True)  # self.run is the index among the G runs
+        courses = [runs[each].course for each in numbers.tolist()]
+        self.sampler = runs[numbers[0]].sampler
+        self.dynamics, self.spectrum, self.steps, self.unit = setup_of(task, courses[0], key)
         self.mesh = mesh
-        self.spectrum = task.spectrum
         self.source = task.source
         self.dtype = self.spectrum.start.dtype
-        self.run, number, replica = lanes.T
-        courses = [run.course for run in runs]
-        self.averages = [(course.algorithm.average, course.num_steps) for course in courses]
         padding = (1 << (len(courses) - 1).bit_length()) - len(courses)  # so that few shapes are compiled
         self.courses = [*courses, *[courses[-1]] * padding]
         self.readers = []
         stream = np.zeros(len(lanes), dtype=np.uint32)
         if self.source is not None:
             replicas = np.unique(replica)
-            rows = self.source.rows(replicas.tolist(), self.dtype)
+            rows = self.source.rows(replicas.tolist(), self.dtype, task.scale)
             self.filler = len(rows.noise) - 1
             self.spectrum = self.spectrum._replace(rows=_placed(rows, mesh, EVERYWHERE))
             stream = self._open(self.source, np.searchsorted(replicas, replica), replicas)
         self.length = self._table_length(constant=courses[0].algorithm.constant)
-        self.table: Any = None
-        self.origin = 0
-        begin = float(np.dot(self.setup.steps.output, self.setup.steps.start))
+        self.origin = -1  # The first step of the table; there is no table before the first call.
+        begin = float(np.dot(self.steps.output, self.steps.start))
         first, forgetting, weight, begins = np.array([_averaging(course, begin) for course in courses]).T[:, self.run]
         words = np.stack(threefry((key[:1], key[1:]), number.astype(np.uint32), replica.astype(np.uint32)), axis=1)
         lane = Replica(
@@ -83,7 +81,7 @@ class Program:
             stream=stream,
         )
         self.replicas = _placed(lane, mesh, DIVIDED)
-        self.state = _compiled_begin(self.setup.dynamics, mesh, self.spectrum, self.replicas)
+        self.state = _compiled_begin(self.dynamics, mesh, self.spectrum, self.replicas)
 
     def _open(self, source: RowSource, place: np.ndarray, replicas: np.ndarray) -> np.ndarray:
         """Make the readers of the lanes' rows; return (L,) which of them each lane follows.
@@ -97,13 +95,13 @@ class Program:
             alike = of_lane, ("batch", course.batch) if course.constant_batch else ("run", run)
             if alike not in opened:
                 opened[alike] = len(self.readers)
-                self.readers.append((run, source.reader(course, int(replicas[of_lane]), of_lane)))
+                self.readers.append((run, RowReader(source, course, int(replicas[of_lane]), of_lane)))
             stream[lane] = opened[alike]
         return stream
 
     def _table_length(self, *, constant: bool) -> int:
         """Return how many steps a table has: 1 if all are alike, else a multiple of `STEPS`."""
-        numbers = len(self.courses) * (self.setup.dynamics.vectors + 1) ** 2
+        numbers = len(self.courses) * (self.dynamics.vectors + 1) ** 2
         if self.source is None:
             return 1 if constant else STEPS * int(np.clip(TABLE_NUMBERS // (STEPS * numbers), 1, MOST_BLOCKS))
         # Reading rows that no step needs takes longer than a short run. Powers of two are few shapes to compile.
@@ -119,19 +117,18 @@ class Program:
     def advance(self, now: int, count: int) -> State:
         """Take `count` steps."""
         origin = 0 if self.length == 1 else now // self.length * self.length
-        if self.table is None or origin != self.origin:
+        if origin != self.origin:
             self.origin = origin
             self.table = self._table()
-        static = self.setup.dynamics, self.sampler, self.mesh
-        fixed = self.spectrum, self.setup.shared, self.table, self.replicas
+        static = self.dynamics, self.sampler, self.mesh
         when = np.uint32(self.origin), np.uint32(now), np.int32(count)
-        self.state = _compiled_advance(*static, *fixed, self.state, *when)
+        self.state = _compiled_advance(*static, self.spectrum, self.table, self.replicas, self.state, *when)
         return self.state
 
     def _table(self) -> Table:
         """Return the table of the steps from `origin` on."""
         with np.errstate(over="ignore"):  # a rate beyond the range of the dtype diverges, as it should
-            table = make_table(self.courses, self.setup.steps, self.origin, self.length, unit=self.setup.unit)
+            table = make_table(self.courses, self.steps, self.origin, self.length, unit=self.unit)
             index = None
             if self.source is not None:
                 # Without replacement a batch has each row once at most, and its mean is over as many.
@@ -141,15 +138,15 @@ class Program:
                 table = table._replace(batch=batch)
             return jax.tree.map(lambda each: each.astype(self.dtype), table)._replace(index=index)
 
-    def risks(self, now: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return (L,) risks of what is returned, nan where there is nothing yet, and of the iterate."""
-        shares = np.array([average.returned(now, num_steps) for average, num_steps in self.averages])
+    def risks(self, now: int) -> np.ndarray:
+        """Return (2, L) risks of what is returned, nan where there is nothing yet, and of the iterate."""
+        shares = np.array([each.algorithm.average.returned(now, each.num_steps) for each in self.courses])
         with np.errstate(divide="ignore"):  # the last iterate has no sum, and norm inf
             norm = 1 / shares[self.run, 1]
-        given = self.setup.dynamics, self.spectrum, self.setup.shared, self.state
-        found = _compiled_risks(*given, shares[self.run, 0].astype(self.dtype), norm.astype(self.dtype))
+        weights = shares[self.run, 0].astype(self.dtype), norm.astype(self.dtype)
+        found = _compiled_risks(self.dynamics, self.spectrum, self.state, *weights)
         returned, last = map(_fetched, found)
-        return np.where(np.isnan(norm), np.nan, returned), last
+        return np.stack([np.where(np.isnan(norm), np.nan, returned), last])
 
 
 def _averaging(course: Course, begin: float) -> tuple[float, float, float, float]:
@@ -180,13 +177,12 @@ def _compiled_begin(dynamics: Dynamics, mesh: Mesh, spectrum: Spectrum, replicas
     return jax.lax.with_sharding_constraint(state, NamedSharding(mesh, DIVIDED))
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=(7,))
+@partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=(6,))
 def _compiled_advance(
     dynamics: Dynamics,
     sampler: Sampler,
     mesh: Mesh,
     spectrum: Spectrum,
-    shared: Any,
     table: Table,
     replicas: Replica,
     state: State,
@@ -198,15 +194,15 @@ def _compiled_advance(
     return jax.shard_map(
         partial(advance, dynamics, sampler),
         mesh=mesh,
-        in_specs=(EVERYWHERE, EVERYWHERE, EVERYWHERE, DIVIDED, DIVIDED, EVERYWHERE, EVERYWHERE, EVERYWHERE),
+        in_specs=(EVERYWHERE, EVERYWHERE, DIVIDED, DIVIDED, EVERYWHERE, EVERYWHERE, EVERYWHERE),
         out_specs=DIVIDED,
         check_vma=False,
-    )(spectrum, shared, table, replicas, state, origin, first, count)
+    )(spectrum, table, replicas, state, origin, first, count)
 
 
 @partial(jax.jit, static_argnums=0)
 def _compiled_risks(
-    dynamics: Dynamics, spectrum: Spectrum, shared: Any, state: State, share: jax.Array, norm: jax.Array
+    dynamics: Dynamics, spectrum: Spectrum, state: State, share: jax.Array, norm: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
     """Return those of all lanes."""
-    return jax.vmap(partial(risks, dynamics), in_axes=(None, None, 0, 0, 0))(spectrum, shared, state, share, norm)
+    return jax.vmap(partial(risks, dynamics), in_axes=(None, 0, 0, 0))(spectrum, state, share, norm)

@@ -1,7 +1,7 @@
 """Finite samples of data: the rows of each replica, and the order in which a run reads them (THEORY.md T42)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -34,15 +34,6 @@ class RowSource:
     seed: tuple[int, ...]
     last: dict[tuple[int, ...], Rows] = field(default_factory=dict)
 
-    def in_units(self, scale: float) -> "RowSource":
-        """Return the source of the same rows with noise in multiples of `scale`."""
-
-        def scaled(replica: int) -> Sample:
-            features, noise = self.sample(replica)
-            return features, noise / scale
-
-        return replace(self, sample=scaled, last={})
-
     def sampler(self, course: Course) -> RowBatches:
         """Return the sampler of a run. Its width is a power of two, so that few programs are compiled."""
         return RowBatches(1 << (int(min(largest_batch(course), self.largest_batch)) - 1).bit_length())
@@ -52,20 +43,18 @@ class RowSource:
         """The size beyond which a batch has no more rows."""
         return np.inf if self.replacement else self.num_rows
 
-    def rows(self, replicas: Sequence[int], dtype: np.dtype) -> Rows:
-        """Return the rows of these replicas one after the other, or those of all, and a row of zeros."""
+    def rows(self, replicas: Sequence[int], dtype: np.dtype, scale: float) -> Rows:
+        """Return the rows of these replicas one after the other, or those of all, and a row of zeros.
+
+        Noise is in multiples of `scale`, the unit of the call's task.
+        """
         wanted = (0,) if self.shared else tuple(replicas)
         if wanted not in self.last:  # the blocks of a call often have the same replicas
             self.last.clear()
             samples = zip(*map(self.sample, wanted), strict=True)
-            parts = (np.concatenate([*each, np.zeros_like(each[0][:1])]).astype(dtype) for each in samples)
-            self.last[wanted] = Rows(*parts)
+            features, noise = (np.concatenate([*each, np.zeros_like(each[0][:1])]) for each in samples)
+            self.last[wanted] = Rows(features.astype(dtype), (noise / scale).astype(dtype))
         return self.last[wanted]
-
-    def reader(self, course: Course, replica: int, place: int) -> "RowReader":
-        """Return what reads the rows of a replica, the `place`-th of those whose rows are attached."""
-        offset = 0 if self.shared else place * self.num_rows
-        return RowReader(self, course, np.random.default_rng([*self.seed, replica]), offset)
 
 
 class RowReader:
@@ -76,15 +65,14 @@ class RowReader:
     Args:
         source: of the rows.
         course: of the run.
-        random: of the replica.
-        offset: number of the replica's first row.
+        replica: whose order of the rows is followed.
+        place: index of the replica among those whose rows are attached.
     """
 
-    def __init__(self, source: RowSource, course: Course, random: np.random.Generator, offset: int) -> None:
+    def __init__(self, source: RowSource, course: Course, replica: int, place: int) -> None:
         self.source = source
-        self.course = course
-        self.random = random
-        self.offset = offset
+        self.random = np.random.default_rng([*source.seed, replica])
+        self.offset = 0 if source.shared else place * source.num_rows  # number of the replica's first row
         self.epoch = source.num_rows
         self.left = np.zeros(0, dtype=int)
         if course.constant_batch:  # a varying batch size reads epochs to their ends, over which batches may extend

@@ -5,7 +5,7 @@ import hashlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from sgdtheory.simulation.runs import LARGEST_BATCH, Resources, make_plan
 from sgdtheory.simulation.truncation import Quantity, truncate
 
 SAMPLERS = "sufficient", "explicit"
-QUANTITIES = "total", "bias", "variance"
 DTYPES = "float32", "float64"
 # These options must have these values for a finite sample of Gaussian rows.
 SAMPLE_OPTIONS = {"outputs": 1, "sampler": "sufficient", "law": "gaussian", "quantity": "total", "dim": None}
@@ -120,7 +119,7 @@ def simulate(
     """
     checked_problem(problem)
     algorithm = checked_algorithm(algorithm, linear=False)
-    _check_choices(sampler=(sampler, SAMPLERS), quantity=(quantity, QUANTITIES))
+    _check_choices(sampler=(sampler, SAMPLERS), quantity=(quantity, get_args(Quantity)))
     dtype = checked_dtype(dtype)
     settings = _settings(batch_size, learning_rate, num_samples, algorithm)
     problem = as_one_pass(problem, settings["num_samples"])

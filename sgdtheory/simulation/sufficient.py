@@ -7,11 +7,11 @@ import numpy as np
 from jax import Array
 
 from sgdtheory._common.counter_random import mean_chi_square, normals
-from sgdtheory.simulation.dynamics import STEPS, Draw, Spectrum
+from sgdtheory.simulation.dynamics import STEPS, Draw, Sampler, Spectrum
 
 
 @dataclass(frozen=True)
-class Sufficient:
+class Sufficient(Sampler):
     """Draws what the batch does to the iterate instead of the batch.
 
     Given the iterate, the residuals `r_j = z_jᵀu − ξ_j` of a batch are i.i.d. N(0, τ²), τ² = ‖u‖² + σ², and

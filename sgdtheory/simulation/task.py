@@ -7,7 +7,7 @@ import numpy as np
 
 from sgdtheory.algorithms import Algorithm, Coordinates, Course
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, drawn_sample
-from sgdtheory.simulation.dynamics import Measure, Sampler, Spectrum
+from sgdtheory.simulation.dynamics import Sampler, Spectrum
 from sgdtheory.simulation.explicit import ROWS, Explicit
 from sgdtheory.simulation.laws import Gaussian, as_law
 from sgdtheory.simulation.result import Truncation
@@ -28,7 +28,7 @@ class Task(NamedTuple):
         unit: λ_1.
         scale: √(Σ s_i + σ²), the unit of u.
         sampler: of a run, by its course.
-        source: of the rows, where they are read from a finite sample.
+        source: of the rows, whose noise is in the units of y, where they are read from a finite sample.
     """
 
     spectrum: Spectrum
@@ -64,7 +64,7 @@ def scaled(
         noise: standard deviation of the label noise of an output.
         dtype: to compute in.
         sampler: of a run, by its course.
-        source: of the rows, whose noise is in the units of y.
+        source: of the rows, where they are read from a finite sample.
         measure: root and centre of a risk that is not that of the coordinates, in the units of y.
     """
     unit = float(eigenvalue.max()) or 1.0
@@ -72,9 +72,9 @@ def scaled(
     # In these units float32 overflows only where a run has diverged, whatever the units of λ and y.
     scale = float(np.hypot(np.linalg.norm(start), noise * np.sqrt(outputs))) or 1.0
     size = np.asarray(noise / scale).astype(dtype)
-    other = None if measure is None else Measure(measure[0].astype(dtype), (measure[1] / scale).astype(dtype))
+    other = None if measure is None else (measure[0].astype(dtype), (measure[1] / scale).astype(dtype))
     spectrum = Spectrum((eigenvalue / unit).astype(dtype), (start / scale).astype(dtype), size, measure=other)
-    return Task(spectrum, unit, scale, sampler, source and source.in_units(scale))
+    return Task(spectrum, unit, scale, sampler, source)
 
 
 def of_population(

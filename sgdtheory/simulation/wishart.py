@@ -7,13 +7,13 @@ import numpy as np
 from jax import Array, lax
 
 from sgdtheory._common.counter_random import mean_chi_square, normals, threefry
-from sgdtheory.simulation.dynamics import Draw, Spectrum
+from sgdtheory.simulation.dynamics import Draw, Sampler, Spectrum
 
 COLUMNS = np.uint32(2**32 - 1)  # No step's number reaches this counter word: keys of columns are made with it.
 
 
 @dataclass(frozen=True)
-class Wishart:
+class Wishart(Sampler):
     """Draws d rows that do what the B rows of a batch do, for m outputs u, (m, d), and label noise Ξ, (m, B).
 
     The step is `u ← u − (γ/B) (u Zᵀ − Ξ) Z Λ`, Z of (B, d) normals. A rotation of the batch's rows changes neither
@@ -28,10 +28,6 @@ class Wishart:
     def numbers_a_lane(self, spectrum: Spectrum) -> int:
         """Return the size of L and N, with what drawing them takes."""
         return 4 * (spectrum.eigenvalue.size**2 + spectrum.start.size)
-
-    def ahead(self, key: Array, batch: Array, first: Array) -> tuple:
-        """Return nothing: d² normals a step are too many to be drawn ahead."""
-        return ()
 
     def gradient(self, spectrum: Spectrum, error: Array, draw: Draw) -> Array:
         """Return (uL − σN) Lᵀ Λ, with L and N over √B."""

@@ -215,7 +215,7 @@ from sgdtheory.simulation import program
 original = program._compiled_advance
 
 def advance(*arguments):
-    if int(arguments[9]) >= 100:  # in the middle of the long run
+    if int(arguments[8]) >= 100:  # in the middle of the long run
         pathlib.Path(sys.argv[1]).touch()
     return original(*arguments)
 

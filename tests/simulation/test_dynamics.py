@@ -54,7 +54,7 @@ def started(spectrum, keys=KEYS):
 
 def advanced(sampler, spectrum, table, state, first, count, keys=KEYS):
     when = np.uint32(0), np.uint32(first), np.int32(count)
-    return compiled_advance(SGD, sampler, spectrum, OUTPUT, table, replicas(keys), state, *when)
+    return compiled_advance(SGD, sampler, spectrum, table, replicas(keys), state, *when)
 
 
 def state_of(error, error_low, total, total_low):
@@ -96,7 +96,7 @@ def naive_decay(rate, num_steps):
 def test_increments_of_1e_9_are_kept(rate):
     """Exactly: u_t = u_0 (1 − γ)^t, Σ u_t = u_0 (1 − (1 − γ)^n)/γ."""
     num_steps, start = 3_000_000, float(np.float32(1 / 3))
-    spectrum = Spectrum(np.ones(1, np.float32), np.full(1, 1 / 3, np.float32), np.float32(0))
+    spectrum = Spectrum(np.ones(1, np.float32), np.full(1, 1 / 3, np.float32), np.float32(0), output=OUTPUT)
     keys, table = np.zeros((1, 2), np.uint32), table_of([rate])
     state = advanced(Decay(), spectrum, table, started(spectrum, keys), 0, num_steps, keys)
     change = start * np.expm1(num_steps * np.log1p(-rate))

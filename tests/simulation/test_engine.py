@@ -92,15 +92,15 @@ def test_progress_rises_to_one():
 
 def test_runs_of_different_samplers_and_lengths_in_one_call():
     runs = [run(0, [300]), run(1, [3, 50], batch=2.0, sampler=Explicit(Gaussian(), 2)), run(2, [7], rate=0.1)]
-    recorder, interrupted = recorded(runs)
+    risks, interrupted = recorded(runs)
     assert not interrupted
-    for mine, average, last in zip(runs, recorder.average, recorder.last, strict=True):
+    for mine, (average, last) in zip(runs, risks, strict=True):
         assert average.shape == last.shape == (mine.steps.size, 6)
         assert np.isfinite(average).all()
         assert np.isfinite(last).all()
     alone, _ = recorded([run(0, [300])])
-    np.testing.assert_allclose(recorder.average[0], alone.average[0], rtol=1e-5)
-    assert not np.allclose(recorder.average[2], alone.average[0], rtol=0.01)
+    np.testing.assert_allclose(risks[0][0], alone[0][0], rtol=1e-5)
+    assert not np.allclose(risks[2][0], alone[0][0], rtol=0.01)
 
 
 @pytest.mark.parametrize(("limit", "size"), [(1, 1), (5.5 * LANE_BYTES, 5), (1e12, 40)])

@@ -8,7 +8,7 @@ import pytest
 import sgdtheory as st
 from sgdtheory.algorithms import Course
 from sgdtheory.simulation import engine
-from sgdtheory.simulation.rows import RowSource
+from sgdtheory.simulation.rows import RowReader, RowSource
 from sgdtheory.simulation.runs import Resources, largest_batch, make_plan
 from tests.simulation.test_engine import TASK, run
 
@@ -143,14 +143,14 @@ def source_of(calls, **options):
 def test_rows_of_replicas_follow_each_other_with_zeros_at_the_end():
     """Those asked for last are kept; noise is in the units asked for."""
     calls = []
-    rows = source_of(calls).in_units(5.0)
+    rows = source_of(calls)
     for _ in range(2):
-        found = rows.rows([3, 1], np.float32)
+        found = rows.rows([3, 1], np.float32, 5.0)
         np.testing.assert_array_equal(found.features, np.repeat([3.0, 1.0, 0.0], [4, 4, 1])[:, None] * np.ones(2))
         np.testing.assert_array_equal(found.noise, np.repeat([6.0, 2.0, 0.0], [4, 4, 1]))
         assert found.features.dtype == found.noise.dtype == np.float32
     assert calls == [3, 1]
-    assert source_of(calls, shared=True).rows([3, 1], np.float64).noise.tolist() == [0.0] * 5
+    assert source_of(calls, shared=True).rows([3, 1], np.float64, 1.0).noise.tolist() == [0.0] * 5
 
 
 @pytest.mark.parametrize(("batch", "width"), [(1, 1), (2, 2), (3, 4), (4, 4), (9, 4)])
@@ -168,7 +168,7 @@ def test_what_does_not_fill_a_batch_is_left_out_of_an_epoch_unless_the_batch_siz
         (st.Algorithm(), [3, 3, 3], [3, 3, 3]),
         (growing, [3, 3, 2], [4, 4]),
     ):
-        reader = source_of([]).reader(Course(algorithm, 3.0, 0.1, 4.0), 7, 2)
+        reader = RowReader(source_of([]), Course(algorithm, 3.0, 0.1, 4.0), 7, 2)
         table = np.concatenate([reader.table(np.array([float(each)]), 4, 99) for each in batches])
         assert [(row == 99).sum() for row in table] == [4 - each for each in batches]
         read = table[table != 99]

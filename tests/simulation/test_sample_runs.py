@@ -66,10 +66,10 @@ def test_replicas_share_the_rows_of_a_seed_alone(own):
     task = of_sample(problem().with_samples(12, seed=None if own else 0), np.array([7, 8], np.uint32), "float64")
     scale = np.sqrt(problem().initial_risk + 0.5)
     assert task.scale == pytest.approx(scale)
-    rows = task.source.rows([0, 4], np.float64)
+    rows = task.source.rows([0, 4], np.float64, task.scale)
     assert len(rows.features) == len(rows.noise) == 1 + (24 if own else 12)
     if own:
-        alone = task.source.rows([4], np.float64)
+        alone = task.source.rows([4], np.float64, task.scale)
         np.testing.assert_array_equal(rows.features[12:], alone.features)
         assert not np.isclose(rows.features[:12, :6], alone.features[:12, :6]).any()
     else:

@@ -88,10 +88,10 @@ def test_init_draws_and_step_by_hand_are_simulate(compiled):
     found = simulated(batch_size=[4, 8], learning_rate=[0.5, rate], num_samples=[4 * steps, 8 * steps])
     scale = np.sqrt(PROBLEM.initial_risk + PROBLEM.noise_variance)
     arrays = PROBLEM.eigenvalues, np.sqrt(PROBLEM.signal) / scale, np.sqrt(PROBLEM.noise_variance) / scale
-    spectrum = Spectrum(*(np.asarray(a, np.float32) for a in arrays))
+    spectrum = Spectrum(*(np.asarray(a, np.float32) for a in arrays), output=np.ones(1, np.float32))
     words = np.asarray(jax.random.bits(KEY, (2,), "uint32"))
     lane_key = np.stack(threefry((words[:1], words[1:]), *np.uint32([[run], [replica]])), axis=1)
-    sgd, output = Dynamics(), np.ones(1, np.float32)
+    sgd = Dynamics()
     row = Table(*(np.float32(each) for each in ([[[0]]], [[rate]], [[1]], [batch])))
     mine = Replica(lane_key[0], 0, np.uint32(0), np.float32(0), np.float32(1), np.float32(0), np.uint32(0))
     state = begin(sgd, spectrum, mine)
@@ -99,8 +99,8 @@ def test_init_draws_and_step_by_hand_are_simulate(compiled):
     for number in range(steps):
         if number % STEPS == 0:
             draws = draw(lane_key, np.float32([batch]), np.uint32(number))
-        state = one(spectrum, output, mine, state, np.uint32(number), row, draws[number % STEPS, 0])
-    average, last = risks(sgd, spectrum, output, carry(state), np.float32(0), np.float32(steps))
+        state = one(spectrum, mine, state, np.uint32(number), row, draws[number % STEPS, 0])
+    average, last = risks(sgd, spectrum, carry(state), np.float32(0), np.float32(steps))
     np.testing.assert_allclose(scale**2 * average, found.excess_risk[run, replica], rtol=2e-5)
     np.testing.assert_allclose(scale**2 * last, found.last_iterate_risk[run, replica], rtol=2e-5)
 
