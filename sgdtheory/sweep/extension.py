@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from sgdtheory.sweep.table import SweepTable
-from sgdtheory.sweep.tuning import BestSteps, best_steps, cell_of, stopped_above
+from sgdtheory.sweep.tuning import BestSteps, best_steps, cells_of, stopped_above
 from sgdtheory.training import ENDING, TrainConfig, TrainResult, extended
 
 LONGER = 2  # The max_steps of runs that did not reach the target grow by this factor.
@@ -39,23 +39,23 @@ def missing_runs(table: SweepTable, target_loss: float, by: Sequence[str] = ("wi
     """
     if stopped := stopped_above(table.finished, target_loss):
         return [replace(result.config, target_loss=target_loss) for result in stopped]
-    cells: dict[tuple, dict[str, TrainResult]] = {}
-    for result in table.finished:
-        of_cell = cells.setdefault(cell_of(result.config, by), {})
-        other = of_cell.setdefault(result.config.trajectory, result)
-        of_cell[result.config.trajectory] = max(other, result, key=_observed)
+    cells = cells_of(table.finished, by)
     known = {config.fingerprint for config in table.configs}
     missing = {}
     for point in best_steps(table, target_loss=target_loss, by=by).points:
-        for config in _missing_at(point, list(cells[point.group, point.batch_size].values())):
+        for config in _missing_at(point, _recorded_most(cells[point.group, point.batch_size])):
             if config.fingerprint not in known:
                 missing[config.fingerprint] = config
     return list(missing.values())
 
 
-def _observed(result: TrainResult) -> tuple[int, int]:
-    """Return a key that orders runs with the same iterates by how much of them they record."""
-    return len(result.names), result.num_steps
+def _recorded_most(results: list[TrainResult]) -> list[TrainResult]:
+    """Return one of the runs with the same iterates each, the one that records most of them."""
+    recorded: dict[str, TrainResult] = {}
+    for result in results:
+        other = recorded.setdefault(result.config.trajectory, result)
+        recorded[result.config.trajectory] = max(other, result, key=lambda each: (len(each.names), each.num_steps))
+    return list(recorded.values())
 
 
 def _missing_at(point: BestSteps, cell: list[TrainResult]) -> list[TrainConfig]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from sgdtheory._common.arguments import checked_name
 from sgdtheory.sweep.table import SweepTable, varying
-from sgdtheory.sweep.tuning import ASIDE, SEEDS, cell_of
+from sgdtheory.sweep.tuning import ASIDE, SEEDS, cells_of
 from sgdtheory.training import FIELDS, TrainResult
 
 
@@ -50,9 +50,7 @@ def loss_columns(table: SweepTable, by: Sequence[str] = ("width",)) -> dict[str,
                 f"{name} varies between the runs, but a grid only has learning rates: add it to by, or filter runs "
                 "(--where FIELD=VALUE)"
             )
-    cells: dict[tuple, list[TrainResult]] = {}
-    for result in results:
-        cells.setdefault(cell_of(result.config, by), []).append(result)
+    cells = cells_of(results, by)
     names = ["batch_size", "samples", "learning_rate", "loss", "group", "size", "seed"]
     sized = all(group and isinstance(group[0], int | float) for group, _ in cells)
     names = names if sized else [name for name in names if name != "size"]

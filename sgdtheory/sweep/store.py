@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from filelock import FileLock, Timeout
 
-from sgdtheory.sweep.old_stores import migrate
 from sgdtheory.training import Run, RunDirectory, TrainConfig, TrainResult
 
 ASIDE, LOCKS = "set-aside", ".locks"
@@ -59,7 +58,39 @@ class Store:
             probe.touch()
         except OSError as error:
             raise OSError(f"cannot write to the store {self.folder}: {error.strerror or error}") from None
-        return migrate(self)
+        return self._migrate()
+
+    def _migrate(self) -> list[str]:
+        """Rename the directories of 0.1.0, each under its lock; of two of the same run keep the one with more steps.
+
+        In that version one run could have several directories: unused settings changed their names. A run that another
+        process works on is left for the next sweep.
+
+        Returns:
+            Notes on directories that were set aside.
+        """
+        notes = []
+        for directory in map(RunDirectory, sorted(self.folder.iterdir())):
+            config = directory.renamed_from_0_1_0()
+            if config is None:
+                continue
+            with self.locked_names({directory.path.name, config.fingerprint}) as free:
+                # Another process may have renamed the directory before the lock was taken.
+                if free and directory.renamed_from_0_1_0() is not None:
+                    notes += self._rename(directory, config)
+        return notes
+
+    def _rename(self, old: RunDirectory, config: TrainConfig) -> list[str]:
+        new, notes = self._run_directory(config), []
+        if new.path.exists():
+            behind = old.progress(config) <= new.progress(config)
+            worse, better = (old.path.name, new.path.name) if behind else (new.path.name, old.path.name)
+            moved_to = self.set_aside(worse)
+            notes.append(f"{worse} was set aside as {moved_to}: {better} is the same run, and as far or further")
+            if behind:
+                return notes
+        old.rename(config)
+        return notes
 
     def directory(self, config: TrainConfig) -> Path:
         """Return the directory of the config's run."""

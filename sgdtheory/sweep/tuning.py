@@ -117,7 +117,8 @@ class TunedSteps:
         measurements = []
         for group in self.groups:
             points = [point for point in self.points if point.group == group]
-            points = sorted((each for each in points if each.tuned or (edges and each.steps.size)), key=_batch_size)
+            points = [each for each in points if each.tuned or (edges and each.steps.size)]
+            points.sort(key=lambda point: point.batch_size)
             if len(points) >= 3:
                 size = group[0] if self.by and isinstance(group[0], int | float) else float("nan")
                 batch_sizes = np.array([point.batch_size for point in points], float)
@@ -160,17 +161,18 @@ def best_steps(table: SweepTable, *, target_loss: float, by: Sequence[str] = ("w
     results = table.finished
     tuned = _tuned_fields([result.config for result in results], by)
     _check_target(results, target_loss)
-    cells: dict[tuple, list[TrainResult]] = {}
-    for result in results:
-        cells.setdefault(cell_of(result.config, by), []).append(result)
-    points = [_best(group, size, cell, target_loss, tuned) for (group, size), cell in cells.items()]
+    points = [_best(group, size, cell, target_loss, tuned) for (group, size), cell in cells_of(results, by).items()]
     points.sort(key=lambda point: ([sortable(value) for value in point.group], point.batch_size))
     return TunedSteps(target_loss, by, tuple(points))
 
 
-def cell_of(config: TrainConfig, by: Sequence[str]) -> tuple[tuple[Any, ...], int]:
-    """Return the group of a run, by the fields that distinguish groups, and its batch size."""
-    return tuple(_plain(config.value(name)) for name in by), config.batch_size
+def cells_of(results: Sequence[TrainResult], by: Sequence[str]) -> dict[tuple[tuple[Any, ...], int], list[TrainResult]]:
+    """Return the runs of each group, by the fields that distinguish groups, and batch size."""
+    cells: dict[tuple[tuple[Any, ...], int], list[TrainResult]] = {}
+    for result in results:
+        group = tuple(_plain(result.config.value(name)) for name in by)
+        cells.setdefault((group, result.config.batch_size), []).append(result)
+    return cells
 
 
 def stopped_above(results: Sequence[TrainResult], target: float) -> list[TrainResult]:
@@ -351,10 +353,6 @@ def _average_edge(best: str, names: Iterable[str]) -> str | None:
 
 def _numbers(values: Iterable[Any]) -> list[float]:
     return sorted(value for value in set(values) if isinstance(value, int | float))
-
-
-def _batch_size(point: BestSteps) -> int:
-    return point.batch_size
 
 
 def _named(name: str, value: Any) -> str:
