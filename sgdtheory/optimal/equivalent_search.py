@@ -23,8 +23,7 @@ class EquivalentRun:
         self.num_steps = float(runs.num_steps)
         self.knots = knots
         steps = np.arange(self.num_steps)
-        interval = np.minimum(np.searchsorted(knots, steps, side="right") - 1, knots.size - 2)
-        self.between = interpolation(steps, interval, knots, self.num_steps)
+        self.between = interpolation(steps, steps, knots, self.num_steps)
 
     def risk_and_gradient(self, log_rate: np.ndarray, log_batch: np.ndarray) -> Gradient:
         """Return risks and slopes by log γ for (S, J) values."""

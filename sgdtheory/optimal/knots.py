@@ -37,9 +37,10 @@ def cut(knots: np.ndarray, num_steps: float, widest: float) -> np.ndarray:
     return np.append(_step_at(np.interp(share, np.arange(knots.size), places), num_steps), num_steps - 1)
 
 
-def interpolation(steps: np.ndarray, interval: np.ndarray, knots: np.ndarray, num_steps: float) -> np.ndarray:
-    """Return the matrix (J, E) that takes values at the knots to steps in the given intervals between them."""
+def interpolation(steps: np.ndarray, begins: np.ndarray, knots: np.ndarray, num_steps: float) -> np.ndarray:
+    """Return the matrix (J, E) that takes values at the knots to steps in the intervals in which `begins` lie."""
     places = place(knots, num_steps)
+    interval = np.minimum(np.searchsorted(knots, begins, side="right") - 1, knots.size - 2)
     low, high = places[interval], places[interval + 1]
     share = (place(steps, num_steps) - low) / (high - low)
     matrix = np.zeros((knots.size, steps.size))

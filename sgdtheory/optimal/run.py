@@ -6,7 +6,6 @@ systems of equations, and costs less than the risk. (JAX derives the same gradie
 whole search, 0.8 to 2.7 s for each number of knots, and it runs no faster.)
 """
 
-from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
@@ -62,32 +61,27 @@ class Run:
         self.average = average
         self.rho = 1 - average.forgetting(num_steps)
         self.omega = average.weight(num_steps)
-        first = min(average.first(num_steps), num_steps)
-        self.averaged = first < num_steps
-        edges = np.unique(np.concatenate([cut(knots, num_steps, widest), [first, num_steps]]))
-        self.segments: list[_Segment] = []
+        self.first = min(average.first(num_steps), num_steps)
+        self.averaged = self.first < num_steps
+        edges = np.unique(np.concatenate([cut(knots, num_steps, widest), [self.first, num_steps]]))
+        self.segments: list[_Steps | _Panel] = []
         number = 0  # of equations
         for low, high in zip(edges[:-1], edges[1:], strict=True):
             kind = _Panel if high - low > SHORT else _Steps
-            self.segments.append(kind(self, low, high, number, low >= first))
+            self.segments.append(kind(self, low, high, number))
             number = self.segments[-1].rows.stop
         self.weight = np.concatenate([segment.weight for segment in self.segments])
         steps = np.concatenate([segment.step for segment in self.segments])
         # Equations of a panel may lie a little before its first step: they belong to the interval of that step.
-        intervals = [np.full(segment.step.size, self.interval(segment.low)) for segment in self.segments]
-        self.between = interpolation(steps, np.concatenate(intervals), knots, num_steps)
+        begins = np.concatenate([np.full(segment.step.size, segment.low) for segment in self.segments])
+        self.between = interpolation(steps, begins, knots, num_steps)
         self.together = max(int(TOGETHER / (number * modes.eigenvalue.size)), 1)
         self.returned = average.returned(num_steps, num_steps)
-        # Σ S² obeys a recursion that knows neither γ nor B: its adjoint is computed once.
-        self.by_square = np.zeros(number)
-        adjoint = self.returned[1] ** 2
-        for segment in reversed(self.segments):
-            self.by_square[segment.rows], adjoint = segment.square_adjoint(adjoint)
-        self.square = adjoint * float(modes.signal.sum()) * average.starts_at_iterate()
-
-    def interval(self, step: float) -> int:
-        """Return the number of the interval between knots in which a step lies."""
-        return min(int(np.searchsorted(self.knots, step, side="right")) - 1, self.knots.size - 2)
+        # Σ S² ← ρ² Σ S² + gain knows neither γ nor B: these are the derivatives of the risk by the gains.
+        kept = self.returned.total**2 * self.rho ** (2 * (num_steps - 1 - steps))
+        self.by_square = np.where(begins >= self.first, kept * self.weight, 0.0)
+        begun = self.returned.total**2 * self.rho ** (2 * num_steps) * average.starts_at_iterate()
+        self.square = begun * float(modes.signal.sum())
 
     def num_samples(self, log_batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return Σ B_t and its derivatives by log B at the knots, for log B (J,) or (S, J)."""
@@ -171,56 +165,36 @@ class _Equations:
         return by_rate, -(self.by_risk * shaken).sum(2)
 
 
-class _Segment(ABC):
-    """Consecutive steps low … high − 1 whose equations begin at number `first`.
+class _Segment:
+    """Consecutive steps from low on whose equations begin at number `first`.
+
+    `forward` returns the moments after the steps, and notes those before each equation. `backward` returns the
+    derivatives by the moments before the steps, and notes the multipliers (THEORY.md T26).
 
     Attributes:
         step: (p,) step numbers of the equations, at the beginning of the step.
         weight: (p,) by which a sum over the steps weighs values at the equations.
         rows: of the equations among all.
+        averages: whether the iterates of the steps enter the average.
     """
 
-    step: np.ndarray
-    weight: np.ndarray
-
-    def __init__(self, run: Run, low: float, high: float, first: int, averages: bool) -> None:
+    def __init__(self, run: Run, step: np.ndarray, weight: np.ndarray, low: float, first: int) -> None:
         self.low = low
         self.rho = run.rho
         self.omega = run.omega
         self.noise = run.noise
-        self.averages = averages
-        self.laid_out(low, high)
-        self.rows = slice(first, first + self.step.size)
-
-    @abstractmethod
-    def laid_out(self, low: float, high: float) -> None:
-        """Set the steps of the equations and their weights."""
-
-    @abstractmethod
-    def square_adjoint(self, adjoint: float) -> tuple[np.ndarray, float]:
-        """Return the derivatives by what Σ S² gains at the equations, and by Σ S² before, from that by Σ S² after."""
-
-    @abstractmethod
-    def forward(self, here: _Equations, state: State) -> State:
-        """Return the moments after the steps, and note those before each equation."""
-
-    @abstractmethod
-    def backward(self, here: _Equations, adjoint: State) -> State:
-        """Return the derivatives by the moments before the steps, and note the multipliers (THEORY.md T26)."""
+        self.averages = low >= run.first
+        self.step = step
+        self.weight = weight
+        self.rows = slice(first, first + step.size)
 
 
 class _Steps(_Segment):
     """A few single steps."""
 
-    def laid_out(self, low: float, high: float) -> None:
-        """Every step is an equation."""
-        self.step = np.arange(low, high)
-        self.weight = np.ones(self.step.size)
-
-    def square_adjoint(self, adjoint: float) -> tuple[np.ndarray, float]:
-        """Return the derivatives by the gains of `Σ S² ← ρ² Σ S² + gain` and by Σ S² at the start."""
-        powers = self.rho ** (2 * np.arange(self.step.size, -1, -1.0))
-        return adjoint * powers[1:] * self.averages, adjoint * float(powers[0])
+    def __init__(self, run: Run, low: float, high: float, first: int) -> None:
+        step = np.arange(low, high)
+        super().__init__(run, step, np.ones(step.size), low, first)
 
     def forward(self, here: _Equations, state: State) -> State:
         """The recursion."""
@@ -257,22 +231,13 @@ class _Panel(_Segment):
     equations alone, which one more p×p system gives.
     """
 
-    def laid_out(self, low: float, high: float) -> None:
-        """The equations are at Radau points."""
+    def __init__(self, run: Run, low: float, high: float, first: int) -> None:
         size = high - low
-        self.step = low + (radau_nodes(ORDER)[1:] + 1) / 2 * size - 1
         self.difference = backward_differences(ORDER, np.array([size]))[0]
         self.before = np.eye(ORDER + 1)[1:] - self.difference
         # N(t + 1) = N(t) + B_t, solved for its last value.
-        self.weight = np.linalg.inv(self.difference[:, 1:])[-1]
-
-    def square_adjoint(self, adjoint: float) -> tuple[np.ndarray, float]:
-        """Return the derivatives by the gains at the equations and by Σ S² at the start."""
-        if not self.averages:
-            return np.zeros(ORDER), adjoint
-        equations = np.eye(ORDER + 1)[1:] - self.rho**2 * self.before
-        found = adjoint * np.linalg.inv(equations[:, 1:])[-1]
-        return found, -float(found @ equations[:, 0])
+        weight = np.linalg.inv(self.difference[:, 1:])[-1]
+        super().__init__(run, low + (radau_nodes(ORDER)[1:] + 1) / 2 * size - 1, weight, low, first)
 
     def forward(self, here: _Equations, state: State) -> State:
         """The systems, solved for the losses first, then for the directions."""

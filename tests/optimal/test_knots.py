@@ -52,13 +52,13 @@ def test_segments_between_knots(number, widest):
 
 def test_between_knots_values_are_linear_in_the_place():
     number, knots = 100.0, np.array([0.0, 3.0, 40.0, 99.0])
-    steps, interval = np.array([0.0, 1.0, 3.0, 20.0, 40.0, 77.5, 99.0]), np.array([0, 0, 1, 1, 2, 2, 2])
+    steps = np.array([0.0, 1.0, 3.0, 20.0, 40.0, 77.5, 99.0])
     values = np.array([2.0, -1.0, 0.5, 3.0])
-    matrix = interpolation(steps, interval, knots, number)
+    matrix = interpolation(steps, steps, knots, number)
     assert matrix.shape == (4, 7)
     np.testing.assert_allclose(matrix.sum(0), 1.0)
     np.testing.assert_allclose(values @ matrix, np.interp(place(steps, number), place(knots, number), values))
-    before = interpolation(np.array([2.9]), np.array([1]), knots, number)  # outside its interval, straight on
+    before = interpolation(np.array([2.9]), np.array([3.0]), knots, number)  # outside its interval, straight on
     slope = (values[2] - values[1]) / (place(40.0, number) - place(3.0, number))
     expected = values[1] + slope * (place(2.9, number) - place(3.0, number))
     np.testing.assert_allclose(values @ before, [expected])
