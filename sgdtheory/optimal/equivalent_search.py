@@ -5,7 +5,7 @@ import numpy as np
 from sgdtheory.algorithms import Algorithm, LastIterate, Linear, NonlinearMethod
 from sgdtheory.critical import optimal_learning_rate
 from sgdtheory.optimal.knots import interpolation
-from sgdtheory.optimal.run import Gradient
+from sgdtheory.optimal.run import AbstractRun, Gradient
 from sgdtheory.optimal.schedules import Freedom
 from sgdtheory.optimal.search import STARTS, AbstractSearch, lower_bound
 from sgdtheory.problems import AbstractProblem
@@ -15,7 +15,7 @@ MOST_STEPS = 20_000.0  # A search has at most this many steps: they are taken on
 FARTHEST = 10.0  # Directions that would not move if Σ γ_t were this many times that of the start are left out.
 
 
-class EquivalentRun:
+class EquivalentRun(AbstractRun):
     """Run of a deterministic equivalent whose learning rates at the knots vary, at a constant batch size."""
 
     def __init__(self, runs: EquivalentRuns, knots: np.ndarray) -> None:
@@ -24,16 +24,12 @@ class EquivalentRun:
         self.knots = knots
         steps = np.arange(self.num_steps)
         self.between = interpolation(steps, steps, knots, self.num_steps)
+        self.weight = np.ones(steps.size)
 
     def risk_and_gradient(self, log_rate: np.ndarray, log_batch: np.ndarray) -> Gradient:
         """Return risks and slopes by log γ for (S, J) values."""
         at = self.runs.risks(log_rate @ self.between)
         return Gradient(at.risk, at.by_rate @ self.between.T, np.zeros_like(log_batch))
-
-    def num_samples(self, log_batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return Σ B_t and its slopes by log B."""
-        sizes = np.exp(log_batch @ self.between)
-        return sizes.sum(-1), sizes @ self.between.T
 
 
 class EquivalentSearch(AbstractSearch):

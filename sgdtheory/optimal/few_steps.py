@@ -39,6 +39,7 @@ class FewSteps(NamedTuple):
     """The best schedule found, and what is known of it.
 
     Attributes:
+        steps: (n,) 0 … n − 1.
         risk: of the best one.
         slope: largest |∂ log risk| by what is varied, where no bound holds it.
         log_rate, log_batch: (n,) log γ_t and log B_t.
@@ -48,6 +49,7 @@ class FewSteps(NamedTuple):
         agreeing: how many of them ended at the best one.
     """
 
+    steps: np.ndarray
     risk: float
     slope: float
     log_rate: np.ndarray
@@ -93,6 +95,7 @@ def _few(schedules: Schedules, found: Found, best: Found, from_starts: dict[str,
     log_rate, log_batch = schedules.steps(best.point)
     _, different = np.unique((found.value / SAME).round(), return_index=True)  # the least first
     return FewSteps(
+        steps=schedules.run.knots,
         risk=float(np.exp(best.value[0])),
         slope=float(best.steepest[0]),
         log_rate=log_rate[0],

@@ -10,13 +10,13 @@ from scipy.optimize import brentq, minimize
 from sgdtheory._common.arguments import checked_problem, single_number, whole_number
 from sgdtheory._common.sheets import Quantity, Sheet, Table
 from sgdtheory._common.shown import Shown
-from sgdtheory.algorithms import LastIterate
+from sgdtheory.algorithms import Algorithm, LastIterate
 from sgdtheory.critical import TunedRisk
 from sgdtheory.optimal.few_steps import few_steps, few_steps_near
 from sgdtheory.optimal.knots import KnotShape, spread_knots
+from sgdtheory.optimal.named import tuned_below_edge
 from sgdtheory.optimal.search import SPACINGS, Search
 from sgdtheory.problems import AbstractProblem
-from sgdtheory.risk import stability_edge
 
 LARGE = 1e12  # At this batch size the gradient is as good as exact.
 CLOSE = 1e-4  # The last secant starts from a risk within this relative distance of the target.
@@ -25,7 +25,6 @@ FARTHEST = 5.0  # One secant changes 1/B by at most this factor.
 RESOLVED = 1e-4  # Numbers of steps are found to this relative accuracy.
 CLOSE_WHOLE = 0.3  # A whole number of steps is bracketed to within this many steps.
 NEAREST = 0.05  # The first point of a frontier has this value of n/S_min − 1.
-ONE_STEP_RESOLVED = 1e-9  # Directions with λ below this times λ_1, which a single step does not move, count together.
 MOST_STEPS = 1e12  # A target risk that needs a run of more steps is refused.
 LARGEST_POWER = 12.0  # The power k of (1 − t/n)^k is at most this.
 
@@ -149,17 +148,15 @@ class _Best:
         search = Search(self.problem, steps, steps * batch, False, LastIterate())
         noisy = batch < LARGE
         if search.few:
-            return self._few(search, (steps, noisy))
+            # Many optima: of all schedules for a new number of steps, and next to those at another batch size.
+            key = steps, noisy
+            schedules = search.schedules()
+            few = few_steps_near(schedules, self.few[key]) if key in self.few else few_steps(schedules)
+            self.few[key] = few.varied
+            return few.risk
         found = search.near(self.last[noisy].at)
         share = np.exp(found.log_rate) / search.edge
         self.last[noisy] = KnotShape(steps, tuple(found.steps.tolist()), tuple(share.tolist()))
-        return found.risk
-
-    def _few(self, search: Search, key: tuple[float, bool]) -> float:
-        """Many optima for each number of steps, and next to those where the batch size has changed."""
-        schedules = search.schedules()
-        found = few_steps_near(schedules, self.few[key]) if key in self.few else few_steps(schedules)
-        self.few[key] = found.varied
         return found.risk
 
 
@@ -188,13 +185,8 @@ class _Powers:
 
 
 def _one_step(problem: AbstractProblem, batch: float) -> float:
-    """`min Σ_i (1 − γλ_i)² s_i + (γλ_i)²/B (s_i + R_0 + σ²)` over γ up to the stability edge: a parabola."""
-    modes = problem.modes(ONE_STEP_RESOLVED * problem.largest_eigenvalue)
-    drive = problem.initial_risk + problem.noise_variance
-    slope = float(modes.eigenvalue @ modes.signal)
-    curvature = float(modes.eigenvalue**2 @ ((1 + 1 / batch) * modes.signal + drive / batch * modes.multiplicity))
-    rate = min(slope / curvature, float(stability_edge(problem, np.array([batch]))[0]))
-    return problem.initial_risk - 2 * rate * slope + rate**2 * curvature
+    """Return the least risk after one step with γ up to the stability edge."""
+    return tuned_below_edge(problem, Algorithm(average=LastIterate()), batch, 1.0)[1]
 
 
 def _frontier(least: Least, target: float, points: int) -> Frontier:

@@ -61,25 +61,23 @@ def named_schedules(problem: AbstractProblem, best: OptimalSchedule) -> dict[str
     found = {}
     for name, plain in NAMED.items():
         algorithm = replace(plain, method=best.algorithm.method)
-        rate, risk = (_tuned if algorithm.linear else _tuned_equivalent)(problem, algorithm, best)
+        batch = best.num_samples / best.num_steps
+        if algorithm.linear:
+            rate, risk = tuned_below_edge(problem, algorithm, batch, best.num_steps)
+        else:
+            setting = {"batch_size": batch, "num_samples": best.num_samples}
+            tuned = optimal_learning_rate(problem, **setting, algorithm=algorithm)
+            rate, risk = float(tuned.learning_rate), float(tuned.risk)
         found[name] = NamedSchedule(algorithm, rate, risk, risk / best.risk - 1)
     return dict(sorted(found.items(), key=lambda item: item[1].risk))
 
 
-def _tuned(problem: AbstractProblem, algorithm: Algorithm, best: OptimalSchedule) -> tuple[float, float]:
-    """The best peak up to the stability edge, and the risk there."""
-    steps = np.array([best.num_steps])
-    batch = best.num_samples / steps
-    risk = TunedRisk(problem, algorithm)
-    least = risk.least(batch, steps)
-    edge = stability_edge(problem, batch)
+def tuned_below_edge(problem: AbstractProblem, algorithm: Algorithm, batch: float, steps: float) -> tuple[float, float]:
+    """Return the best peak γ up to the stability edge, and the risk there, of a linear method at any real B."""
+    batches, numbers = np.array([batch]), np.array([steps])
+    tuned = TunedRisk(problem, algorithm)
+    least = tuned.least(batches, numbers)
+    edge = stability_edge(problem, batches)
     if least.rate[0] <= edge[0]:
         return float(least.rate[0]), float(least.risk[0])
-    return float(edge[0]), float(risk.risk(batch, edge, steps)[0])
-
-
-def _tuned_equivalent(problem: AbstractProblem, algorithm: Algorithm, best: OptimalSchedule) -> tuple[float, float]:
-    """The best peak, and the risk there."""
-    setting = {"batch_size": best.num_samples / best.num_steps, "num_samples": best.num_samples}
-    found = optimal_learning_rate(problem, **setting, algorithm=algorithm)
-    return float(found.learning_rate), float(found.risk)
+    return float(edge[0]), float(tuned.risk(batches, edge, numbers)[0])

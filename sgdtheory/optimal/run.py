@@ -6,6 +6,7 @@ systems of equations, and costs less than the risk. (JAX derives the same gradie
 whole search, 0.8 to 2.7 s for each number of knots, and it runs no faster.)
 """
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +31,32 @@ class Gradient(NamedTuple):
     batch: np.ndarray
 
 
-class Run:
+class AbstractRun(ABC):
+    """Run whose log γ and log B are given at knots: derive from it, and compute its risk.
+
+    Attributes:
+        num_steps: n.
+        knots: (J,) steps, increasing from 0 to n − 1.
+        between: (J, E) takes values at the knots to the steps of E equations.
+        weight: (E,) by which a sum over the steps weighs values at the equations.
+    """
+
+    num_steps: float
+    knots: np.ndarray
+    between: np.ndarray
+    weight: np.ndarray
+
+    @abstractmethod
+    def risk_and_gradient(self, log_rate: np.ndarray, log_batch: np.ndarray) -> Gradient:
+        """Return the risk and its gradient for `log γ` and `log B` at the knots, (J,) or (S, J) each."""
+
+    def num_samples(self, log_batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return Σ B_t and its derivatives by log B at the knots, for log B (J,) or (S, J)."""
+        sizes = np.exp(log_batch @ self.between) * self.weight
+        return sizes.sum(-1), sizes @ self.between.T
+
+
+class Run(AbstractRun):
     """Run of n steps, ready for any values at its knots.
 
     The moments of the directions are r and, where iterates are averaged, their cross moments x with the sum S and
@@ -82,11 +108,6 @@ class Run:
         self.by_square = np.where(begins >= self.first, kept * self.weight, 0.0)
         begun = self.returned.total**2 * self.rho ** (2 * num_steps) * average.starts_at_iterate()
         self.square = begun * float(modes.signal.sum())
-
-    def num_samples(self, log_batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return Σ B_t and its derivatives by log B at the knots, for log B (J,) or (S, J)."""
-        sizes = np.exp(log_batch @ self.between) * self.weight
-        return sizes.sum(-1), sizes @ self.between.T
 
     def risk_and_gradient(self, log_rate: np.ndarray, log_batch: np.ndarray) -> Gradient:
         """Return the risk and its gradient for `log γ` and `log B` at the knots, (J,) or (S, J) each."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from sgdtheory.algorithms import (
     NonlinearMethod,
 )
 from sgdtheory.optimal.equivalent_search import EquivalentSearch
+from sgdtheory.optimal.few_steps import FewSteps, few_steps
 from sgdtheory.optimal.knots import KnotShape
 from sgdtheory.optimal.named_schedule import NamedSchedule, table_of_schedules
 from sgdtheory.optimal.search import AbstractSearch, Knots, Search
@@ -187,13 +188,13 @@ def optimal_schedule(
         search = Search(problem, steps, used, ramp, algorithm.average, constant_learning_rate)
     if search.few:
         half = search.half(search.begun())
-        best, few = search.best_of_few()
-        return _result(problem, method, search, best, half, Evidence(few.from_starts, few.searches, few.agreeing))
+        few = few_steps(search.schedules())
+        return _result(problem, method, search, few, half, few.from_starts, few.searches, few.agreeing)
     found = search.begun_each()
     half, best = search.finished(min(found.values(), key=lambda knots: knots.risk))
     risks = {name: knots.risk for name, knots in found.items()}
     agreeing = sum(risk < (1 + SAME_ON_FEW) * min(risks.values()) for risk in risks.values())
-    return _result(problem, method, search, best, half, Evidence(risks, len(risks), agreeing))
+    return _result(problem, method, search, best, half, risks, len(risks), agreeing)
 
 
 def _check_method(method: LinearMethod | NonlinearMethod) -> None:
@@ -234,21 +235,15 @@ def _steps(samples: float, batch_size: float | None, num_steps: float | None) ->
     return float(steps), num_steps is not None and steps < samples
 
 
-class Evidence(NamedTuple):
-    """Evidence from searches, as attributes of `OptimalSchedule`."""
-
-    from_starts: dict[str, float]
-    searches: int
-    agreeing: int
-
-
 def _result(
     problem: AbstractProblem,
     method: LinearMethod | NonlinearMethod,
     search: AbstractSearch,
-    best: Knots,
+    best: Knots | FewSteps,
     half: Knots,
-    evidence: Evidence,
+    from_starts: dict[str, float],
+    searches: int,
+    agreeing: int,
 ) -> OptimalSchedule:
     free = search.freedom
     n = search.num_steps
@@ -270,7 +265,9 @@ def _result(
         lower_bound=search.lower_bound,
         slope=best.slope,
         with_half_the_knots=half.risk,
-        **evidence._asdict(),
+        from_starts=from_starts,
+        searches=searches,
+        agreeing=agreeing,
         remark="" if algorithm.linear else _remark(float(found.error)),
     )
 

@@ -1,13 +1,13 @@
 """Schedules by what a search varies: learning rates and batch sizes at the knots of a run, within their bounds."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from sgdtheory.optimal.newton import Found
-from sgdtheory.optimal.run import Gradient
+from sgdtheory.optimal.run import AbstractRun
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import stability_edge
 
@@ -47,21 +47,6 @@ class Edge:
         inside = where > self.log_batch.x[0]
         size = np.exp(np.where(inside, self.log_batch(where), 0.0))
         return size, np.where(inside, size * self.log_batch.derivative()(where) * inverse / excess, 0.0)
-
-
-class Varied(Protocol):
-    """A run whose learning rates and batch sizes at the knots are varied."""
-
-    num_steps: float
-    knots: np.ndarray
-
-    def risk_and_gradient(self, log_rate: np.ndarray, log_batch: np.ndarray) -> Gradient:
-        """Return risks and slopes for (S, J) values."""
-        ...
-
-    def num_samples(self, log_batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return Σ B_t and its slopes for (S, J) values."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -118,7 +103,7 @@ class Schedules:
     them smoothly. A common factor of all p changes nothing: the largest one is held.
     """
 
-    def __init__(self, freedom: Freedom, run: Varied) -> None:
+    def __init__(self, freedom: Freedom, run: AbstractRun) -> None:
         self.freedom = freedom
         self.run = run
         self.rates = 1 if freedom.constant else run.knots.size

@@ -8,11 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from sgdtheory.algorithms import AbstractAverage
-from sgdtheory.optimal.few_steps import FewSteps, few_steps
 from sgdtheory.optimal.knots import place, spread_knots
 from sgdtheory.optimal.newton import Searches
-from sgdtheory.optimal.run import Run
-from sgdtheory.optimal.schedules import BELOW_BOUND, Edge, Freedom, Schedules, Varied
+from sgdtheory.optimal.run import AbstractRun, Run
+from sgdtheory.optimal.schedules import BELOW_BOUND, Edge, Freedom, Schedules
 from sgdtheory.problems import AbstractProblem
 
 Start = Callable[[np.ndarray], np.ndarray]  # γ/edge as a function of t/n
@@ -83,7 +82,7 @@ class AbstractSearch(ABC):
     starts: Mapping[str, Start] = STARTS
 
     @abstractmethod
-    def run(self, knots: np.ndarray) -> Varied:
+    def run(self, knots: np.ndarray) -> AbstractRun:
         """Return the run with these knots, whose risk is made least."""
 
     def risk(self, knots: np.ndarray, log_rate: np.ndarray, log_batch: np.ndarray) -> float:
@@ -98,12 +97,6 @@ class AbstractSearch(ABC):
     def schedules(self) -> Schedules:
         """Return the schedules with a knot at every step."""
         return Schedules(self.freedom, self.run(np.arange(self.num_steps)))
-
-    def best_of_few(self) -> tuple[Knots, FewSteps]:
-        """Return the best of many local optima, where steps are few, and what is known of it."""
-        found = few_steps(self.schedules())
-        steps = np.arange(self.num_steps)
-        return Knots(steps, found.log_rate, found.log_batch, found.risk, found.slope), found
 
     def begun(self, start: Start = STARTS["linear decay"]) -> Knots:
         """Return the least risk found from γ/edge as a function of t/n, on few knots."""
