@@ -54,11 +54,10 @@ class Freedom:
     """Variables of a schedule, and their bounds.
 
     Attributes:
-        edge: of stability; None where there is none.
+        edge: of stability, for batch sizes that vary; None if they do not.
         mean_edge: γ of the edge at the mean batch size; without an edge what starts are shares of.
         num_samples: D = Σ B_t.
         mean_batch: D/n, of all steps if the batch size may not vary.
-        ramp: whether the batch size may vary.
         constant: whether one γ is kept.
         highest: upper bound of log(γ/edge).
         lower_bound: of the risk: what is below is an error of computation.
@@ -68,10 +67,14 @@ class Freedom:
     mean_edge: float
     num_samples: float
     mean_batch: float
-    ramp: bool = False
     constant: bool = False
     highest: float = np.inf
     lower_bound: float = 0.0
+
+    @property
+    def ramp(self) -> bool:
+        """Whether the batch size may vary."""
+        return self.edge is not None
 
 
 class _Batches(NamedTuple):
@@ -110,9 +113,8 @@ class Schedules:
 
     def point(self, log_rate: np.ndarray, log_batch: np.ndarray) -> np.ndarray:
         """Return what is varied, (S, N), of log γ and log B at the knots, (S, J) each."""
-        free = self.freedom
-        rate = log_rate[:, :1] - np.log(free.mean_edge) if free.constant else log_rate - self._edge(log_batch)[0]
-        if not free.ramp:
+        rate = (log_rate - self._edge(log_batch)[0])[:, : self.rates]
+        if not self.freedom.ramp:
             return rate
         floor = self._floor(rate)[0]
         excess = np.exp(log_batch) - floor
@@ -121,15 +123,15 @@ class Schedules:
     def steps(self, point: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return log γ and log B at the knots, (S, J) each."""
         rates, batches = self._laid_out(point)
-        return self._log_rate(rates, batches)[0], batches.log_batch
+        return rates + self._edge(batches.log_batch)[0], batches.log_batch
 
     def __call__(self, point: np.ndarray) -> Found:
         """Return log R, its slopes, and what bounds hold; where R is not possible inf, with nothing free."""
         free = self.freedom
         rates, batches = self._laid_out(point)
-        log_rate, edge_slope = self._log_rate(rates, batches)
+        edge, edge_slope = self._edge(batches.log_batch)
         with np.errstate(all="ignore"):  # a run that diverges is data
-            at = self.run.risk_and_gradient(log_rate, batches.log_batch)
+            at = self.run.risk_and_gradient(rates + edge, batches.log_batch)
             by_rate = at.rate / at.risk[:, None]
             by_batch = at.batch / at.risk[:, None] + by_rate * edge_slope
             slope, by_shares = self._slopes(batches, by_rate, by_batch)
@@ -154,17 +156,9 @@ class Schedules:
             return rates, _Batches(same, *np.zeros((5, *shape)))
         return rates, self._shared_out(point[:, self.rates :], *self._floor(rates))
 
-    def _log_rate(self, rates: np.ndarray, batches: _Batches) -> tuple[np.ndarray, np.ndarray]:
-        """Return log γ at the knots, and its slope by log B."""
-        if self.freedom.constant:
-            log_rate = np.broadcast_to(rates + np.log(self.freedom.mean_edge), batches.log_batch.shape)
-            return log_rate, np.zeros(log_rate.shape)
-        edge, slope = self._edge(batches.log_batch)
-        return rates + edge, slope
-
     def _edge(self, log_batch: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the logarithm of the edge, and its slope by log B."""
-        if self.freedom.edge is None or not self.freedom.ramp:
+        """Return the log of the edge that γ is varied in shares of, and its slope by log B."""
+        if self.freedom.edge is None or self.freedom.constant:
             return np.full(log_batch.shape, np.log(self.freedom.mean_edge)), np.zeros(log_batch.shape)
         return self.freedom.edge.at(log_batch)
 

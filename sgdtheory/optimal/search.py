@@ -11,8 +11,9 @@ from sgdtheory.algorithms import AbstractAverage
 from sgdtheory.optimal.knots import place, spread_knots
 from sgdtheory.optimal.newton import Searches
 from sgdtheory.optimal.run import AbstractRun, Run
-from sgdtheory.optimal.schedules import BELOW_BOUND, Edge, Freedom, Schedules
+from sgdtheory.optimal.schedules import BELOW_BOUND, WITHIN, Edge, Freedom, Schedules
 from sgdtheory.problems import AbstractProblem
+from sgdtheory.risk import stability_edge
 
 Start = Callable[[np.ndarray], np.ndarray]  # γ/edge as a function of t/n
 
@@ -184,11 +185,11 @@ class Search(AbstractSearch):
         self.average = average
         self.noise = problem.noise_variance
         mean = num_samples / num_steps
-        edge = Edge(problem, num_samples if ramp else max(2.0, 1.1 * mean))
-        self.edge = float(np.exp(edge.at(np.log([mean]))[0][0]))
+        self.edge = (1 - WITHIN) * float(stability_edge(problem, np.array([mean]))[0])
+        edge = Edge(problem, num_samples) if ramp else None
         highest = float(np.log(largest_share)) if constant else 0.0
         self.lower_bound = lower_bound(problem, num_samples)
-        self.freedom = Freedom(edge, self.edge, num_samples, mean, ramp, constant, highest, self.lower_bound)
+        self.freedom = Freedom(edge, self.edge, num_samples, mean, constant, highest, self.lower_bound)
         self.modes = problem.modes(MODES_RESOLVED * problem.largest_eigenvalue / (2 * num_steps), MODES_TOLERANCE)
 
     def run(self, knots: np.ndarray) -> Run:
