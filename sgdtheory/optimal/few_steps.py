@@ -11,24 +11,20 @@ import numpy as np
 
 from sgdtheory.optimal.newton import Found, Searches
 from sgdtheory.optimal.schedules import Schedules
+from sgdtheory.optimal.search import FINE_GAIN, LEAST_SHARE, ROUGH_GAIN, SAME, STARTS
 
-SMOOTH = {  # Searches start from these γ/edge as functions of t/n.
-    "linear decay": lambda u: 0.3 * (1 - u),
-    "constant": lambda u: np.full_like(u, 0.5),
-    "small": lambda u: np.full_like(u, 0.01),
+SMOOTH = STARTS | {  # Searches start from these γ/edge as functions of t/n.
     "large, linear decay": lambda u: 0.9 * (1 - u),
     "next to the edge": lambda u: np.full_like(u, 0.95),
     "cosine": lambda u: 0.9 * np.cos(np.pi / 2 * u) ** 2,
     "late decay": lambda u: np.minimum(0.95, 2 * (1 - u)),
 }
-# Searches start from this many random schedules; fewer, without Chebyshev's, miss optima by 1e-4 (test_few_steps,
-# `KNOWN`).
+# Searches start from this many random schedules. With other starts the best of a few signs, which have very many
+# optima, is often another one.
 RANDOM = 40
 KEPT = 24  # This many searches go on after all have ended roughly; the best one has always been among them.
-# Searches end at these gains of log risk: when they are compared, in general, and from the best one.
-ROUGH_GAIN, GAIN, FINE_GAIN = 1e-4, 1e-7, 1e-11
-SAME = 1e-6  # Two searches ended at one optimum if their log risks differ by at most this.
-MOST_ROUNDS = 20  # There are at most this many rounds of changes; they end after two that brought nothing better.
+COMPARED_GAIN = 1e-4  # All searches end at this gain of log risk before the worse ones are given up.
+MOST_IDLE = 2  # Changes are random: only so many rounds of them without a better optimum end the search.
 MOST_MOVES = 1024  # A round computes at most this many changes; with 64 steps these are a quarter of all.
 # A round searches from this many changes with the least risk, and from this many of the others. With fewer one of three
 # seeds missed the best 40 steps with free batches by 6e-5.
@@ -63,22 +59,20 @@ class FewSteps(NamedTuple):
 def few_steps(schedules: Schedules) -> FewSteps:
     """Return the best of many local optima."""
     rng = np.random.default_rng(0)
-    alone = schedules.freedom.constant and schedules.freedom.ramp
-    starts = _with_best_batches(schedules) if alone else _starts(schedules, rng)
+    starts = _starts(schedules, rng)
     searches = Searches(schedules, np.array(list(starts.values())))
-    reached = searches.ended(ROUGH_GAIN).value.copy()
+    reached = searches.ended(COMPARED_GAIN).value.copy()
     kept = np.argsort(reached)[:KEPT]
     searches.keep(kept)
-    found = searches.ended(GAIN)
+    found = searches.ended(ROUGH_GAIN)
     reached[kept] = found.value
     idle = 0
-    for _ in range(MOST_ROUNDS):
+    while idle < MOST_IDLE:
         best = found.rows(np.array([found.value.argmin()]))
         tried = _tried(schedules, best, rng)
-        # The changes are random: only two rounds without a better optimum end the search.
-        if len(tried) == 0 or idle == 2:
+        if len(tried) == 0:
             break
-        ended = Searches(schedules, tried).ended(GAIN)
+        ended = Searches(schedules, tried).ended(ROUGH_GAIN)
         idle = 0 if ended.value.min() < best.value[0] - SAME else idle + 1
         found = found.with_others(ended)
     best = Searches(schedules, found.point[[found.value.argmin()]]).ended(FINE_GAIN)
@@ -87,7 +81,7 @@ def few_steps(schedules: Schedules) -> FewSteps:
 
 def few_steps_near(schedules: Schedules, varied: np.ndarray) -> FewSteps:
     """Return the best of the local optima next to some points."""
-    found = Searches(schedules, varied).ended(GAIN)
+    found = Searches(schedules, varied).ended(ROUGH_GAIN)
     return _few(schedules, found, found.rows(np.array([found.value.argmin()])), {})
 
 
@@ -123,34 +117,12 @@ def _starts(schedules: Schedules, rng: np.random.Generator) -> dict[str, np.ndar
         random = np.where(rng.random((RANDOM, steps)) < 0.3, 1.0, rng.uniform(0.02, 1, (RANDOM, steps)))
         random[::2] *= left ** rng.uniform(0, 2, (len(random[::2]), 1))
     shares |= {f"random {k + 1}": share for k, share in enumerate(random)}
-    varied = np.log(np.maximum(list(shares.values()), 1e-6))
+    varied = np.log(np.maximum(list(shares.values()), LEAST_SHARE))
     if schedules.freedom.ramp:
         batches = -rng.uniform(0, 1, (len(varied), 1)) * np.log(left)  # that rise towards the end
         batches[-(RANDOM // 2) :] += rng.normal(size=(RANDOM // 2, steps))
         varied = np.concatenate([varied, batches], 1)
     return dict(zip(shares, varied, strict=True))
-
-
-def _with_best_batches(schedules: Schedules) -> dict[str, np.ndarray]:
-    """Return names and what is varied: many constant γ, each with the best batch sizes for it.
-
-    These are a convex problem, which a search solves from anywhere: the risk is a polynomial in the 1/B_t with
-    coefficients ≥ 0, so that its logarithm is convex in the log B_t, and so is the set of those that D and the
-    stability of γ allow. Searches that vary γ as well may pass a minimum just below the edge of the mean batch and end
-    at that edge, where all batches are the same.
-    """
-
-    def of_one_rate(point: np.ndarray) -> Found:
-        found = schedules(point)
-        found.held[:, 0] = True
-        return found
-
-    # Shares of the edge from a fiftieth on, and as many that come close to it.
-    share = np.concatenate([np.geomspace(0.02, 0.5, 16, endpoint=False), 1 - np.geomspace(0.5, 1e-4, 48), [1.0]])
-    begin = np.log(share)[:, None] + schedules.freedom.highest
-    begin = np.concatenate([begin, np.zeros((share.size, schedules.run.knots.size))], 1)
-    found = Searches(of_one_rate, begin).ended(GAIN)
-    return dict(zip((f"{each:.6g} of the edge" for each in share), found.point, strict=True))
 
 
 def _chebyshev(steps: int) -> dict[str, np.ndarray]:
@@ -187,20 +159,18 @@ def _tried(schedules: Schedules, best: Found, rng: np.random.Generator) -> np.nd
 def _moves(schedules: Schedules, point: np.ndarray) -> np.ndarray:
     """Return a schedule with one step put elsewhere, with two exchanged, and with one rate changed."""
     steps = schedules.run.knots.size
-    orders = _orders(steps)
-    rates = point[: schedules.rates]
-    batches = point[schedules.rates :]
+    # Numbers of the variables of single steps: (1, n) of γ or of B, (2, n) of both. A constant γ belongs to no step.
+    of_steps = np.arange(1 if schedules.freedom.constant else 0, point.size).reshape(-1, steps)
+    orders = _orders(steps)[: None if of_steps.size else 0]
+    ordered = np.tile(point, (len(orders), 1))
+    for variables in of_steps:
+        ordered[:, variables] = point[variables][orders]
     if schedules.freedom.constant:
-        moved = np.tile(rates, (len(orders), 1))
-        return np.concatenate([moved, batches[orders]], 1) if schedules.freedom.ramp else orders[:0]
+        return ordered
     shares = 1.0, 0.5, 0.25, 0.1, 0.01  # of the edge
-    changed = np.tile(rates, (len(shares) * steps, 1))
+    changed = np.tile(point, (len(shares) * steps, 1))
     changed[np.arange(len(changed)), np.arange(len(changed)) % steps] = np.repeat(np.log(shares), steps)
-    moved = np.concatenate([rates[orders], changed])
-    if not schedules.freedom.ramp:
-        return moved
-    with_batches = np.concatenate([rates[orders], batches[orders]], 1)
-    return np.concatenate([with_batches, np.concatenate([moved, np.tile(batches, (len(moved), 1))], 1)])
+    return np.concatenate([ordered, changed])
 
 
 @lru_cache(maxsize=4)

@@ -135,28 +135,27 @@ def pareto(problem: AbstractProblem, *, target_risk: float, points: int = 10) ->
 
 
 class _Best:
-    """The least risk over all γ_t, each search begun where the last one has ended, with noise and without."""
+    """The least risk over all γ_t, each search begun where the last one has ended."""
 
     def __init__(self, problem: AbstractProblem) -> None:
-        flat = KnotShape(2.0, (0.0, 1.0), (0.5, 0.5))
-        self.problem, self.last = problem, {True: flat, False: flat}
+        self.problem = problem
+        self.last = KnotShape(2.0, (0.0, 1.0), (0.5, 0.5))
         self.few: dict[tuple[float, bool], np.ndarray] = {}
 
     def __call__(self, steps: float, batch: float) -> float:
         if steps == 1:
             return _one_step(self.problem, batch)
         search = Search(self.problem, steps, steps * batch, False, LastIterate())
-        noisy = batch < LARGE
         if search.few:
             # Many optima: of all schedules for a new number of steps, and next to those at another batch size.
-            key = steps, noisy
+            key = steps, batch < LARGE
             schedules = search.schedules()
             few = few_steps_near(schedules, self.few[key]) if key in self.few else few_steps(schedules)
             self.few[key] = few.varied
             return few.risk
-        found = search.near(self.last[noisy].at)
+        found = search.near(self.last.at)
         share = np.exp(found.log_rate) / search.edge
-        self.last[noisy] = KnotShape(steps, tuple(found.steps.tolist()), tuple(share.tolist()))
+        self.last = KnotShape(steps, tuple(found.steps.tolist()), tuple(share.tolist()))
         return found.risk
 
 

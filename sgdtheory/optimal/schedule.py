@@ -24,7 +24,7 @@ from sgdtheory.optimal.equivalent_search import EquivalentSearch
 from sgdtheory.optimal.few_steps import FewSteps, few_steps
 from sgdtheory.optimal.knots import KnotShape
 from sgdtheory.optimal.named_schedule import NamedSchedule, table_of_schedules
-from sgdtheory.optimal.search import AbstractSearch, Knots, Search
+from sgdtheory.optimal.search import SAME, AbstractSearch, Knots, Search
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import EquivalentRuns, checked_for_risk, course_risk
 
@@ -32,7 +32,6 @@ BELOW_EDGE = (
     "best schedule with learning rates up to the stability limit; a run of few steps beyond it may have less risk"
 )
 SHOWN = 0.0, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.97, 0.99  # The table has these t/n.
-SAME_ON_FEW = 1e-6  # Searches on few knots agree if their risks differ by at most this, relatively.
 ROUGH = 0.05  # A remark advises to simulate the schedule if the relative error of its risk is larger.
 
 
@@ -148,9 +147,9 @@ def optimal_schedule(
     of 20 problems with 65 to 100 steps, by 5% once. With at most 64 steps searches begin at smooth schedules,
     Chebyshev's steps in several orders and random ones, and from the best one with its steps in other orders or with
     one rate changed, until that leads to no better one. The least is taken; `agreeing` says how many searches ended
-    there. For other methods the risk is that of the deterministic equivalent, stepped through: the learning
-    rates of the last iterate at a constant batch size, without a bound above, up to 20,000 steps. There a fourth start
-    rises first. With 1000 steps the search takes 20 s.
+    there. For other methods the risk is that of the deterministic equivalent, stepped through: the learning rates of
+    the last iterate at a constant batch size, without a bound above, up to 20,000 steps. There a fourth start rises
+    first. With 1000 steps the search takes 20 s.
 
     Example:
         >>> import sgdtheory as st
@@ -193,7 +192,7 @@ def optimal_schedule(
     found = search.begun_each()
     half, best = search.finished(min(found.values(), key=lambda knots: knots.risk))
     risks = {name: knots.risk for name, knots in found.items()}
-    agreeing = sum(risk < (1 + SAME_ON_FEW) * min(risks.values()) for risk in risks.values())
+    agreeing = sum(risk < (1 + SAME) * min(risks.values()) for risk in risks.values())
     return _result(problem, method, search, best, half, risks, len(risks), agreeing)
 
 

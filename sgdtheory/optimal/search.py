@@ -31,6 +31,7 @@ EVERY_STEP = 64
 LEAST_SHARE = 1e-6  # Starts have at least this γ/edge, far above the lowest rate that there is: no bound holds them.
 # Searches end at these gains of log risk; the first is for searches that are compared or go on on more knots.
 ROUGH_GAIN, FINE_GAIN = 1e-7, 1e-11
+SAME = 1e-6  # Two searches ended at one optimum if the logarithms of their risks differ by at most this.
 FAR = 1e-40  # Directions whose eigenvalue is less than this share of λ_1 count as if they were never learnt.
 NARROW = 0.2  # A panel that checks a search's result has this width in `place`: γ may fall by e³⁵ from knot to knot.
 # Directions with nγλ below the first number are one; sums over the others have the second as their relative error.

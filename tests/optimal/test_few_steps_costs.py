@@ -55,11 +55,11 @@ def of_few(steps, constant, ramp):
 
 
 FEW = {  # steps, whether γ is constant and batches vary: rows, what is left, searches, and those that found the best
-    (3, False, False): (2532, 2.46e-12, 4.91e-12, 112, 40),
-    (7, False, False): (5291, 0.0, 0.0, 176, 76),
-    (12, False, False): (11518, 0.0, 0.0, 304, 82),
-    (5, False, True): (8129, 0.0, 0.0, 240, 51),
-    (6, True, True): (6354, 3.75e-02, 7.50e-02, 133, 77),
+    (3, False, False): (2488, 2.46e-12, 4.91e-12, 112, 40),
+    (7, False, False): (5107, 0.0, 0.0, 176, 76),
+    (12, False, False): (11024, 0.0, 0.0, 304, 82),
+    (5, False, True): (6914, 0.0, 0.0, 186, 42),
+    (6, True, True): (4307, 1.32e-02, 2.64e-02, 133, 37),
     (4, True, False): (766, 0.0, 0.0, 48, 48),
 }
 
