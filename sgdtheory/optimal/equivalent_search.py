@@ -6,8 +6,8 @@ from sgdtheory.algorithms import Algorithm, LastIterate, Linear, NonlinearMethod
 from sgdtheory.critical import optimal_learning_rate
 from sgdtheory.optimal.knots import interpolation
 from sgdtheory.optimal.run import AbstractRun, Gradient
-from sgdtheory.optimal.schedules import Freedom
-from sgdtheory.optimal.search import STARTS, AbstractSearch, lower_bound
+from sgdtheory.optimal.schedules import STARTS, Freedom
+from sgdtheory.optimal.search import AbstractSearch, lower_bound
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import EquivalentRuns
 

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.optimal.newton import Found, Searches
-from sgdtheory.optimal.schedules import Schedules
-from sgdtheory.optimal.search import FINE_GAIN, LEAST_SHARE, ROUGH_GAIN, SAME, STARTS
+from sgdtheory.optimal.newton import FINE_GAIN, ROUGH_GAIN, SAME, Found, Searches
+from sgdtheory.optimal.schedules import LEAST_SHARE, STARTS, Schedules
 
 SMOOTH = STARTS | {  # Searches start from these γ/edge as functions of t/n.
     "large, linear decay": lambda u: 0.9 * (1 - u),
@@ -35,7 +34,6 @@ class FewSteps(NamedTuple):
     """The best schedule found, and what is known of it.
 
     Attributes:
-        steps: (n,) 0 … n − 1.
         risk: of the best one.
         slope: largest |∂ log risk| by what is varied, where no bound holds it.
         log_rate, log_batch: (n,) log γ_t and log B_t.
@@ -45,7 +43,6 @@ class FewSteps(NamedTuple):
         agreeing: how many of them ended at the best one.
     """
 
-    steps: np.ndarray
     risk: float
     slope: float
     log_rate: np.ndarray
@@ -89,7 +86,6 @@ def _few(schedules: Schedules, found: Found, best: Found, from_starts: dict[str,
     log_rate, log_batch = schedules.steps(best.point)
     _, different = np.unique((found.value / SAME).round(), return_index=True)  # the least first
     return FewSteps(
-        steps=schedules.run.knots,
         risk=float(np.exp(best.value[0])),
         slope=float(best.steepest[0]),
         log_rate=log_rate[0],

@@ -15,6 +15,9 @@ LONGEST = 1.5  # A step changes a variable by at most this: logarithms change by
 SHORTEST = 1e-6  # A search whose steps gain nothing down to this length finds its Hessian anew, or gives up.
 # The damping is this share of the largest curvature; with more, the flattest directions are not searched.
 LEAST_DAMPING = 1e-12
+# Searches end at these gains of log risk; the first is for searches that are compared or go on on more knots.
+ROUGH_GAIN, FINE_GAIN = 1e-7, 1e-11
+SAME = 1e-6  # Two searches ended at one optimum if the logarithms of their risks differ by at most this.
 SMALLEST_CHANGE = 1e-8  # Below this relative error along a step the Hessian is not corrected: the update divides by it.
 
 

@@ -21,10 +21,10 @@ from sgdtheory.algorithms import (
     NonlinearMethod,
 )
 from sgdtheory.optimal.equivalent_search import EquivalentSearch
-from sgdtheory.optimal.few_steps import FewSteps, few_steps
 from sgdtheory.optimal.knots import KnotShape
 from sgdtheory.optimal.named_schedule import NamedSchedule, table_of_schedules
-from sgdtheory.optimal.search import SAME, AbstractSearch, Knots, Search
+from sgdtheory.optimal.newton import SAME
+from sgdtheory.optimal.search import AbstractSearch, Knots, Search
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import EquivalentRuns, checked_for_risk, course_risk
 
@@ -187,8 +187,8 @@ def optimal_schedule(
         search = Search(problem, steps, used, ramp, algorithm.average, constant_learning_rate)
     if search.few:
         half = search.half(search.begun())
-        few = few_steps(search.schedules())
-        return _result(problem, method, search, few, half, few.from_starts, few.searches, few.agreeing)
+        best, few = search.best_of_few()
+        return _result(problem, method, search, best, half, few.from_starts, few.searches, few.agreeing)
     found = search.begun_each()
     half, best = search.finished(min(found.values(), key=lambda knots: knots.risk))
     risks = {name: knots.risk for name, knots in found.items()}
@@ -238,7 +238,7 @@ def _result(
     problem: AbstractProblem,
     method: LinearMethod | NonlinearMethod,
     search: AbstractSearch,
-    best: Knots | FewSteps,
+    best: Knots,
     half: Knots,
     from_starts: dict[str, float],
     searches: int,

@@ -1,5 +1,6 @@
 """Schedules by what a search varies: learning rates and batch sizes at the knots of a run, within their bounds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,6 +12,14 @@ from sgdtheory.optimal.run import AbstractRun
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import stability_edge
 
+Start = Callable[[np.ndarray], np.ndarray]  # γ/edge as a function of t/n
+
+STARTS: dict[str, Start] = {
+    "linear decay": lambda u: 0.3 * (1 - u),
+    "constant": lambda u: np.full_like(u, 0.5),
+    "small": lambda u: np.full_like(u, 0.01),
+}
+LEAST_SHARE = 1e-6  # Starts have at least this γ/edge, far above the lowest rate that there is: no bound holds them.
 # The log of γ/edge, and of a share of the samples over the largest one, is at least this: e⁻⁴⁰ is as good as 0, and
 # searches that drift there end.
 LEAST = -40.0

@@ -1,37 +1,27 @@
 """Search for the learning rates and batch sizes at the knots of a run that leave the least risk."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from sgdtheory.algorithms import AbstractAverage
+from sgdtheory.optimal.few_steps import FewSteps, few_steps
 from sgdtheory.optimal.knots import place, spread_knots
-from sgdtheory.optimal.newton import Searches
+from sgdtheory.optimal.newton import FINE_GAIN, ROUGH_GAIN, Searches
 from sgdtheory.optimal.run import AbstractRun, Run
-from sgdtheory.optimal.schedules import BELOW_BOUND, WITHIN, Edge, Freedom, Schedules
+from sgdtheory.optimal.schedules import BELOW_BOUND, LEAST_SHARE, STARTS, WITHIN, Edge, Freedom, Schedules, Start
 from sgdtheory.problems import AbstractProblem
 from sgdtheory.risk import stability_edge
 
-Start = Callable[[np.ndarray], np.ndarray]  # γ/edge as a function of t/n
-
-STARTS: dict[str, Start] = {
-    "linear decay": lambda u: 0.3 * (1 - u),
-    "constant": lambda u: np.full_like(u, 0.5),
-    "small": lambda u: np.full_like(u, 0.01),
-}
 # The knots of a search are this far apart in `place`, and each search begins where one on fewer knots has ended. On the
 # third the risk is within 1e-3 of its least value, on the last within 1e-4 where that is known
 # (tests/optimal/test_search.py).
 SPACINGS = 2.8, 1.4, 0.7, 0.35
 # With up to this many steps each is a knot in the end; more take minutes (benchmarks.optimal_schedule).
 EVERY_STEP = 64
-LEAST_SHARE = 1e-6  # Starts have at least this γ/edge, far above the lowest rate that there is: no bound holds them.
-# Searches end at these gains of log risk; the first is for searches that are compared or go on on more knots.
-ROUGH_GAIN, FINE_GAIN = 1e-7, 1e-11
-SAME = 1e-6  # Two searches ended at one optimum if the logarithms of their risks differ by at most this.
 FAR = 1e-40  # Directions whose eigenvalue is less than this share of λ_1 count as if they were never learnt.
 NARROW = 0.2  # A panel that checks a search's result has this width in `place`: γ may fall by e³⁵ from knot to knot.
 # Directions with nγλ below the first number are one; sums over the others have the second as their relative error.
@@ -87,9 +77,9 @@ class AbstractSearch(ABC):
     def run(self, knots: np.ndarray) -> AbstractRun:
         """Return the run with these knots, whose risk is made least."""
 
-    def risk(self, knots: np.ndarray, log_rate: np.ndarray, log_batch: np.ndarray) -> float:
-        """Return the risk as closely as it can be computed."""
-        return float(self.run(knots).risk_and_gradient(log_rate[None], log_batch[None]).risk[0])
+    def fine_run(self, knots: np.ndarray) -> AbstractRun:
+        """Return the run whose risk is as close as it can be computed."""
+        return self.run(knots)
 
     @property
     def few(self) -> bool:
@@ -99,6 +89,12 @@ class AbstractSearch(ABC):
     def schedules(self) -> Schedules:
         """Return the schedules with a knot at every step."""
         return Schedules(self.freedom, self.run(np.arange(self.num_steps)))
+
+    def best_of_few(self) -> tuple[Knots, FewSteps]:
+        """Return the best of many local optima, where steps are few, and what is known of it."""
+        found = few_steps(self.schedules())
+        steps = np.arange(self.num_steps)
+        return Knots(steps, found.log_rate, found.log_batch, found.risk, found.slope), found
 
     def begun(self, start: Start = STARTS["linear decay"]) -> Knots:
         """Return the least risk found from γ/edge as a function of t/n, on few knots."""
@@ -153,10 +149,11 @@ class AbstractSearch(ABC):
         schedules = Schedules(self.freedom, self.run(steps))
         ended = Searches(schedules, schedules.point(log_rate, log_batch)).ended(gain)
         log_rate, log_batch = schedules.steps(ended.point)
-        risks = [self.risk(steps, *each) for each in zip(log_rate, log_batch, strict=True)]
-        lowest = self.freedom.lower_bound * (1 - BELOW_BOUND)
-        risks = [risk if risk > lowest else np.inf for risk in risks]
-        return [Knots(steps, *each) for each in zip(log_rate, log_batch, risks, ended.steepest.tolist(), strict=True)]
+        with np.errstate(all="ignore"):  # a run that diverges is data
+            risk = self.fine_run(steps).risk_and_gradient(log_rate, log_batch).risk
+        possible = np.where(risk > self.freedom.lower_bound * (1 - BELOW_BOUND), risk, np.inf).tolist()
+        slopes = ended.steepest.tolist()
+        return [Knots(steps, *each) for each in zip(log_rate, log_batch, possible, slopes, strict=True)]
 
 
 class Search(AbstractSearch):
@@ -197,8 +194,6 @@ class Search(AbstractSearch):
         """Return the run with panels of the usual width."""
         return Run(self.modes, self.noise, self.num_steps, knots, self.average)
 
-    def risk(self, knots: np.ndarray, log_rate: np.ndarray, log_batch: np.ndarray) -> float:
-        """Return the risk on narrow panels."""
-        run = Run(self.modes, self.noise, self.num_steps, knots, self.average, NARROW)
-        with np.errstate(all="ignore"):  # a run that diverges is data
-            return float(run.risk_and_gradient(log_rate, log_batch).risk)
+    def fine_run(self, knots: np.ndarray) -> Run:
+        """Return the run with narrow panels."""
+        return Run(self.modes, self.noise, self.num_steps, knots, self.average, NARROW)
