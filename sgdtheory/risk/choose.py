@@ -11,8 +11,9 @@
 The numbers of steps from which on one solver follows another stand in `thresholds`.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -20,66 +21,16 @@ from sgdtheory._common.allocator import keep_freed_memory
 from sgdtheory.algorithms import DEFAULT, Algorithm, Course
 from sgdtheory.problems import AbstractProblem, FiniteSampleProblem, TrainingProblem
 from sgdtheory.risk.mean_field.equivalent import equivalent_risk
-from sgdtheory.risk.mean_field.panel_memory import PanelMemory
-from sgdtheory.risk.rounding import change, moved, near_threshold, sensitive, shaken, worth_stating
+from sgdtheory.risk.requests import Request, RunRisks
+from sgdtheory.risk.rounding import change, moved, sensitive, worth_stating
 from sgdtheory.risk.segmented import segmented_risks
 from sgdtheory.risk.solvers.averaged_sgd import risk_parts
-from sgdtheory.risk.solvers.contour import resolution_within
 from sgdtheory.risk.solvers.delayed_runs import delayed_parts, is_delayed
-from sgdtheory.risk.systems.finite_sample import is_one_pass, sample_risks, settings_of
+from sgdtheory.risk.systems.finite_sample import is_one_pass, sample_risks
 from sgdtheory.risk.thresholds import THRESHOLDS
 
 COMPILED_FROM = THRESHOLDS.compiled_from  # Searches that repeat an algorithm ask for the compiled loop earlier.
 ROUGH_EQUIVALENTS = 1e-5  # Searches that allow this relative error get longer panels of a mean field.
-
-
-class RunRisks(NamedTuple):
-    """Risks of S runs, units of y².
-
-    Attributes:
-        parts: (2, S) bias and variance.
-        error: (S,) bounds of the relative errors of their sums.
-        approximated: (S,) whether panels or equivalents were used.
-    """
-
-    parts: np.ndarray
-    error: np.ndarray
-    approximated: np.ndarray
-
-
-class Request(NamedTuple):
-    """Risks that are asked for: S runs of one algorithm, and how accurate they have to be.
-
-    Attributes:
-        problem: its spectrum.
-        algorithm: the algorithm of all runs.
-        batch, rate, steps: (S,) peak B, peak γ and n.
-        rounded: whether batch sizes are rounded on the way.
-        tolerance: the relative error that a search allows: 0, 1e-8 or 1e-5.
-        estimate: whether errors are bounded, which takes about as long again where they are not 0.
-        stable: whether no second moment is known to grow by more than e in n steps, which spares a search.
-        compiled_from: so many single steps or more are taken in a compiled loop, which a first call has to compile.
-        summed: whether the sum of both parts is enough, which takes less time: the bias may hold all of it.
-        memory: panels of the run before of a nonlinear method, in a search; its runs are computed one after the other.
-    """
-
-    problem: AbstractProblem
-    algorithm: Algorithm
-    batch: np.ndarray
-    rate: np.ndarray
-    steps: np.ndarray
-    rounded: bool = True
-    tolerance: float = 0.0
-    estimate: bool = True
-    stable: bool = False
-    compiled_from: float = COMPILED_FROM
-    summed: bool = False
-    memory: PanelMemory | None = None
-
-    def courses(self) -> list[Course]:
-        """Return the S runs."""
-        settings = zip(self.batch.tolist(), self.rate.tolist(), self.steps.tolist(), strict=True)
-        return [Course(self.algorithm, *setting, rounded=self.rounded) for setting in settings]
 
 
 def run_risks(
@@ -122,57 +73,32 @@ def kind_of(problem: AbstractProblem, *, algorithm: Algorithm = DEFAULT) -> str:
     return "delayed" if is_delayed(algorithm) else "segments"
 
 
-def _averaged(request: Request) -> RunRisks:
-    """Return the risks of averaged SGD with constant steps."""
-    problem, algorithm, batch, rate, steps = request[:5]
-    parts = risk_parts(problem, batch, rate, steps, tolerance=request.tolerance, stable=request.stable)
-    if not request.estimate:
-        return _exact(parts)
-
-    def again(indices: np.ndarray) -> np.ndarray:
-        return risk_parts(problem, batch[indices], moved(rate[indices], algorithm), steps[indices])
-
-    return _exact(parts, sensitive(problem, algorithm, batch, rate, steps), again)
+def _averaged(request: Request) -> np.ndarray:
+    """Return bias and variance (2, S) of averaged SGD with constant steps."""
+    problem, _, *settings = request[:5]
+    return risk_parts(problem, *settings, tolerance=request.tolerance, stable=request.stable)
 
 
-def _delayed(request: Request) -> RunRisks:
-    """Return the risks of runs with long or random delays."""
-    problem, courses = request.problem, request.courses()
-    parts = delayed_parts(problem, courses, request.tolerance)
-    if not request.estimate:
-        return _exact(parts)
-
-    def again(indices: np.ndarray) -> np.ndarray:
-        return delayed_parts(problem, [shaken(courses[index]) for index in indices.tolist()])
-
-    return _exact(parts, near_threshold(problem, courses), again)
+def _delayed(request: Request) -> np.ndarray:
+    """Return bias and variance (2, S) of runs with long or random delays."""
+    return delayed_parts(request.problem, request.courses(), request.tolerance)
 
 
-def _exact(
-    parts: np.ndarray, near: np.ndarray | None = None, again: Callable[[np.ndarray], np.ndarray] | None = None
-) -> RunRisks:
-    """Return exact parts (2, S), whose only errors are those of rounding.
+def _exact(parts_of: Callable[[Request], np.ndarray], request: Request) -> RunRisks:
+    """Return the risks of a solver whose only errors are those of rounding.
 
     Args:
-        parts: bias and variance.
-        near: (S,) runs whose risk may depend on the rounding of γ; None if no error is asked for.
-        again: computes the parts of some runs with γ moved by its rounding.
+        parts_of: computes bias and variance (2, S).
+        request: S runs.
     """
-    exact = np.zeros(parts.shape[1], dtype=bool)
-    error = np.zeros(parts.shape[1])
-    if near is not None and again is not None:
-        error = np.where(np.isinf(parts.sum(0)), np.inf, error)
-        if (indices := np.flatnonzero(near)).size:
-            rounding = worth_stating(change(parts[:, indices], again(indices)))
-            error[indices] = np.maximum(error[indices], rounding)
-    return RunRisks(parts, error, exact)
-
-
-def _segments(request: Request) -> RunRisks:
-    """Return the risks of other linear methods, from segment to segment."""
-    resolution = resolution_within(request.tolerance)
-    options = request.compiled_from, request.estimate, request.stable, request.summed
-    return RunRisks(*segmented_risks(request.problem, request.courses(), resolution, *options))
+    parts = parts_of(request)
+    error = np.where(request.estimate & np.isinf(parts.sum(0)), np.inf, 0.0)
+    if request.estimate and (near := np.flatnonzero(sensitive(*request[:5]))).size:
+        # Next to the stability threshold, the change of a risk whose γ is moved by its rounding bounds this rounding.
+        problem, algorithm, batch, rate, steps = request[:5]
+        again = Request(problem, algorithm, batch[near], moved(rate[near], algorithm), steps[near], request.rounded)
+        error[near] = np.maximum(error[near], worth_stating(change(parts[:, near], parts_of(again))))
+    return RunRisks(parts, error, np.zeros(error.size, dtype=bool))
 
 
 def _mean_field(request: Request) -> RunRisks:
@@ -204,31 +130,25 @@ def _sample(request: Request) -> RunRisks:
     problem = request.problem
     assert isinstance(problem, FiniteSampleProblem), "kind_of has asked for it"
     courses = request.courses()
-    number = len(courses)
-    result = RunRisks(np.empty((2, number)), np.zeros(number), np.zeros(number, dtype=bool))
     once = np.array([is_one_pass(problem, course) for course in courses], dtype=bool)
-
-    def solve(plain: AbstractProblem, *settings: Any, rounded: bool = request.rounded) -> RunRisks:
-        options = {"tolerance": request.tolerance, "estimate": request.estimate}
-        return run_risks(plain, *settings, rounded=rounded, compiled_from=request.compiled_from, **options)
-
-    for indices in (np.flatnonzero(once), np.flatnonzero(~once)):
-        if not indices.size:
-            continue
-        group: Sequence[Course] = [courses[index] for index in indices.tolist()]
-        if once[indices[0]]:
-            one = solve(problem.problem, request.algorithm, *settings_of(group))
-        else:
-            one = RunRisks(*sample_risks(problem, group, solve, request.estimate), np.ones(indices.size, dtype=bool))
-        for whole, part in zip(result, one, strict=True):
+    options = {"tolerance": request.tolerance, "estimate": request.estimate, "compiled_from": request.compiled_from}
+    result = RunRisks(np.empty((2, once.size)), np.zeros(once.size), np.ones(once.size, dtype=bool))
+    if (indices := np.flatnonzero(once)).size:
+        settings = (each[indices] for each in request[2:5])
+        one_pass = run_risks(problem.problem, request.algorithm, *settings, rounded=request.rounded, **options)
+        for whole, part in zip(result, one_pass, strict=True):
             whole[..., indices] = part
+    if (indices := np.flatnonzero(~once)).size:
+        repeated = [courses[index] for index in indices.tolist()]
+        solve = partial(run_risks, rounded=False, **options)
+        result.parts[:, indices], result.error[indices] = sample_risks(problem, repeated, solve, request.estimate)
     return result
 
 
 SOLVERS: dict[str, Callable[[Request], RunRisks]] = {
-    "averaged": _averaged,
-    "segments": _segments,
-    "delayed": _delayed,
+    "averaged": partial(_exact, _averaged),
+    "segments": segmented_risks,
+    "delayed": partial(_exact, _delayed),
     "mean_field": _mean_field,
     "sample": _sample,
 }

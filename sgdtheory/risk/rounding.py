@@ -19,7 +19,7 @@ from sgdtheory.algorithms import Algorithm, Course, Shape
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.stability import is_stable
 from sgdtheory.risk.systems.moments import ROUNDING
-from sgdtheory.risk.systems.runs import PROBES
+from sgdtheory.risk.systems.runs import PROBES, settings_of
 from sgdtheory.risk.thresholds import THRESHOLDS
 
 # γ is moved by these relative amounts for methods of one vector, of two, and of more, whose steps are products of
@@ -65,8 +65,7 @@ def near_threshold(problem: AbstractProblem, courses: Sequence[Course], known: A
     result = known > 0
     algorithm = courses[0].algorithm
     if (indices := np.flatnonzero((known < 0) | (not algorithm.steady))).size:
-        settings = [(courses[k].batch, courses[k].rate, courses[k].num_steps) for k in indices.tolist()]
-        result[indices] |= sensitive(problem, algorithm, *np.array(settings).T)
+        result[indices] |= sensitive(problem, algorithm, *settings_of(courses)[:, indices])
     return result
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from sgdtheory.algorithms import Course
 from sgdtheory.problems import AbstractProblem, Modes
 from sgdtheory.risk.propagate import constant_ends, propagate, to_first_panel
+from sgdtheory.risk.requests import Request, RunRisks
 from sgdtheory.risk.rounding import (
     bounded,
     change,
@@ -29,6 +30,7 @@ from sgdtheory.risk.solvers.contour import (
     Resolution,
     modes_within,
     oscillating_modes_within,
+    resolution_within,
     smallest_resolved,
 )
 from sgdtheory.risk.solvers.phases import largest_shared, phases
@@ -62,43 +64,19 @@ GROWN_ERROR = 3e-8
 ROUNDED_BELOW_0 = 1e-6
 
 
-class SegmentedRisks(NamedTuple):
-    """Bias and variance (2, S) of S runs, relative errors of their sums (S,), and whether panels were used (S,)."""
-
-    parts: np.ndarray
-    error: np.ndarray
-    approximated: np.ndarray
-
-
-def segmented_risks(
-    problem: AbstractProblem,
-    courses: Sequence[Course],
-    resolution: Resolution,
-    compiled_from: float,
-    estimate: bool,
-    stable: bool,
-    summed: bool,
-) -> SegmentedRisks:
-    """Return the risks of S runs of one linear algorithm at their ends.
-
-    Args:
-        problem: its spectrum.
-        courses: S runs.
-        resolution: of panels and contours.
-        compiled_from: so many single steps or more are taken in a compiled loop.
-        estimate: whether errors are bounded; they are 0 otherwise.
-        stable: whether no second moment grows by more than e in a run, which spares a search.
-        summed: whether the sum of both parts is enough, as in `Setup`.
-    """
+def segmented_risks(request: Request) -> RunRisks:
+    """Return the risks of S runs of one linear algorithm at their ends."""
+    courses = request.courses()
     number = len(courses)
-    result = SegmentedRisks(np.empty((2, number)), np.zeros(number), np.zeros(number, dtype=bool))
-    for indices, by_steps in _batches_of_runs(problem, courses, resolution, compiled_from):
+    resolution = resolution_within(request.tolerance)
+    result = RunRisks(np.empty((2, number)), np.zeros(number), np.zeros(number, dtype=bool))
+    for indices, by_steps in _batches_of_runs(request, courses, resolution):
         group = [courses[index] for index in indices]
-        run_ends = _run_to_ends(problem, group, resolution, compiled_from, by_steps, stable, summed, estimate)
-        result.parts[:, indices], lost = _risks(problem, run_ends, group)
+        run_ends = _run_to_ends(request, group, resolution, by_steps)
+        result.parts[:, indices], lost = _risks(request.problem, run_ends, group)
         result.approximated[indices] = run_ends.approximated
-        if estimate:
-            result.error[indices] = _errors(problem, run_ends, group, result.parts[:, indices], lost, compiled_from)
+        if request.estimate:
+            result.error[indices] = _errors(request, run_ends, group, result.parts[:, indices], lost)
     return result
 
 
@@ -180,25 +158,20 @@ class RunEnds(NamedTuple):
 
 
 def _run_to_ends(
-    problem: AbstractProblem,
+    request: Request,
     courses: Sequence[Course],
     resolution: Resolution,
-    compiled_from: float,
     by_steps: bool = False,
-    stable: bool = False,
-    summed: bool = False,
-    estimate: bool = False,
     panel_start: PanelStart | None = None,
 ) -> RunEnds:
     """Propagate S runs with the same number of segments to their ends, from the start or from where panels begin.
 
-    The state where panels begin is kept for an `estimate` of the error.
+    The state where panels begin is kept if an estimate of the error is requested.
     """
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         modes = panel_start and panel_start.modes
-        segments = segments_of_runs(
-            problem, courses, resolution, compiled_from, stable=stable, modes=modes, summed=summed
-        )
+        options = {"stable": request.stable, "summed": request.summed, "modes": modes}
+        segments = segments_of_runs(request.problem, courses, resolution, request.compiled_from, **options)
         modes = segments[0].setup.modes
         done = initial_state(segments)
         if panel_start is not None:
@@ -214,7 +187,7 @@ def _run_to_ends(
                     sums = sums._replace(size=size_after(done, sums, segment))
                 return RunEnds(sums, modes, done.approximated, panel_start, np.maximum(done.near, near))
             # The error of panels is estimated on panels of a lower order, which need not repeat the steps before them.
-            keeps_start = estimate and panel_start is None and not by_steps
+            keeps_start = request.estimate and panel_start is None and not by_steps
             if keeps_start and (begin := to_first_panel(moments, segment)):
                 moments, segment = begin
                 panel_start = PanelStart(number, segment.setup.modes, moments, segment.low)
@@ -241,12 +214,6 @@ def _modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Reso
     return modes if turned is None else oscillating_modes_within(reach, problem, turned, resolution.modes)
 
 
-def _decaying_modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution) -> Modes:
-    """Return the modes with which sums hold if moments do not oscillate in λ: about as many as with oscillations."""
-    decaying = courses[0].algorithm.method.vectors == 1
-    return modes_within(_reach(courses), problem, resolution.modes, decaying=decaying)
-
-
 def _reach(courses: Sequence[Course]) -> float:
     """Return nγ, or how far a unit gradient moves a weight, in the longest of these runs."""
     course = max(courses, key=lambda course: course.num_steps * course.rate)
@@ -254,21 +221,23 @@ def _reach(courses: Sequence[Course]) -> float:
 
 
 def _batches_of_runs(
-    problem: AbstractProblem, courses: Sequence[Course], resolution: Resolution, compiled_from: float
+    request: Request, courses: Sequence[Course], resolution: Resolution
 ) -> Iterator[tuple[list[int], bool]]:
     """Yield indices of runs that are propagated side by side, and whether every step is taken.
 
     The runs of a batch have the same number of segments, and their averages begin in the same segment.
     """
-    compiled = compiled_from <= THRESHOLDS.together_smooth
+    compiled = request.compiled_from <= THRESHOLDS.together_smooth
     smooth = THRESHOLDS.together_compiled if compiled else THRESHOLDS.together_smooth
-    most_by_steps = THRESHOLDS.together if courses[0].algorithm.constant else smooth
+    algorithm = request.algorithm
+    most_by_steps = THRESHOLDS.together if algorithm.constant else smooth
     if len(courses) < 2:  # A single run is stepped through only if its loop is compiled.
         yield from [([0], compiled and THRESHOLDS.together < course.num_steps <= most_by_steps) for course in courses]
         return
-    algorithm = courses[0].algorithm
     closed = algorithm.constant and algorithm.method.step_dependence == "none"
-    num_modes = _decaying_modes(problem, courses, resolution).eigenvalue.size
+    # Moments that oscillate in λ need about as many modes as those that do not.
+    decaying = algorithm.method.vectors == 1
+    num_modes = modes_within(_reach(courses), request.problem, resolution.modes, decaying=decaying).eigenvalue.size
     alike: dict[tuple[Any, ...], list[int]] = {}
     segment_lists = segment_ends(Runs.of(courses))
     for place in sorted(range(len(courses)), key=lambda place: courses[place].num_steps):
@@ -287,12 +256,7 @@ def _batches_of_runs(
 
 
 def _errors(
-    problem: AbstractProblem,
-    result: RunEnds,
-    courses: Sequence[Course],
-    parts: np.ndarray,
-    lost: np.ndarray,
-    compiled_from: float,
+    request: Request, result: RunEnds, courses: Sequence[Course], parts: np.ndarray, lost: np.ndarray
 ) -> np.ndarray:
     """Return bounds (S,) of the relative errors of parts (2, S), of which rounding has `lost` so much.
 
@@ -300,6 +264,8 @@ def _errors(
     for a γ that is moved by its rounding. Runs that have grown far state GROWN_ERROR, because closed forms lose digits
     then; a risk of inf has the error inf.
     """
+    problem = request.problem
+    again = request._replace(estimate=False, stable=False, summed=False)
     total = parts.sum(0)
     begin = result.signal + problem.noise_variance
     error = np.where(np.isinf(total), np.inf, np.where(total > GROWN * begin, GROWN_ERROR, 0.0))
@@ -318,7 +284,7 @@ def _errors(
         elif result.panel_start:
             panel_start = result.panel_start.select(indices)
         # Panels of a lower order, or γ moved by its rounding: in both cases the change is the error.
-        rougher, _ = _risks(problem, _run_to_ends(problem, group, ROUGH, compiled_from, panel_start=panel_start), group)
+        rougher, _ = _risks(problem, _run_to_ends(again, group, ROUGH, panel_start=panel_start), group)
         each = change(parts[:, indices], rougher)
         error[indices] = np.maximum(error[indices], np.where(result.approximated[indices], each, worth_stating(each)))
     return error

@@ -33,6 +33,7 @@ from sgdtheory.risk.systems.row_moments import (
     second_risks,
     takes_moments,
 )
+from sgdtheory.risk.systems.runs import settings_of
 from sgdtheory.risk.thresholds import THRESHOLDS
 
 # The relative error of the scatter around the mean path, times √N and 1 − nearness to the stability threshold, is this
@@ -86,11 +87,6 @@ def as_one_pass(problem: AbstractProblem, samples: np.ndarray) -> AbstractProble
     return problem.problem if samples.size and samples.max() <= problem.num_samples else problem
 
 
-def settings_of(courses: Sequence[Course]) -> np.ndarray:
-    """Return (3, S) B, γ and n."""
-    return np.array([(each.batch, each.rate, each.num_steps) for each in courses]).T
-
-
 def checked_for_samples(problem: FiniteSampleProblem, algorithm: Algorithm) -> None:
     """Refuse what there is no theory of.
 
@@ -139,7 +135,8 @@ def sample_risks(
     Args:
         problem: a finite sample.
         courses: of one algorithm.
-        solve: the engine's `run_risks` of a plain problem, as a function of problem, algorithm, batch, rate and steps.
+        solve: the engine's `run_risks` with batch sizes that are not rounded, of problem, algorithm, batch, rate and
+            steps.
         estimate: whether errors of reshuffled epochs are stated, which takes two to four times as long.
     """
     checked_for_samples(problem, courses[0].algorithm)
@@ -149,7 +146,7 @@ def sample_risks(
         _checked_rows(problem)
         training = TrainingProblem(drivers)
         batch, rate, steps = settings_of(courses)
-        result = solve(training, courses[0].algorithm, training.batch(batch), rate, steps, rounded=False)
+        result = solve(training, courses[0].algorithm, training.batch(batch), rate, steps)
         pairs = zip(courses, ends, strict=True)
         response = np.concatenate([responses(each, drivers.weight, end).average for each, end in pairs])
         of_mean = response**2 @ (drivers.excess * drivers.seen)

@@ -32,6 +32,11 @@ CONSTANT_KINDS = {"none": "constant", "period": "rounds"}
 PROBES = 257
 
 
+def settings_of(courses: Sequence[Course]) -> np.ndarray:
+    """Return (3, S) peak B, peak γ and n of runs."""
+    return np.array([(course.batch, course.rate, course.num_steps) for course in courses]).T
+
+
 def largest_rate(course: Course) -> float:
     """Return the largest learning rate of a run, among `PROBES` of its steps."""
     steps = np.floor(np.linspace(0, course.num_steps - 1, int(min(course.num_steps, PROBES))))
@@ -65,7 +70,7 @@ class Runs:
     def of(cls, courses: Sequence[Course]) -> "Runs":
         """Return these runs side by side."""
         shape = courses[0].algorithm.batch_schedule
-        rate, batch, length = np.array([(course.rate, course.batch, course.num_steps) for course in courses]).T
+        batch, rate, length = settings_of(courses)
         if shape.flat:
             batch = batch * float(shape.factors(np.zeros(1), 1)[0])
             batch = np.maximum(np.where([course.rounded for course in courses], np.rint(batch), batch), 1.0)
