@@ -9,7 +9,7 @@ is solved for the p numbers P_j, and M_i at the end is E_i M_i + f_i Σ_j F_ij (
 answers at some nodes in λ do for all modes (`mode_reduction`).
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -88,16 +88,6 @@ class PanelMap(NamedTuple):
     square: Square | None
     felt: Map | None = None
     trained: np.ndarray | None = None
-
-    def select(self, panels: slice) -> "PanelMap":
-        """Return the maps of some of the panels."""
-        return PanelMap(*(_some(each, panels) for each in self))
-
-
-def _some(values: np.ndarray | Map | Square | None, panels: slice) -> Any:
-    if values is None or isinstance(values, np.ndarray):
-        return values if values is None else values[panels]
-    return type(values)(*(each[panels] for each in values))
 
 
 def panel_maps(nodes: np.ndarray, steps: Coefficients, modes: Modes, run: Averaging) -> PanelMap:

@@ -167,28 +167,20 @@ def moments_at(stage: Any, moments: Moments, noise: np.ndarray, points: Points) 
     period: Period = stage.period
     n = points.num_steps
     t = points.t
-    nodes, q = period.seen.shape[:2]
+    q = period.seen.shape[1]
     start = np.concatenate([pack(moments.own)[:, :, period.own], moments.cross[:, :, period.cross]], axis=2)
     sides = np.concatenate([np.moveaxis(start, 2, 0), period.drive], axis=1)  # (Q, p + m, S, K)
     decay = n[:, None] * period.decay
-    # With few losses the answers to all sides are kept. With many it takes less time and memory to solve once more.
-    kept = nodes <= noise.size
-    answered = slice(None) if kept else slice(q)
-    portions = _portions(sides[answered], t.size)
-    answers: Any = (
-        resolvent(decay[answered, answered, ..., part], t, sides[answered, ..., part, None]) for part in portions
-    )
-    answers = list(answers) if kept else answers
+    portions = _portions(sides[:q], t.size)
+    # To keep the answers to all sides would take more memory than to solve once more, and no less time.
+    answers = (resolvent(decay[:q, :q, ..., part], t, sides[:q, ..., part, None]) for part in portions)
     driven = _losses(period, answers, noise, points, portions)
     ended = []
     shown: Any = 0.0
     gained: Any = 0.0
-    for number, part in enumerate(portions):
-        if kept:
-            result = answers[number][:, : noise.size] + _times(answers[number][:, noise.size :], driven)
-        else:
-            right = sides[:, : noise.size, ..., part, None] + _real_times(period.drive[..., part], driven)
-            result = resolvent(decay[..., part], t, right)  # (Q, p, S, K', C)
+    for part in portions:
+        right = sides[:, : noise.size, ..., part, None] + _times(period.drive[..., part], driven)
+        result = resolvent(decay[..., part], t, right)  # (Q, p, S, K', C)
         gained = gained + n[:, None] * np.einsum("isk,ipskc->ipsc", period.gained[..., part], result)
         shown = shown + np.einsum("vi,ipsc->vpsc", period.shown, result.sum(-2))
         ended.append(np.einsum("ipskc,sc->psik", result, points.scale[:, None] * points.kernel).real)
@@ -200,12 +192,12 @@ def moments_at(stage: Any, moments: Moments, noise: np.ndarray, points: Points) 
 def _losses(
     period: Period, answers: Iterable[np.ndarray], noise: np.ndarray, points: Points, portions: list[slice]
 ) -> np.ndarray:
-    """Return ζĥ, (m, p, S, C), from the resolvents of y(0) and of W, of (Q or q, p + m, S, K', C) in each portion."""
+    """Return ζĥ, (m, p, S, C), from the resolvents of y(0) and of W, (q, p + m, S, K', C) in each portion."""
     t = points.t
     felt: Any = 0.0
     for part, each in zip(portions, answers, strict=True):
         rows = np.moveaxis(period.seen[..., part], 2, 0)
-        columns = np.ascontiguousarray(each[: rows.shape[2]].transpose(2, 0, 3, 1, 4))
+        columns = np.ascontiguousarray(each.transpose(2, 0, 3, 1, 4))
         columns = columns.reshape(len(rows), rows.shape[2] * rows.shape[3], -1)
         felt = felt + (rows.reshape(*rows.shape[:2], -1) @ columns.view(float)).view(complex)
     felt = felt.reshape(*felt.shape[:2], -1, t.shape[1]).transpose(0, 3, 1, 2)  # (S, C, m, p + m)
@@ -216,12 +208,7 @@ def _losses(
     return driven.transpose(2, 3, 0, 1)
 
 
-def _times(answers: np.ndarray, losses: np.ndarray) -> np.ndarray:
-    """Return the answers (Q, m, S, K, C) times losses (m, p, S, C), (Q, p, S, K, C)."""
-    return sum(answers[:, m, None] * losses[m, :, :, None] for m in range(len(losses)))  # pyright: ignore
-
-
-def _real_times(drive: np.ndarray, losses: np.ndarray) -> np.ndarray:
+def _times(drive: np.ndarray, losses: np.ndarray) -> np.ndarray:
     """Return the drive (Q, m, S, K) times losses (m, p, S, C), (Q, p, S, K, C), by real matrices."""
     rows = drive.transpose(2, 0, 3, 1)  # (S, Q, K, m)
     columns = np.ascontiguousarray(losses.transpose(2, 0, 1, 3))  # (S, m, p, C)

@@ -9,7 +9,7 @@ from sgdtheory.risk.solvers.panel_maps import AlongPanel, PanelMap, panel_maps, 
 from sgdtheory.risk.solvers.spectrum import step_spectrum
 from sgdtheory.risk.solvers.steps import propagate_by_steps
 from sgdtheory.risk.systems.constant import settling_steps
-from sgdtheory.risk.systems.moments import Ends, Moments, at_runs, pairs
+from sgdtheory.risk.systems.moments import Ends, Moments, at_runs, pairs, selected
 from sgdtheory.risk.systems.runs import Propagated, Segment, joined
 from sgdtheory.risk.thresholds import THRESHOLDS
 
@@ -132,7 +132,7 @@ def _prepared_together(segment: Segment, rounds: list[tuple[np.ndarray, Segment]
         return [None] * len(rounds)
     ready = _prepared(segment.select(indices).between(low, high))
     ends = np.cumsum([some.size for some in long])
-    return [ready.select(slice(end - some.size, end)) for some, end in zip(long, ends.tolist(), strict=True)]
+    return [selected(ready, slice(end - some.size, end)) for some, end in zip(long, ends.tolist(), strict=True)]
 
 
 def _prepared(segment: Segment) -> PanelMap:

@@ -55,14 +55,6 @@ class StepSpectrum(NamedTuple):
     complex: Any
     negative: Any
 
-    def select(self, indices: np.ndarray) -> "StepSpectrum":
-        """Return the spectrum of some of the steps."""
-        return StepSpectrum(*(each[indices] for each in self))
-
-    def at(self, place: int) -> "StepSpectrum":
-        """Return the spectrum of one of the steps, as numbers."""
-        return StepSpectrum(*(float(each[place]) for each in self))
-
 
 def near_threshold(loads: np.ndarray, spectrum: StepSpectrum, number: np.ndarray) -> np.ndarray:
     """(T,) whether moments hardly settle, or what oscillates hardly decays and is still there after so many steps."""

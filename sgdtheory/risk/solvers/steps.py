@@ -12,7 +12,7 @@ import numpy as np
 
 from sgdtheory._common.compiled import compiled_loop
 from sgdtheory.problems import Modes
-from sgdtheory.risk.systems.moments import Moments, Steps, at_runs, ends
+from sgdtheory.risk.systems.moments import Moments, Steps, at_runs, ends, selected
 from sgdtheory.risk.systems.one_step import APART, StepMaps, nested, stacked, step, step_maps
 from sgdtheory.risk.systems.runs import Propagated, Segment, propagated
 from sgdtheory.risk.thresholds import THRESHOLDS
@@ -126,7 +126,7 @@ def _advanced(state: Moments, steps: Steps | StepMaps, counts: np.ndarray, segme
     def maps_of(begin: int, end: int, running: int) -> Iterator[StepMaps]:
         """Yield the maps of some steps for the first settings."""
         if isinstance(steps, StepMaps):
-            yield from itertools.repeat(steps.select(slice(running)), end - begin)
+            yield from itertools.repeat(selected(steps, slice(running)), end - begin)
             return
         portion = max(1, NUMBERS_AT_ONCE // (running * modes.eigenvalue.size))
         for first in range(begin, end, portion):
@@ -209,7 +209,7 @@ def _compiled(
     filled = Filled.of(counts.size, modes)
     alike = isinstance(steps, StepMaps)
     if alike:
-        rows = filled.wide(steps.select(some))
+        rows = filled.wide(selected(steps, some))
     else:
         room = STEPS_AT_ONCE if counts[0] > FEW_AT_ONCE else FEW_AT_ONCE
         table = [each[: counts[0], some] for each in steps]

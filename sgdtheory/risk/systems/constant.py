@@ -7,7 +7,7 @@ import numpy as np
 from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.contour import NEGLIGIBLE, QUIET_CONTOUR, Contour
 from sgdtheory.risk.solvers.spectrum import StepSpectrum, growths, loads, near_threshold, step_spectrum
-from sgdtheory.risk.systems.moments import Generators, Keeping, generators
+from sgdtheory.risk.systems.moments import Generators, Keeping, generators, selected
 from sgdtheory.risk.systems.periodic import Period, of_maps
 from sgdtheory.risk.systems.runs import Coefficients
 
@@ -33,13 +33,8 @@ class Stage(NamedTuple):
 
     def select(self, indices: np.ndarray) -> "Stage":
         """Return the stage of some of the settings."""
-        return self._replace(
-            maps=self.maps.select(indices),
-            alone=self.alone.select(indices),
-            spectrum=self.spectrum.select(indices),
-            keeping=self.keeping and self.keeping.select(indices),
-            load=self.load[indices],
-        )
+        names = "maps", "alone", "spectrum", "keeping", "load"
+        return self._replace(**{name: selected(getattr(self, name), indices) for name in names})
 
     def without_average(self) -> "Stage":
         """Return the stage without its average."""
@@ -62,7 +57,7 @@ class Stage(NamedTuple):
 
     def load_at(self, excess: np.ndarray, indices: np.ndarray) -> np.ndarray:
         """Return (T,) loads of some settings at 1/z = 1 + excess."""
-        return loads(self.alone.select(indices), self.modes.driving, excess)
+        return loads(selected(self.alone, indices), self.modes.driving, excess)
 
     def floors(self, indices: np.ndarray) -> np.ndarray:
         """Return (T,) largest eigenvalues, less 1, of directions of some settings without noise."""

@@ -39,14 +39,18 @@ class Keeping(NamedTuple):
     forgetting: Any
     weight: Any
 
-    def select(self, indices: np.ndarray) -> "Keeping":
-        """Return the constants of some of the runs."""
-        return Keeping(*(each[indices] for each in self))
-
     def remembered(self, square: np.ndarray, num_steps: np.ndarray) -> np.ndarray:
         """Return ρ^{2n} S²(0), which on a contour would leave the rounding of S²(0) in what is left after n steps."""
         with np.errstate(divide="ignore"):
             return square * np.exp(2 * num_steps * np.log1p(-self.forgetting))
+
+
+def selected(values: Any, indices: np.ndarray | slice) -> Any:
+    """Return some of the entries of the first axis of all arrays in lists and named tuples; None stays None."""
+    if values is None or isinstance(values, np.ndarray):
+        return values if values is None else values[indices]
+    parts = [selected(each, indices) for each in values]
+    return parts if isinstance(values, list) else type(values)(*parts)
 
 
 def at_runs(moments: Moments, indices: np.ndarray) -> Moments:
@@ -164,10 +168,6 @@ class Generators(NamedTuple):
     seen: np.ndarray
     propagator: np.ndarray
     propagator_decay: np.ndarray
-
-    def select(self, indices: np.ndarray) -> "Generators":
-        """Return the maps of some of the steps."""
-        return Generators(*(each[indices] for each in self))
 
 
 def pairs(k: int) -> list[tuple[int, int]]:

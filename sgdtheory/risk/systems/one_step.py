@@ -34,19 +34,9 @@ class StepMaps(NamedTuple):
     keep: Any
     weight: Any
 
-    def select(self, settings: slice) -> "StepMaps":
-        """Return the maps of some of the settings."""
-        return StepMaps(*(_some(each, settings) for each in self))
-
     def each(self) -> Iterator["StepMaps"]:
         """Yield the maps of T steps one after the other."""
         return map(StepMaps, *(_each(values) for values in self))
-
-
-def _some(values: Any, settings: slice) -> Any:
-    if isinstance(values, list):
-        return [_some(each, settings) for each in values]
-    return None if values is None else values[settings]
 
 
 def _each(values: Any) -> Iterable[Any]:

@@ -20,7 +20,7 @@ from sgdtheory.algorithms import LinearMethod
 from sgdtheory.problems import Modes
 from sgdtheory.risk.solvers.contour import QUIET_CONTOUR, Contour
 from sgdtheory.risk.solvers.spectrum import step_spectrum
-from sgdtheory.risk.systems.moments import Generators, Keeping, generators, pairs, shown_rows, shown_weights
+from sgdtheory.risk.systems.moments import Generators, Keeping, generators, pairs, selected, shown_rows, shown_weights
 from sgdtheory.risk.systems.runs import Segment
 
 EVERY_STEP = 24  # The losses of the first steps of a round, this many, are unknowns of their own.
@@ -80,7 +80,7 @@ class Period(NamedTuple):
             forgotten=self.forgotten[indices],
             remembered=self.remembered[indices],
             slow=self.slow[indices],
-            keeping=self.keeping and self.keeping.select(indices),
+            keeping=selected(self.keeping, indices),
         )
 
     def without_average(self) -> "Period":

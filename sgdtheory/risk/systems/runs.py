@@ -19,6 +19,7 @@ from sgdtheory.risk.systems.moments import (
     Steps,
     ends,
     generators,
+    selected,
     together,
 )
 from sgdtheory.risk.thresholds import THRESHOLDS
@@ -195,7 +196,7 @@ class Segment:
 
     def select(self, indices: np.ndarray) -> "Segment":
         """Return the segment of some of the runs."""
-        keeping = self.keeping and self.keeping.select(indices)
+        keeping = selected(self.keeping, indices)
         ends = self.low[indices], self.high[indices], self.origin[indices]
         return Segment(self.setup, self.runs.select(indices), *ends, keeping, self.stops)
 
