@@ -47,7 +47,8 @@ def _kinds(moments: Moments, segment: Segment, by_steps: bool = False) -> np.nda
     )
     # A closed form costs the same for any number of steps, so that few steps are sooner taken one by one.
     short = segment.steps <= np.where(kinds == "smooth", _short(segment), few)
-    return np.where(_has_overflowed(moments), "gone", np.where(short, "steps", kinds))
+    overflowed = np.isinf(moments.own).all((0, 2, 3, 4))
+    return np.where(overflowed, "gone", np.where(short, "steps", kinds))
 
 
 def _propagate_by(kinds: np.ndarray, moments: Moments, segment: Segment) -> Propagated:
@@ -71,11 +72,6 @@ def _short(segment: Segment) -> np.ndarray:
     return np.where(segment.steps >= segment.setup.compiled_from, oscillation, THRESHOLDS.short_smooth)
 
 
-def _has_overflowed(moments: Moments) -> np.ndarray:
-    """Return (S,) whether all moments are beyond the range of a float."""
-    return np.isinf(moments.own).all((0, 2, 3, 4))
-
-
 def propagate_repeated(moments: Moments, segment: Segment) -> Propagated:
     """Propagate steps, or rounds of H steps, that are all alike: in closed form where it holds, else one by one.
 
@@ -85,7 +81,7 @@ def propagate_repeated(moments: Moments, segment: Segment) -> Propagated:
     period = _period(segment)
     # Whole rounds are alike; a segment may begin and end within one.
     begin = np.minimum(np.ceil(segment.low / period) * period, segment.high)
-    before = _steps_if_any(moments, segment.between(segment.low, begin))
+    before = propagate_by_steps(moments, segment.between(segment.low, begin))
     rest = segment.between(begin, segment.high)
     stage, settling, solvers = _repeated(before.moments, rest)
     parts = []
@@ -129,10 +125,6 @@ def _period(segment: Segment) -> int:
     return method.period if method.step_dependence == "period" else 1
 
 
-def _steps_if_any(moments: Moments, segment: Segment) -> Propagated:
-    return propagate_by_steps(moments, segment) if segment.steps.any() else propagated(moments)
-
-
 def _in_closed_form(moments: Moments, segment: Segment, stage: Stage | PeriodStage, settling: np.ndarray) -> Propagated:
     """Propagate in closed form, then by single steps that are left, to the end and to every stop of a single run."""
     period = _period(segment)
@@ -140,7 +132,7 @@ def _in_closed_form(moments: Moments, segment: Segment, stage: Stage | PeriodSta
         number = segment.steps // period
         there = after(stage, moments, number)
         rest = segment.between(segment.low + number * period, segment.high)
-        return _steps_if_any(there.moments, rest)._replace(size=there.size)
+        return propagate_by_steps(there.moments, rest)._replace(size=there.size)
     settled = segment.low[0] + np.ceil(settling[0]) * period
     early = [stop for stop in segment.stops if stop <= settled]
     points = [] if not early else propagate_by_steps(moments, segment.between(segment.low, np.array(early[-1:]))).points

@@ -29,7 +29,6 @@ from sgdtheory.risk.solvers.contour import (
     ROUGH,
     Resolution,
     modes_within,
-    oscillating_modes_within,
     resolution_within,
     smallest_resolved,
 )
@@ -211,7 +210,7 @@ def _modes(problem: AbstractProblem, courses: Sequence[Course], resolution: Reso
         return modes
     edges = [[0.0, *(end for _, end in each)] for each in segment_ends(Runs.of(courses))]
     turned = phases(courses, edges, low, high, stops, quiet=problem.noise_variance == 0)
-    return modes if turned is None else oscillating_modes_within(reach, problem, turned, resolution.modes)
+    return modes if turned is None else problem.oscillating_modes(turned, smallest_resolved(reach), resolution.modes)
 
 
 def _reach(courses: Sequence[Course]) -> float:

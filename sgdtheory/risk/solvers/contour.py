@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sgdtheory.problems import AbstractProblem, Modes, Phases
+from sgdtheory.problems import AbstractProblem, Modes
 
 # Below this value of nγλ a sum over directions on the contour is, to rounding, a polynomial in λ, because the points
 # keep a distance of at least 4 from the poles. `problem.modes` merges such directions.
@@ -102,11 +102,6 @@ def modes_within(reach: float, problem: AbstractProblem, tolerance: float = 0.0,
     """
     modes = problem.decaying_modes if decaying else problem.modes
     return modes(smallest_resolved(reach), tolerance)
-
-
-def oscillating_modes_within(reach: float, problem: AbstractProblem, phases: Phases, tolerance: float) -> Modes:
-    """Return the modes with which sums over directions hold in such runs, whose moments turn by these phases."""
-    return problem.oscillating_modes(phases, smallest_resolved(reach), tolerance)
 
 
 def smallest_resolved(reach: float) -> float:

@@ -58,7 +58,7 @@ def in_portions(evaluate: Evaluation, stage: Any, moments: Moments, num_steps: n
     size = max(1, NUMBERS_AT_ONCE // (stage.modes.eigenvalue.size * stage.contour.points.size))
     rate = stage.growths(num_steps)
     portions = []
-    for falling, follow in ((False, _rising), (True, _falling)):
+    for falling, follow in ((False, _at_rate), (True, _falling)):
         some = np.flatnonzero((rate < 0) == falling)
         if size >= some.size == rate.size:
             return follow(evaluate, stage, moments, num_steps, rate)
@@ -70,22 +70,23 @@ def in_portions(evaluate: Evaluation, stage: Any, moments: Moments, num_steps: n
     return together(portions)
 
 
-def _rising(evaluate: Evaluation, stage: Stage, moments: Moments, num_steps: np.ndarray, rate: np.ndarray) -> Any:
-    return _at_rate(evaluate, stage, moments, NOISE, num_steps, rate)
-
-
 def _falling(evaluate: Evaluation, stage: Stage, moments: Moments, num_steps: np.ndarray, rate: np.ndarray) -> Any:
     """Solve decaying moments in two parts, so that they keep their digits; what σ² adds has its own pole at z = 1."""
-    left = _at_rate(evaluate, stage, moments, 0 * NOISE, num_steps, rate)
+    left = _at_rate(evaluate, stage, moments, num_steps, rate, 0 * NOISE)
     nothing = Moments(*(0 * each[1:] for each in moments))
-    added = _at_rate(evaluate, stage, nothing, NOISE[1:], num_steps, 0 * rate)
+    added = _at_rate(evaluate, stage, nothing, num_steps, 0 * rate, NOISE[1:])
     for whole, part in zip(left, added, strict=True):
         whole[1:] += part
     return left
 
 
 def _at_rate(
-    evaluate: Evaluation, stage: Any, moments: Moments, noise: np.ndarray, num_steps: np.ndarray, rate: np.ndarray
+    evaluate: Evaluation,
+    stage: Any,
+    moments: Moments,
+    num_steps: np.ndarray,
+    rate: np.ndarray,
+    noise: np.ndarray = NOISE,
 ) -> Any:
     """Solve with the rate at which the iterate's moments grow or, below 0, decay; an average may decay more slowly."""
     if stage.keeping is None:

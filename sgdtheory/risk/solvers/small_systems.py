@@ -1,7 +1,7 @@
 """Small linear systems, many at once, with the many along the last axis."""
 
 import contextlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -64,15 +64,11 @@ def resolvent(matrix: np.ndarray, t: np.ndarray, right: np.ndarray) -> np.ndarra
     return solve(rows, right)
 
 
-class Inverses(NamedTuple):
-    """Inverses of matrices (p, p, K), and their determinants (K,)."""
+def inverses(matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the inverses of matrices (p, p, K), in their place, and their determinants (K,).
 
-    inverse: np.ndarray
-    determinant: np.ndarray
-
-
-def inverses(matrices: np.ndarray) -> Inverses:
-    """Invert matrices (p, p, K) in place, by Gauss–Jordan; the matrices of a collocation need no pivoting."""
+    By Gauss–Jordan; the matrices of a collocation need no pivoting.
+    """
     scratch = np.empty_like(matrices)
     determinants = np.ones(matrices.shape[2:])
     for j in range(matrices.shape[0]):
@@ -85,4 +81,4 @@ def inverses(matrices: np.ndarray) -> Inverses:
         np.multiply(column[:, None], row, out=scratch)
         np.subtract(matrices, scratch, out=matrices)
         matrices[j] = row
-    return Inverses(matrices, determinants)
+    return matrices, determinants

@@ -25,24 +25,22 @@ PREPARED_TOGETHER = 5e5
 def propagate_smooth(moments: Moments, segment: Segment) -> Propagated:
     """Return the moments of S runs at the ends of smooth segments."""
     oscillation = oscillations(segment)
-    begin = _first_panels(segment, oscillation)
+    begin = first_panels(segment, oscillation)
     started = propagate_by_steps(moments, segment.between(segment.low, begin))
     ended = _on_panels(started.moments, segment.between(begin, segment.high), oscillation)
     return ended._replace(points=started.points + ended.points)
 
 
-def first_panels(segment: Segment) -> np.ndarray:
-    """Return (S,) steps at which panels begin: steps before them are taken one by one."""
-    return _first_panels(segment, oscillations(segment))
+def first_panels(segment: Segment, oscillation: list[Oscillation | None] | None = None) -> np.ndarray:
+    """Return (S,) steps at which panels begin: steps before them are taken one by one.
 
-
-def _first_panels(segment: Segment, oscillation: list[Oscillation | None]) -> np.ndarray:
-    """(S,) steps from which on the directions that oscillate turn slowly or have come to rest since the last kink.
+    From there on the directions that oscillate turn slowly or have come to rest since the last kink.
 
     Underdamped directions would be lost on panels, so that they get as many steps as there are. Directions that
     overshoot change the sign of cross moments alone, which an average adds up (schedule-free SGD is one): elsewhere
     that adds up to little; next to the edge they take for ever.
     """
+    oscillation = oscillation or oscillations(segment)
     settings = len(segment.runs.courses)
     compiled = segment.setup.compiled_from <= FIRST_COMPILED
     longest = np.full(settings, FIRST_COMPILED if compiled else float(THRESHOLDS.few_steps))

@@ -4,7 +4,7 @@ JAX compiles the loops in float64, for the processor, and without a long compila
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -36,7 +36,9 @@ def propagate_by_steps(moments: Moments, segment: Segment) -> Propagated:
     Raises:
         ValueError: more than `THRESHOLDS.most_steps`.
     """
-    if (many := float(segment.steps.max(initial=0.0))) > THRESHOLDS.most_steps:
+    if not segment.steps.any():
+        return propagated(moments)
+    if (many := float(segment.steps.max())) > THRESHOLDS.most_steps:
         raise ValueError(
             f"algorithm must be smooth, staged or settle sooner: {many:.3g} steps would have to be taken one by "
             f"one (at most {THRESHOLDS.most_steps:g}); take fewer samples, a smaller momentum or a smooth shape"
@@ -116,12 +118,10 @@ def _advanced(state: Moments, steps: Steps | StepMaps, counts: np.ndarray, segme
     noise = np.array([[segment.setup.noise_variance]]) if segment.setup.summed else APART
     if segment.steps[0] >= segment.setup.compiled_from:
         # A compiled loop takes the steps of its longest run in every lane: those of a portion should be alike.
-        lanes = _side_by_side(counts)
+        lanes = _lanes(counts)
         parts = [Moments(*(each[:, some] for each in state)) for some in lanes]
-        ended = [
-            _compiled(part, steps, counts, some, modes, noise, kind) for part, some in zip(parts, lanes, strict=True)
-        ]
-        return Moments(*(np.concatenate(each, axis=1) for each in zip(*ended, strict=True)))
+        pairs = zip(parts, lanes, strict=True)
+        return _side_by_side([_compiled(part, steps, counts, some, modes, noise, kind) for part, some in pairs])
 
     def maps_of(begin: int, end: int, running: int) -> Iterator[StepMaps]:
         """Yield the maps of some steps for the first settings."""
@@ -133,10 +133,10 @@ def _advanced(state: Moments, steps: Steps | StepMaps, counts: np.ndarray, segme
             rows = slice(first, min(first + portion, end))
             yield from step_maps(Steps(*(each[rows, :running] for each in steps)), modes.eigenvalue).each()
 
-    return stacked(_plain(nested(state), maps_of, counts, modes, noise, *kind))
+    return _plain(nested(state), maps_of, counts, modes, noise, *kind)
 
 
-def _side_by_side(counts: np.ndarray) -> list[slice]:
+def _lanes(counts: np.ndarray) -> list[slice]:
     """Return S runs, those with the most steps first, in portions whose compiled loops take the least time in all.
 
     A portion takes the steps of its longest run in all of its lanes, whether they are filled or not.
@@ -170,29 +170,15 @@ def _plain(
         done = count
         left = int((counts > count).sum())
         # Runs are in the order of their lengths: those that end now are the last ones.
-        ended.append(_settings(state, slice(left, running)))
-        state = _settings(state, slice(0, left))
+        ended.append(stacked(selected(state, np.s_[:, left:running])))
+        state = selected(state, np.s_[:, :left])
         running = left
-    return _joined(ended[::-1])
+    return _side_by_side(ended[::-1])
 
 
-def _settings(state: Any, which: slice) -> Moments:
-    """Return some of the settings."""
-    own = tuple(each[:, which] for each in state.own)
-    return Moments(own, tuple(each[:, which] for each in state.cross), state.square[:, which])
-
-
-def _joined(parts: list[Moments]) -> Moments:
-    """Return the inverse of `_settings`."""
-    if len(parts) == 1:
-        return parts[0]
-
-    def concatenated(each: Iterable[np.ndarray]) -> np.ndarray:
-        return np.concatenate(list(each), axis=1)
-
-    own = tuple(map(concatenated, zip(*(part.own for part in parts), strict=True)))
-    cross = tuple(map(concatenated, zip(*(part.cross for part in parts), strict=True)))
-    return Moments(own, cross, np.concatenate([part.square for part in parts], axis=1))
+def _side_by_side(parts: list[Moments]) -> Moments:
+    """Return the moments of the settings of all parts, one part after the other."""
+    return Moments(*(np.concatenate(each, axis=1) for each in zip(*parts, strict=True)))
 
 
 def _compiled(

@@ -143,8 +143,7 @@ def sample_risks(
     drivers = _drivers(problem, courses[0].algorithm)
     ends = [each.num_steps * np.ones(1) for each in courses]
     if problem.replacement and not all(takes_moments(drivers, each) for each in courses):
-        _checked_rows(problem)
-        training = TrainingProblem(drivers)
+        training = _training_problem(problem, drivers)
         batch, rate, steps = settings_of(courses)
         result = solve(training, courses[0].algorithm, training.batch(batch), rate, steps)
         pairs = zip(courses, ends, strict=True)
@@ -158,14 +157,19 @@ def sample_risks(
     return parts, np.where(np.isfinite(parts.sum(0)), np.maximum(error, stated), np.inf)
 
 
-def _checked_rows(problem: FiniteSampleProblem) -> None:
-    """Refuse rows that are not Gaussian where only the theory of Gaussian rows is known."""
+def _training_problem(problem: FiniteSampleProblem, drivers: Drivers) -> TrainingProblem:
+    """Return the plain problem of the scatter around the mean path, which is a theory of Gaussian rows alone.
+
+    Raises:
+        ValueError: rows that are given.
+    """
     if problem.rows is not None:
         raise ValueError(
             f"rows must have at most {THRESHOLDS.diagonal_sample} directions, and schedules at most "
             f"{THRESHOLDS.sample_steps:g} steps, got {problem.num_samples} rows with {problem.rows.weight.size}; "
             f"simulate them"
         )
+    return TrainingProblem(drivers)
 
 
 def _ends_alone(
@@ -209,8 +213,7 @@ def sample_path(
     checked_for_samples(problem, course.algorithm)
     drivers = _drivers(problem, course.algorithm)
     if problem.replacement and not takes_moments(drivers, course):
-        _checked_rows(problem)
-        training = TrainingProblem(drivers)
+        training = _training_problem(problem, drivers)
         batch = float(training.batch(np.array(course.batch)))
         parts, error = solve(training, replace(course, batch=batch, rounded=False), stops)
         response = np.array(responses(course, drivers.weight, stops))
@@ -290,6 +293,5 @@ def sample_edge(
     if takes_moments(drivers, Course(algorithm, 1.0, 1.0, 1.0)):
         rows = row_moments(problem)
         return np.array([rows.edge(size) for size in batch.flat]).reshape(batch.shape)
-    _checked_rows(problem)
-    training = TrainingProblem(drivers)
+    training = _training_problem(problem, drivers)
     return edge(training, algorithm.method, training.batch(batch))

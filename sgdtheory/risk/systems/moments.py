@@ -45,12 +45,12 @@ class Keeping(NamedTuple):
             return square * np.exp(2 * num_steps * np.log1p(-self.forgetting))
 
 
-def selected(values: Any, indices: np.ndarray | slice) -> Any:
-    """Return some of the entries of the first axis of all arrays in lists and named tuples; None stays None."""
+def selected(values: Any, indices: np.ndarray | slice | tuple[slice, slice]) -> Any:
+    """Return these entries of all arrays in lists, tuples and named tuples; None stays None."""
     if values is None or isinstance(values, np.ndarray):
         return values if values is None else values[indices]
     parts = [selected(each, indices) for each in values]
-    return parts if isinstance(values, list) else type(values)(*parts)
+    return type(values)(*parts) if hasattr(values, "_fields") else type(values)(parts)
 
 
 def at_runs(moments: Moments, indices: np.ndarray) -> Moments:

@@ -128,6 +128,7 @@ def epoch_steps(num_samples: float, batch: float) -> int:
     return max(int(num_samples // batch), 1)
 
 
+@np.errstate(all="ignore")  # overflow is a result
 def reshuffled_passes(
     sample: Sample,
     *,
@@ -158,18 +159,10 @@ def reshuffled_passes(
             f"batch_size must be at least N/{MOST_STEPS} for reshuffled passes, N = {number:g}, got {batch:g}; "
             "replacement=True takes any"
         )
+    if own is not None:
+        sample = sample._replace(fourth=None)
     longest = min(length, max(steps))
-    with np.errstate(all="ignore"):  # overflow is a result
-        if own is not None:
-            sample = sample._replace(fourth=None)
-        return _passes(sample, batch, rate, steps, longest, averaged, 1 - 2 / number if own is None else own)
-
-
-def _passes(
-    sample: Sample, batch: float, rate: float, steps: list[int], longest: int, averaged: bool, own: float
-) -> list[Passes]:
-    length = epoch_steps(sample.num_samples, batch)
-    memory = epoch_memory(sample, batch, rate, longest, own)
+    memory = epoch_memory(sample, batch, rate, longest, 1 - 2 / number if own is None else own)
     parts = {longest, *(n % length for n in steps)} - {0}
     ends = {part: epoch(memory, part, averaged=averaged) for part in parts}
     held = np.append(sample.excess, sample.least_loss)

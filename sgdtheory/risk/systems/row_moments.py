@@ -144,7 +144,8 @@ def second_risks(rows: RowMoments, course: Course, stops: np.ndarray) -> np.ndar
     keeping = Keeping(average.forgetting(course.num_steps), average.weight(course.num_steps))
     first = course.first_averaged
     long = course.algorithm.constant and stops.max(initial=0.0) > THRESHOLDS.few_steps
-    stage = Stage(rows, *_constants(course)) if long else None
+    begin = np.zeros(1)
+    stage = Stage(rows, float(course.rates(begin)[0]), float(course.batches(begin)[0])) if long else None
     state = rows.begin()
     if average.starts_at_iterate():
         state = state._replace(cross=rows.unpack(state.second), square=float(rows.shown @ state.second))
@@ -183,11 +184,6 @@ def _moved(
     if stage is None or ends[1] - ends[0] <= THRESHOLDS.few_steps:
         return _stepped(rows, course, state, *ends, keeping)
     return stage.after(state, ends[1] - ends[0], keeping)
-
-
-def _constants(course: Course) -> tuple[float, float]:
-    here = np.zeros(1)
-    return float(course.rates(here)[0]), float(course.batches(here)[0])
 
 
 def _stepped(rows: RowMoments, course: Course, state: State, low: float, high: float, keeping: Keeping | None) -> State:

@@ -94,11 +94,6 @@ class Runs:
         """(k,) o; the iterate's error is oᵀu."""
         return np.asarray(self.algorithm.method.output, dtype=float)
 
-    @property
-    def constant_batch(self) -> bool:
-        """All batches of a run have one size."""
-        return self.algorithm.batch_schedule.flat
-
     @cached_property
     def first_averaged(self) -> np.ndarray:
         """(S,) first steps whose iterates the average takes."""
@@ -112,7 +107,7 @@ class Runs:
     def batches_at(self, steps: np.ndarray) -> np.ndarray:
         """Return B at these steps, (S, P); where it takes several values among those of a run, not rounded."""
         result = np.empty((len(self.courses), steps.size // len(self.courses)))
-        if self.constant_batch:
+        if self.algorithm.batch_schedule.flat:
             result[:] = self.batch[:, None]
             return result
         for place, (course, row) in enumerate(zip(self.courses, steps.reshape(result.shape), strict=True)):
