@@ -162,22 +162,25 @@ def _along(problem: AbstractProblem, course: Course, stops: np.ndarray) -> tuple
         result = delayed_path(problem, course, stops)
         moved = delayed_path(problem, shaken(course), stops) if near_threshold(problem, [course])[0] else result
         return result, worth_stating(change(result.swapaxes(0, 1), moved.swapaxes(0, 1)))
-    result, lost, done, modes = _parts_along(problem, course, stops, FINE)
+    parts, lost, done, modes = _parts_along(problem, course, stops, FINE)
     approximated = bool(done.approximated[0])
     near = bool(near_threshold(problem, [course], done.near)[0])
-    error = stated_rounding(result.swapaxes(0, 1), lost.swapaxes(0, 1), problem.initial_risk + problem.noise_variance)
-    error = np.maximum(error, unresolved_oscillation(result.swapaxes(0, 1), modes))
+    error = stated_rounding(parts, lost, problem.initial_risk + problem.noise_variance)
+    error = np.maximum(error, unresolved_oscillation(parts, modes))
     if approximated or near:
         rougher, _, _, _ = _parts_along(problem, shaken(course) if near else course, stops, ROUGH)
-        each = change(result.swapaxes(0, 1), rougher.swapaxes(0, 1))
+        each = change(parts, rougher)
         error = np.maximum(error, each if approximated else worth_stating(each))
-    return result, error
+    return parts.swapaxes(0, 1), error
 
 
 def _parts_along(
     problem: AbstractProblem, course: Course, stops: np.ndarray, resolution: Resolution
 ) -> tuple[np.ndarray, np.ndarray, Propagated, Modes]:
-    """Return bias and variance (2, 2, K) at the stops, bounds of their rounding errors, the state at the end, modes."""
+    """Return bias and variance of iterate and average, (2, 2, K), at the stops, and bounds of their rounding errors.
+
+    And the state at the end, and the modes.
+    """
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         segments = segments_of_runs(problem, [course], resolution, stops=stops.tolist())
         begin = initial_state(segments)
@@ -185,13 +188,13 @@ def _parts_along(
         points = [ends(with_started_average(begin.moments, segments[0]), segments[0].runs.output), *done.points]
         sums = Ends(*(np.concatenate(each, axis=1) for each in zip(*points, strict=True)))
         shares = [course.algorithm.average.returned(stop, course.num_steps) for stop in stops.tolist()]
-        result = np.array([sums.iterate, returned_risk(sums, shares)])
+        parts = np.stack([sums.iterate, returned_risk(sums, shares)], axis=1)
         started = ~np.isnan(np.array([np.zeros(len(shares)), np.sum(shares, axis=1)]))
-        result = np.where(np.isnan(result) & started[:, None], np.inf, result)  # inf − inf, beyond the range of a float
-        lost = rounding(np.array([sums.size[..., 0], returned_size(sums, shares)]))
-        units = np.array([[1.0], [problem.noise_variance]])
-        result, lost = (np.where(units > 0, units * each, 0.0) for each in (result, lost))
-    return bounded(result.swapaxes(0, 1), lost.swapaxes(0, 1)).swapaxes(0, 1), lost, done, segments[0].setup.modes
+        parts = np.where(np.isnan(parts) & started, np.inf, parts)  # inf − inf, beyond the range of a float
+        lost = rounding(np.stack([sums.size[..., 0], returned_size(sums, shares)], axis=1))
+        units = np.array([1.0, problem.noise_variance])[:, None, None]
+        parts, lost = (np.where(units > 0, units * each, 0.0) for each in (parts, lost))
+    return bounded(parts, lost), lost, done, segments[0].setup.modes
 
 
 POWERS = np.arange(3)

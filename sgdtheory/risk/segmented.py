@@ -150,11 +150,6 @@ class RunEnds(NamedTuple):
     panel_start: PanelStart | None
     near: Any
 
-    @property
-    def signal(self) -> float:
-        """Sum of the signal over the modes."""
-        return float(self.modes.signal.sum())
-
 
 def _run_to_ends(
     request: Request,
@@ -266,7 +261,7 @@ def _errors(
     problem = request.problem
     again = request._replace(estimate=False, stable=False, summed=False)
     total = parts.sum(0)
-    begin = result.signal + problem.noise_variance
+    begin = float(result.modes.signal.sum()) + problem.noise_variance
     error = np.where(np.isinf(total), np.inf, np.where(total > GROWN * begin, GROWN_ERROR, 0.0))
     # Terms that cancel in the sums leave their rounding.
     error = np.maximum(error, stated_rounding(parts, lost, begin))
@@ -292,7 +287,7 @@ def _errors(
 def _risks(problem: AbstractProblem, result: RunEnds, courses: Sequence[Course]) -> tuple[np.ndarray, np.ndarray]:
     """Return bias and variance (2, S) of the returned weights, in units of y², and bounds of their rounding errors."""
     units = np.array([[1.0], [problem.noise_variance]])
-    begin = np.array([[result.signal], [1.0]])
+    begin = np.array([[result.modes.signal.sum()], [1.0]])
     average = courses[0].algorithm.average
     with np.errstate(all="ignore"):
         shares = [average.returned(course.num_steps, course.num_steps) for course in courses]

@@ -31,8 +31,6 @@ LARGEST_LOAD = 1e6
 # This excess of 1/z over 1 stands for 0, so that a state that never changes, such as w*, is no division by 0.
 AT_ONE = 1e-60
 MANY_STEPS = 1e6  # After this many steps a method moves at its final speed.
-# A direction with a smaller (λ/λ_1)² may be too slow for rounding to see that it moves.
-VANISHING = 1e-20
 # With loads below 1 less this much, risks change by at most some 1000 times as much as γ: rounding of γ does not count.
 NEARLY_UNSTABLE = 1e-3
 # From this log |μ| on, a negative μ is near −1, the threshold of the mean. There are none elsewhere; next to it
@@ -120,22 +118,7 @@ def own_responses(maps: Generators, excess: np.ndarray | float = AT_ONE) -> Any:
     one = np.eye(maps.decay.shape[1])[:, :, None, None]
     decay = maps.decay.transpose(1, 2, 0, 3) + np.reshape(excess, (-1, 1)) * one
     responses = solve(decay, maps.drive.transpose(1, 0, 2)[:, None])[:, 0]  # of M, (q, T, K)
-    return _continued(np.einsum("tq,qtk->tk", maps.seen, responses), np.abs(maps.drive).sum(1))
-
-
-def _continued(g: Any, drive: np.ndarray) -> np.ndarray:
-    """(T, K) g, where directions so slow that their maps are singular to rounding are proportional to λ, like √drive.
-
-    Proportional to the g of the slowest of the others; (T, K) drive is proportional to λ².
-    """
-    lost = ~np.isfinite(g) & (drive > 0) & (drive < VANISHING * drive.max(1, keepdims=True))
-    if not lost.any():
-        return g
-    slowest = np.argmin(np.where(np.isfinite(g) & (drive > 0), drive, np.inf), axis=1)[:, None]
-    reference = (np.take_along_axis(each, slowest, 1) for each in (g, drive))
-    with np.errstate(all="ignore"):
-        slope = next(reference) / np.sqrt(next(reference))
-    return np.where(lost, slope * np.sqrt(drive), g)
+    return np.einsum("tq,qtk->tk", maps.seen, responses)
 
 
 class CoupledMaps(Protocol):
