@@ -18,8 +18,8 @@ SMOOTH = STARTS | {  # Searches start from these γ/edge as functions of t/n.
     "cosine": lambda u: 0.9 * np.cos(np.pi / 2 * u) ** 2,
     "late decay": lambda u: np.minimum(0.95, 2 * (1 - u)),
 }
-# Searches start from this many random schedules. With other starts the best of a few signs, which have very many
-# optima, is often another one.
+# Searches start from this many random schedules. Schedules of a few signs have very many optima: with other starts the
+# best one found is often another.
 RANDOM = 40
 KEPT = 24  # This many searches go on after all have ended roughly; the best one has always been among them.
 COMPARED_GAIN = 1e-4  # All searches end at this gain of log risk before the worse ones are given up.

@@ -177,9 +177,11 @@ def _along(problem: AbstractProblem, course: Course, stops: np.ndarray) -> tuple
 def _parts_along(
     problem: AbstractProblem, course: Course, stops: np.ndarray, resolution: Resolution
 ) -> tuple[np.ndarray, np.ndarray, Propagated, Modes]:
-    """Return bias and variance of iterate and average, (2, 2, K), at the stops, and bounds of their rounding errors.
+    """Return the risks along one run, and what their errors depend on.
 
-    And the state at the end, and the modes.
+    Returns:
+        Bias and variance of iterate and average, (2, 2, K), at the stops; bounds of their rounding errors; the state
+        at the end; the modes.
     """
     with np.errstate(all="ignore"):  # overflow and underflow are results here
         segments = segments_of_runs(problem, [course], resolution, stops=stops.tolist())

@@ -49,7 +49,7 @@ LEAST_CORRELATION = 1e-4
 # twice as many by 3e-5.
 STEPS_PER_DOUBLING = 12
 # In longer runs than this times the memory 1/(1 − β₂), minima over γ lie next to the γ of arrival; in shorter ones they
-# may be anywhere. With 400 steps for every memory tuned risks were up to 1.6 times too high (β₂ = 0.98, 296 steps).
+# may be anywhere. With 400 steps for every memory tuned risks were up to 1.7 times too high (β₂ = 0.8, 214 steps).
 LONG_RUNS = 4.0
 # Every risk has this relative error. Two deterministic steps whose signs are certain are up to 1.5% off, and a single
 # direction with a short memory is off by about 0.5%.
