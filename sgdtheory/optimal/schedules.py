@@ -82,7 +82,7 @@ class Freedom:
 
     @property
     def ramp(self) -> bool:
-        """Whether the batch size may vary."""
+        """Return whether batch sizes may vary, which is where their stability edges are tabulated."""
         return self.edge is not None
 
 
