@@ -62,8 +62,8 @@ class ArrivalMinima:
     ) -> Minimum:
         """Return the least minimum.
 
-        Beside a setting that is known those of its minima are refined that may be the least. Else all of them are
-        searched, unless the one beyond them is the least.
+        Near a setting whose minima are known, only those that may be the least are refined. Elsewhere all of them are
+        searched, unless a minimum far beyond them is the least.
 
         Args:
             risk: of the setting.
