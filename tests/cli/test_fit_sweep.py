@@ -26,12 +26,14 @@ def run_of(config, steps):
     return TrainResult(config, "steps", 4000, STEPS, losses[:, None], none, none, none, 1, 0.0, 0.0)
 
 
-def make_store(folder, *, widths=(32, 64, 128), batches=BATCHES, rates=RATES, scatter=0.05, best=0.2, target=1.0):
-    """A store of hand-made runs with steps = 40 + 6000/B at the best learning rate."""
+def make_store(
+    folder, *, widths=(32, 64, 128), batches=BATCHES, rates=RATES, scatter=0.05, best=0.2, target=1.0, balance=150
+):
+    """A store of hand-made runs with steps = 40 (1 + balance/B) at the best learning rate."""
     rng = np.random.default_rng(1)
     for width in widths:
         for batch in batches:
-            steps = (40 + 6000 / batch) * np.exp(scatter * rng.standard_normal())
+            steps = (40 + 40 * balance / batch) * np.exp(scatter * rng.standard_normal())
             for rate in rates:
                 config = TrainConfig(width=width, batch_size=batch, learning_rate=rate, averages=(), target_loss=target)
                 result = run_of(config, steps * (1 + abs(np.log2(rate / best))))

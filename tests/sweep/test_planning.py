@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from sgdtheory.sweep import planning, power, sweep
+from sgdtheory.sweep import SweepTable, planning, power, sweep
 from sgdtheory.sweep.pace import Taken
 from sgdtheory.sweep.planning import PILOT_KINDS, Plan, measure, pilot_scatter, plan
 from sgdtheory.sweep.power import Design, Scatter, Verdicts, verdict_probabilities
@@ -31,6 +31,18 @@ def test_runs_and_steps_that_are_left(tmp_path):
     assert (found.scatter, found.verdicts, found.enough) == (None, None, None)
     with pytest.raises(ValueError, match="configs must be at least one, got none"):
         plan([])
+
+
+def test_steps_that_are_left_are_those_of_runs_without_a_result(monkeypatch, tmp_path):
+    timed = []
+    monkeypatch.setattr(planning, "measure", lambda left, *arguments: timed.extend(left))
+    monkeypatch.setattr(planning, "Countdown", lambda *arguments: SimpleNamespace(seconds_left=1.0))
+    store = make_store(tmp_path / "store", widths=(32,), batches=(16, 40))
+    done = SweepTable.from_store(store).configs
+    more = [changed(each, max_steps=number, seed=1) for each, number in zip(done, (7, 20), strict=False)]
+    found = plan([*done, *more, more[0]], store)
+    assert (found.runs, found.finished, found.steps) == (len(done) + 2, len(done), 27)
+    assert {config for unit in timed for config in unit} >= set(more)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +156,18 @@ def test_the_scatter_of_a_pilot(tmp_path):
     assert found.balance == pytest.approx(150, rel=0.2)
     with pytest.raises(ValueError, match="a pilot needs four tuned batch sizes of a group"):
         pilot_scatter(make_store(tmp_path / "few", batches=(16, 40, 100), widths=(32,)))
+
+
+def test_scatter_between_widths_is_that_of_critical_batch_sizes_around_a_line(tmp_path):
+    """B* = ω b/a + (1 + ω) 16 of widths whose b/a alternates, and whose steps hardly scatter; ω is 0.2 by default."""
+    balance = np.array([150, 300, 150, 300])
+    for width, each in zip((32, 64, 128, 256), balance, strict=True):
+        store = make_store(tmp_path / "store", widths=(width,), scatter=0.002, balance=each)
+    for options, overhead in (({}, 0.2), ({"overhead": 0.4}, 0.4)):
+        critical = np.log(overhead * balance + (1 + overhead) * 16)
+        (squares,) = np.polyfit(range(4), critical, 1, full=True)[1]
+        assert pilot_scatter(store, **options).between == pytest.approx((squares / 2) ** 0.5, rel=0.03)
+    assert pilot_scatter(make_store(tmp_path / "even")).between == 0.0  # two residuals are as large by chance
 
 
 def test_a_pilot_is_named(tmp_path):
