@@ -50,6 +50,17 @@ def test_the_same_critical_batch_size_as_from_steps_to_a_target(table):
     assert grid.groups[0].size == 32
 
 
+def test_the_size_of_a_group_is_its_first_field_if_that_is_a_number(table):
+    for by in (("width",), ("width", "parametrization")):
+        columns = loss_columns(table, by=by)
+        assert columns["size"] == [int(group.split(",")[0].removeprefix("width ")) for group in columns["group"]]
+    narrow = table_of([each for each in table.results if each.config.width == 32])
+    for by, group in (((), ""), (("parametrization",), "parametrization mup")):
+        columns = loss_columns(narrow, by=by)
+        assert set(columns["group"]) == {group}
+        assert "size" not in columns
+
+
 def test_runs_that_stop_at_their_target_end_the_curves_of_the_others():
     """Without that the best rates would be missing at the larger data sizes."""
     columns = loss_columns(table_of([run(32, batch, rate, stop=0.5) for batch in BATCHES for rate in RATES]))
