@@ -293,6 +293,12 @@ def test_a_sweep_stops_when_its_time_is_up_and_goes_on(long_csv, tmp_path):
     assert sweep(LONG, tmp_path, lanes=LANES).to_csv() == long_csv
 
 
+def test_a_sweep_whose_time_is_up_before_it_begins_trains_nothing(tmp_path):
+    table = sweep(CONFIGS, tmp_path, lanes=LANES, max_seconds=1e-9)
+    assert table.interrupted
+    assert table.results == (None,) * len(CONFIGS)
+
+
 @pytest.mark.slow
 def test_workers_stop_when_the_time_is_up(long_csv, tmp_path):
     with ProcessPoolExecutor(2, get_context("spawn")) as executor:
