@@ -99,15 +99,17 @@ def test_conditions_and_columns_of_a_table():
 
 
 def test_a_plan_shows_its_numbers():
-    scatter = Scatter(0.1234, 0.05, 0.01, 42.0, "of the pilot")
+    scatter = Scatter(0.1234, 0.05678, 0.01234, 42.56, "of the pilot")
     design = Design((8, 16, 32), (2, 4, 8, 16), 2, 0.876)
-    sheet = Plan(9, 3, 360, 12.345, scatter, Verdicts(0.9, 0.02, 0.08), design, 0.3, "runs").sheet()
+    ahead = Plan(9, 3, 360, 12.345, scatter, Verdicts(0.9, 0.02, 0.08), design, 0.3, "runs")
+    assert {"12.3", "0.123", "0.0568", "0.0123", "42.6"} < {*str(ahead).split()}
+    sheet = ahead.sheet()
     first, verdicts = sheet.tables
     assert {each.name: each.value for each in first.quantities} == {
         "runs": 9, "finished": 3, "steps": 360, "seconds": 12.345,
     }  # fmt: skip
     assert first.quantities[1].label == "finished in runs"
-    assert [each.value for each in verdicts.quantities] == [0.1234, 0.05, 0.01, 42.0, "90%", "2%", "8%"]
+    assert [each.value for each in verdicts.quantities] == [0.1234, 0.05678, 0.01234, 42.56, "90%", "2%", "8%"]
     assert verdicts.title.endswith("(|slope| < 0.3, by the law)")
     assert sheet.notes == ["enough for 88%: widths 8, 16, 32; batch sizes 2, 4, 8, 16; 2 seeds"]
     assert Plan(9, 3, 360, 1.0, scatter, Verdicts(1, 0, 0), design._replace(num_seeds=1)).sheet().notes[0].endswith(
