@@ -153,6 +153,19 @@ def test_moments_of_a_sampled_tail(whole):
     assert found.eigenvalues @ found.signal == pytest.approx(tail.product, rel=Z * (2 / size) ** 0.5)
 
 
+def ridge_ratios(problem, size, zeta):
+    """`Σ_k Λ_k/(Λ_k + ζ)` of the equivalent over M − ζ M/κ, and what is left of the signal over that at κ."""
+    eigenvalues, signal = problem.directions()
+    model = problem.with_features(size, kind="gaussian")
+    found, own_signal = model.directions()
+    kappa = brentq(lambda k: k * (1 - (eigenvalues / (eigenvalues + k)).sum() / size) - zeta, zeta, 1e3, xtol=1e-15)
+    left = (own_signal * zeta / (found + zeta)).sum() + model.approximation_risk
+    return (
+        (found / (found + zeta)).sum() / (size - zeta * size / kappa),
+        left / (signal * kappa / (eigenvalues + kappa)).sum(),
+    )
+
+
 @pytest.mark.parametrize(
     ("problem", "size", "error"),
     [
@@ -161,18 +174,48 @@ def test_moments_of_a_sampled_tail(whole):
     ],
 )
 def test_ridge_sums_of_the_equivalent_are_those_of_its_transform(problem, size, error):
-    """`Σ_k Λ_k/(Λ_k + ζ) = M − ζ M/κ` and the signal's; as each Λ_k is a mean, sums are off to one side (Jensen)."""
-    eigenvalues, signal = problem.directions()
-    model = problem.with_features(size, kind="gaussian")
-    found, own_signal = model.directions()
+    """As each Λ_k is a mean, sums are off to one side (Jensen)."""
     for zeta in np.geomspace(1e-4, 1, 5):
-        kappa = brentq(lambda k, z=zeta: k * (1 - (eigenvalues / (eigenvalues + k)).sum() / size) - z, zeta, 1e3)
-        expected = size - zeta * size / kappa
-        assert 0 < (found / (found + zeta)).sum() / expected - 1 < error
-        left = (own_signal * zeta / (found + zeta)).sum() + model.approximation_risk
-        assert -error < left / (signal * kappa / (eigenvalues + kappa)).sum() - 1 < 0
+        degrees, left = ridge_ratios(problem, size, zeta)
+        assert 0 < degrees - 1 < error
+        assert -error < left - 1 < 0
         if zeta == 1e-4:  # Every Λ_k is much larger, and the means lose nothing.
-            assert (found / (found + zeta)).sum() == pytest.approx(expected, rel=1e-6)
+            assert degrees == pytest.approx(1, rel=1e-6)
+
+
+def test_more_features_than_directions_that_vary():
+    """The others have no part; the smallest Λ_k is next to the lower edge −ζ, where dζ/dκ = 0 at `−λ_200 < κ < 0`."""
+    index, size = np.arange(1.0, 201), 400
+    problem = st.LeastSquares(np.append(index**-1.2, np.zeros(200)), np.append(index**-1.5, np.full(200, 1e-3)))
+    found, signal = problem.with_features(size, kind="gaussian").directions()
+    assert not found[200:].any()
+    assert not signal[200:].any()
+    values = index**-1.2
+    kappa = -brentq(lambda u: ((values / (values - u)) ** 2).sum() - size, 0, values[-1] * (1 - 1e-9))
+    edge = -kappa * (1 - (values / (values + kappa)).sum() / size)
+    assert edge < found[199] < 1.1 * edge
+    for zeta in np.geomspace(1e-4, 1, 5):
+        degrees, left = ridge_ratios(problem, size, zeta)
+        assert 0 < degrees - 1 < 5e-4
+        assert -5e-4 < left - 1 < 0
+
+
+@pytest.mark.parametrize("eigenvalues", [[1.0, *[1e-20] * 40], 10.0 ** -np.arange(41), np.ones(41)])
+def test_of_equal_signals_all_but_one_a_feature_are_missed(eigenvalues):
+    """`Σ_i κ_0/(λ_i + κ_0) = d − df₁(κ_0) = d − M`, however small the λ_i are that share features."""
+    problem = st.LeastSquares(eigenvalues, np.ones(41))
+    for size in (1, 2, 11, 40, 41):
+        missed = problem.with_features(size, kind="gaussian").approximation_risk
+        assert missed == pytest.approx(41 - size, rel=1e-12, abs=1e-12)
+
+
+def test_the_spectrum_of_the_equivalent_ends_where_its_transform_does():
+    """Sums at a tenth of the smallest Λ_k; it is next to the lower edge, where the curve meets the real axis."""
+    problem = st.PowerLaw(1.2, 1.5, 700)
+    smallest = problem.with_features(300, kind="gaussian").directions()[0][-1]
+    degrees, left = ridge_ratios(problem, 300, smallest / 10)
+    assert 0 < degrees - 1 < 3e-6
+    assert -1e-4 < left - 1 < 0
 
 
 def whole_risk(model):
