@@ -154,7 +154,7 @@ def test_moments_of_a_sampled_tail(whole):
 
 
 def ridge_ratios(problem, size, zeta):
-    """`Σ_k Λ_k/(Λ_k + ζ)` of the equivalent over M − ζ M/κ, and what is left of the signal over that at κ."""
+    """Return `Σ_k Λ_k/(Λ_k + ζ)` and the signal that is left at ζ, relative to what the transform at κ(ζ) predicts."""
     eigenvalues, signal = problem.directions()
     model = problem.with_features(size, kind="gaussian")
     found, own_signal = model.directions()
@@ -184,7 +184,7 @@ def test_ridge_sums_of_the_equivalent_are_those_of_its_transform(problem, size, 
 
 
 def test_more_features_than_directions_that_vary():
-    """The others have no part; the smallest Λ_k is next to the lower edge −ζ, where dζ/dκ = 0 at `−λ_200 < κ < 0`."""
+    """Directions with λ = 0 are not learnt. The smallest Λ_k > 0 is next to the lower edge −ζ(κ), where dζ/dκ = 0."""
     index, size = np.arange(1.0, 201), 400
     problem = st.LeastSquares(np.append(index**-1.2, np.zeros(200)), np.append(index**-1.5, np.full(200, 1e-3)))
     found, signal = problem.with_features(size, kind="gaussian").directions()
@@ -201,8 +201,8 @@ def test_more_features_than_directions_that_vary():
 
 
 @pytest.mark.parametrize("eigenvalues", [[1.0, *[1e-20] * 40], 10.0 ** -np.arange(41), np.ones(41)])
-def test_of_equal_signals_all_but_one_a_feature_are_missed(eigenvalues):
-    """`Σ_i κ_0/(λ_i + κ_0) = d − df₁(κ_0) = d − M`, however small the λ_i are that share features."""
+def test_each_feature_explains_one_of_equal_signals(eigenvalues):
+    """`Σ_i κ_0/(λ_i + κ_0) = d − df₁(κ_0) = d − M` for any eigenvalues, however small."""
     problem = st.LeastSquares(eigenvalues, np.ones(41))
     for size in (1, 2, 11, 40, 41):
         missed = problem.with_features(size, kind="gaussian").approximation_risk
@@ -210,7 +210,7 @@ def test_of_equal_signals_all_but_one_a_feature_are_missed(eigenvalues):
 
 
 def test_the_spectrum_of_the_equivalent_ends_where_its_transform_does():
-    """Sums at a tenth of the smallest Λ_k; it is next to the lower edge, where the curve meets the real axis."""
+    """The ridge is a tenth of the smallest Λ_k, which is next to the edge where the curve meets the real axis."""
     problem = st.PowerLaw(1.2, 1.5, 700)
     smallest = problem.with_features(300, kind="gaussian").directions()[0][-1]
     degrees, left = ridge_ratios(problem, 300, smallest / 10)

@@ -39,7 +39,7 @@ def test_a_unit_rescales_finite_sums(exponent, unit):
 
 @pytest.mark.parametrize(("exponent", "last"), [(-60.0, 202), (-200.0, 622)])
 def test_the_last_term_of_the_series_counts_if_summands_grow(exponent, last):
-    """The formula is used for few of the largest summands: without its fifth term sums are off by 5e-14 or more."""
+    """The formula sums the few largest summands. Without its fifth term the result is off by 5e-14 or more."""
     unit = last - 20
     exact = mpmath.fsum((mpmath.mpf(i) / unit) ** -mpmath.mpf(exponent) for i in range(1, last + 1))
     assert power_sum(exponent, 1, last, unit=unit) == pytest.approx(float(exact), rel=3e-14)

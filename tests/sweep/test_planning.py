@@ -159,7 +159,7 @@ def test_the_scatter_of_a_pilot(tmp_path):
 
 
 def test_scatter_between_widths_is_that_of_critical_batch_sizes_around_a_line(tmp_path):
-    """B* = ω b/a + (1 + ω) 16 of widths whose b/a alternates, and whose steps hardly scatter; ω is 0.2 by default."""
+    """B* is ω b/a + 16 (1 + ω). b/a alternates between widths, and the steps hardly scatter; by default ω is 0.2."""
     balance = np.array([150, 300, 150, 300])
     for width, each in zip((32, 64, 128, 256), balance, strict=True):
         store = make_store(tmp_path / "store", widths=(width,), scatter=0.002, balance=each)
@@ -167,7 +167,8 @@ def test_scatter_between_widths_is_that_of_critical_batch_sizes_around_a_line(tm
         critical = np.log(overhead * balance + (1 + overhead) * 16)
         (squares,) = np.polyfit(range(4), critical, 1, full=True)[1]
         assert pilot_scatter(store, **options).between == pytest.approx((squares / 2) ** 0.5, rel=0.03)
-    assert pilot_scatter(make_store(tmp_path / "even")).between == 0.0  # two residuals are as large by chance
+    by_chance = pilot_scatter(make_store(tmp_path / "even"))
+    assert by_chance.between == 0.0
 
 
 def test_a_pilot_is_named(tmp_path):
