@@ -1,5 +1,6 @@
 """Runs that the store has under another config: read off, gone on with, or trained again where that is the only way."""
 
+import shutil
 import time
 from types import SimpleNamespace
 
@@ -208,6 +209,18 @@ def test_strangers_and_begun_runs_are_left_alone(tmp_path):
     assert (tmp_path / first.fingerprint / "letter.txt").read_text() == "dear"
     (tmp_path / CONFIGS[0].fingerprint / "checkpoint.npz").write_bytes(b"broken")
     assert store.adopt([changed(CONFIGS[0], averages=(), max_steps=90)]) == 1  # from the second
+
+
+def test_a_run_without_a_target_is_preferred_to_one_that_stopped_at_its_target(source, tmp_path):
+    """Both have the same iterates and the same max_steps, but only the first one reached the lower loss."""
+    losses = source[1].losses.min(axis=1)
+    stopped = changed(WIDE, target_loss=middle(source[1], 0.3))
+    lower = changed(WIDE, target_loss=float(losses.min()))
+    store = Store(tmp_path)
+    shutil.copytree(source[0], store.directory(WIDE))
+    assert train(stopped, store.directory(stopped)).num_steps < WIDE.max_steps
+    assert store.adopt([lower]) == 1
+    assert store.result(lower) is not None
 
 
 def test_adopting_is_quick(tmp_path):
