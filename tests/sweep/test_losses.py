@@ -1,5 +1,7 @@
 """Sweeps read as grids of losses: the critical batch size is that of steps to a target."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,13 @@ def test_the_size_of_a_group_is_its_first_field_if_that_is_a_number(table):
         columns = loss_columns(narrow, by=by)
         assert set(columns["group"]) == {group}
         assert "size" not in columns
+
+
+def test_the_batch_size_is_that_of_all_workers():
+    alone = run(32, 16, 0.1)
+    columns = loss_columns(table_of([replace(alone, config=alone.config.with_fields(num_workers=4))]))
+    assert set(columns["batch_size"]) == {64}
+    assert columns["samples"] == [64 * step for step in STEPS]
 
 
 def test_runs_that_stop_at_their_target_end_the_curves_of_the_others():
