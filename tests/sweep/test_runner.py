@@ -293,10 +293,13 @@ def test_a_sweep_stops_when_its_time_is_up_and_goes_on(long_csv, tmp_path):
     assert sweep(LONG, tmp_path, lanes=LANES).to_csv() == long_csv
 
 
-def test_a_sweep_whose_time_is_up_before_it_begins_trains_nothing(tmp_path):
+def test_a_sweep_whose_time_is_up_before_it_begins_trains_nothing_and_then_goes_on(tmp_path):
     table = sweep(CONFIGS, tmp_path, lanes=LANES, max_seconds=1e-9)
     assert table.interrupted
     assert table.results == (None,) * len(CONFIGS)
+    whole = sweep(CONFIGS[:LANES], tmp_path, lanes=LANES, max_seconds=3600)
+    assert not whole.interrupted
+    assert None not in whole.results
 
 
 @pytest.mark.slow

@@ -54,6 +54,13 @@ def test_the_sheet_of_fits_at_several_targets(fits):
     assert {each.margin for each in fits.by_data.values()} == {0.4}
 
 
+def test_the_sheet_of_one_target_has_the_same_rows(fits):
+    sheet, all_targets = fits.fits[1].sheet(), fits.sheet()
+    for one, whole in zip(sheet.tables[0].quantities[:4], all_targets.tables[0].quantities[:4], strict=True):
+        assert list(one.value) == list(whole.value)[4:]
+    assert sheet.settings["convention"] == {"reference": [16], "overhead": 0.5, "margin": 0.2, "level": 0.95}
+
+
 def test_the_file_of_tuned_steps(fits):
     rows = [*csv.DictReader(io.StringIO(fits.steps_text()))]
     points = [(fit.tuned.target_loss, point) for fit in fits.fits for point in fit.tuned.points]
