@@ -23,7 +23,7 @@ FACTOR = 2.5  # Neighbouring points in a gap of the λ_i have at most this ratio
 EMPTY = 1e-9  # A segment of the spectrum with fewer directions than this lies in a gap: they are rounding.
 WIDEST_PIECE = 0.1  # A segment has at most this many directions, relative to those above its lower end.
 MOST_SPLITS = 8  # Segments that are too large are halved in at most this many rounds.
-ROOT_STEPS = 60  # Newton's method takes at most this many steps from below; it never overshoots for this function.
+ROOT_STEPS = 60  # Newton's method takes at most this many steps; from below it never overshoots for this function.
 
 
 class Sketch(NamedTuple):
@@ -213,8 +213,8 @@ class _Equation:
         """Compute y² for each u.
 
         Modes that stand for several directions may have negative weights, and have poles where the true density has
-        none. Newton's method must not meet them. It therefore starts from the solution of a smaller sum, without
-        negative weights and with the poles smoothed over the distance of the modes.
+        none. Newton's method must not meet them. It therefore starts from the solution of a sum without negative
+        weights, and with the poles smoothed over the distance of the modes.
         """
         distance = (self.eigenvalue - points[:, None]) ** 2
         # A point may coincide with an eigenvalue.
@@ -245,13 +245,16 @@ class _Equation:
 
 
 def _root_of_sum(weight: np.ndarray, distance: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Solve `Σ_k weight_k/(distance_k + y²) = 1` for y² ≥ 0 in each row, from a lower bound; 0 if there is none."""
-    for _ in range(ROOT_STEPS):
+    """Solve `Σ_k weight_k/(distance_k + y²) = 1` for y² ≥ 0 in each row; 0 if there is none.
+
+    The first step may lead down: it ends below the solution of a convex function, as all later steps do.
+    """
+    for number in range(ROOT_STEPS):
         inverse = 1 / (distance + root[:, None])
         terms = weight * inverse
-        step = np.maximum(terms.sum(1) - 1, 0.0) / (terms * inverse).sum(1)
+        step = np.maximum((terms.sum(1) - 1) / (terms * inverse).sum(1), 0.0 if number else -root)
         root = root + step
-        if (step <= 1e-14 * root).all():
+        if (np.abs(step) <= 1e-14 * root).all():
             break
     return root
 

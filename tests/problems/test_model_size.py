@@ -158,7 +158,7 @@ def ridge_ratios(problem, size, zeta):
     eigenvalues, signal = problem.directions()
     model = problem.with_features(size, kind="gaussian")
     found, own_signal = model.directions()
-    kappa = brentq(lambda k: k * (1 - (eigenvalues / (eigenvalues + k)).sum() / size) - zeta, zeta, 1e3, xtol=1e-15)
+    kappa = brentq(lambda k: k * (1 - (eigenvalues / (eigenvalues + k)).sum() / size) - zeta, zeta, 1e3, xtol=1e-25)
     left = (own_signal * zeta / (found + zeta)).sum() + model.approximation_risk
     return (
         (found / (found + zeta)).sum() / (size - zeta * size / kappa),
@@ -209,9 +209,9 @@ def test_each_feature_explains_one_of_equal_signals(eigenvalues):
         assert missed == pytest.approx(41 - size, rel=1e-12, abs=1e-12)
 
 
-def test_the_spectrum_of_the_equivalent_ends_where_its_transform_does():
+@pytest.mark.parametrize("problem", [st.PowerLaw(1.2, 1.5, 700), st.PowerLaw(4, 2, 6000)])
+def test_the_spectrum_of_the_equivalent_ends_where_its_transform_does(problem):
     """The ridge is a tenth of the smallest Λ_k, which is next to the edge where the curve meets the real axis."""
-    problem = st.PowerLaw(1.2, 1.5, 700)
     smallest = problem.with_features(300, kind="gaussian").directions()[0][-1]
     degrees, left = ridge_ratios(problem, 300, smallest / 10)
     assert 0 < degrees - 1 < 3e-6
