@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from numpy.polynomial import Polynomial
 from scipy.optimize import brentq
 
 import sgdtheory as st
@@ -216,6 +217,39 @@ def test_the_spectrum_of_the_equivalent_ends_where_its_transform_does(problem):
     degrees, left = ridge_ratios(problem, 300, smallest / 10)
     assert 0 < degrees - 1 < 3e-6
     assert -1e-4 < left - 1 < 0
+
+
+def direction_means(values, counts, size, points=600):
+    """Return the means of the limit spectrum over each direction, from the roots κ of a polynomial on a grid of Λ."""
+    factors = [Polynomial([value, 1.0]) for value in values]
+    others = [np.prod(factors[:i] + factors[i + 1 :]) for i in range(len(values))]
+    whole, traces, weights = np.prod(factors), np.multiply(counts, values) / size, np.array(counts) / size
+    zeta = Polynomial([0.0, 1.0]) * (whole - sum(traces * others))
+    turning = (
+        whole**2 - sum(weight * (v * o) ** 2 for weight, v, o in zip(weights, values, others, strict=True))
+    ).roots()
+    turning = turning[np.abs(turning.imag) < 1e-9 * np.abs(turning)].real
+    edges = np.sort(-zeta(turning) / whole(turning))
+    angle = (np.arange(points) + 0.5) * np.pi / points
+    found = []
+    for low, high in edges.reshape(-1, 2)[::-1]:
+        spectrum = (low + high) / 2 + (high - low) / 2 * np.cos(angle)
+        density = [np.abs((size / (zeta + value * whole).roots()).imag).max() for value in spectrum]
+        number = np.cumsum(density * np.sin(angle)) * (high - low) / 2 / points
+        assert number[-1] == pytest.approx(round(number[-1]), abs=1e-6)  # So many eigenvalues are above each gap.
+        mass = np.append(0, np.cumsum(np.diff(number, prepend=0) * spectrum))
+        found.extend(np.diff(np.interp(np.arange(round(number[-1]) + 1), np.append(0, number), mass)))
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    ("values", "counts", "size"), [([1.0, 1e-4], [200, 4000], 1000), ([1.0, 0.5, 0.01], [20, 2, 300], 200)]
+)
+def test_eigenvalues_next_to_a_gap(values, counts, size):
+    """The last tenth is next to the lower end of the spectrum, where single eigenvalues depend on the rule."""
+    problem = st.LeastSquares(np.repeat(values, counts), np.ones(sum(counts)))
+    found, kept = problem.with_features(size, kind="gaussian").directions()[0], slice(0, round(0.9 * size))
+    np.testing.assert_allclose(found[kept], direction_means(values, counts, size)[kept], rtol=6e-3)
 
 
 def whole_risk(model):
