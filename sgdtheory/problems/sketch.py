@@ -244,10 +244,12 @@ class _Equation:
     def _densities(self, kappa: np.ndarray) -> np.ndarray:
         """Compute the (3, K) transforms of number, Λ and signal, times dζ/dκ."""
         resolvent = 1 / (self.eigenvalue + kappa[:, None])
-        square = self.multiplicity * self.eigenvalue**2
-        zeta = kappa + (resolvent @ square - self.trace) / self.size
+        weight = self.multiplicity * self.eigenvalue
+        zeta = kappa * (1 - (resolvent @ weight) / self.size)  # This form is accurate for κ far below λ_1, too.
         number, signal = self.size / kappa, kappa / zeta * (resolvent @ self.signal)
-        return np.stack([number, -zeta * number, signal]) * (1 - (resolvent**2 @ square) / self.size)
+        return np.stack([number, -zeta * number, signal]) * (
+            1 - (resolvent**2 @ (weight * self.eigenvalue)) / self.size
+        )
 
 
 def _root_of_sum(weight: np.ndarray, distance: np.ndarray, root: np.ndarray) -> np.ndarray:

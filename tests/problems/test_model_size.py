@@ -252,6 +252,21 @@ def test_eigenvalues_next_to_a_gap(values, counts, size):
     np.testing.assert_allclose(found[kept], direction_means(values, counts, size)[kept], rtol=6e-3)
 
 
+@pytest.mark.parametrize("small", [1e-12, 1e-16, 1e-20, 1e-100])
+def test_small_eigenvalues_beside_a_large_one(small):
+    """Where κ ≪ 1 is next to the small ones, `ζ = (1 − 1/M) κ (1 − Σ_{i>1} λ_i/(λ_i + κ)/(M − 1))`.
+
+    This is the equation of M − 1 features of the others, times 1 − 1/M: their trace is `(1 − 1/M) Σ_{i>1} λ_i`.
+    """
+    for size in (2, 5):
+        eigenvalues, signal = np.append(1.0, np.full(9, small)), np.append(3.0, np.ones(9))
+        found, explained = st.LeastSquares(eigenvalues, signal).with_features(size, kind="gaussian").directions()
+        assert found[0] == pytest.approx(1, rel=1e-11)
+        assert found[1:].sum() == pytest.approx((1 - 1 / size) * 9 * small, rel=1e-6)
+        assert explained[0] == pytest.approx(3, rel=1e-6)
+        assert explained[1:].sum() == pytest.approx(size - 1, rel=1e-6)
+
+
 def whole_risk(model):
     risk = st.excess_risk(model, batch_size=4, learning_rate=0.1, num_samples=[1e3, 1e5]).total
     return np.log(risk + model.approximation_risk)
