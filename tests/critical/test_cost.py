@@ -26,9 +26,9 @@ COSTS = {  # problem, algorithm, D, most risks, and most risks of mean paths
     "delayed": (NOISY, st.Algorithm(st.DelayedSGD(3), average=LAST), 1e3, 1_445, 24_785),
     "rounds": (NOISY, st.Algorithm(st.LocalSGD(2, 4)), 1e3, 1_670, 13_230),
     "batch ramp": (POWER, st.Algorithm(batch_schedule=st.Linear(8.0)), 1e4, 1_940, 13_755),
-    "signs": (POWER, st.Algorithm(st.SignSGD(), st.Linear(), average=LAST), 1e3, 2_750, 0),
-    "Adam": (POWER, st.Algorithm(st.Adam(), st.Linear(), average=LAST), 1e3, 3_790, 0),
-    "normalized": (POWER, st.Algorithm(st.NormalizedSGD(), average=LAST), 500, 3_290, 0),
+    "signs": (POWER, st.Algorithm(st.SignSGD(), st.Linear(), average=LAST), 1e3, 20_400, 0),
+    "Adam": (POWER, st.Algorithm(st.Adam(), st.Linear(), average=LAST), 1e3, 9_900, 0),
+    "normalized": (POWER, st.Algorithm(st.NormalizedSGD(), average=LAST), 500, 25_300, 0),
 }
 LONG = "linear decay", "schedule-free", "batch ramp", "Adam", "normalized"
 

@@ -79,10 +79,11 @@ class CoupledField(ABC):
 
     Attributes:
         basis: the method's coordinates.
-        few, minima_memory: as in `Field`.
+        few, jagged, minima_memory: as in `Field`.
     """
 
-    few: float = 16.0
+    few: float = 64.0
+    jagged: float = np.inf
     minima_memory: float = 0.0
     basis: Basis
 

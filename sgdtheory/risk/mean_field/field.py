@@ -62,6 +62,7 @@ class Field(ABC):
         rough_tail: largest share of the risk on a panel of a search that its two highest Legendre coefficients may
             have: longer panels save a third of the time, and risks are right to about 1e-5.
         few: number of steps up to which the risk may have several minima over γ.
+        jagged: number of steps up to which they may be narrow.
         minima_memory: memory in steps of a method whose risk has many minima next to the γ with which coordinates can
             just reach the optimum, and which moves a coordinate by at most γ in a step; 0 of others.
         in_loss_alone: whether directions are coupled by the loss T alone.
@@ -76,8 +77,9 @@ class Field(ABC):
     first: float = 48.0
     shortest: float = 64.0
     rough_tail: float = 1e-2
-    # With 16 the tuned risk of 20 signs was 3.5% too high, with 64 those of 71 to 83 steps are up to 1% too high.
-    few: float = 64.0
+    # With 64 tuned risks of 65 to 250 steps of normalized SGD were up to 32% too high (11 of 42), of signs up to 1%.
+    few: float = 256.0
+    jagged: float = np.inf
     minima_memory: float = 0.0
     in_loss_alone: bool = True
     weight_decay: float = 0.0
