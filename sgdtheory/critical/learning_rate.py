@@ -75,9 +75,8 @@ def optimal_learning_rate(
     `remark`. After up to some hundred steps their risk is a jagged function of γ, and the search may miss a narrow
     valley: of 236 random settings with 1 to 8 directions (3 … 200 steps of signs, Lion, Adam and normalized SGD) 5
     risks were 0.1% … 17% higher than in lists of γ 0.4% apart, and of 42 of normalized SGD with infinitely many
-    directions 6 by up to 0.6%. For epochs over a finite sample
-    (`with_samples`) the least minimum within a factor of 1000 of γ about the first one found, 1e-5 of it in 60 random
-    settings.
+    directions 6 by up to 0.6%. For epochs over a finite sample (`with_samples`) the least minimum within a factor of
+    1000 of γ about the first one found, 1e-5 of it in 60 random settings.
 
     Args:
         problem: PowerLaw, LeastSquares or your own AbstractProblem with a signal that can be learnt.

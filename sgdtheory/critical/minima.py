@@ -29,15 +29,15 @@ REFINED = 1.4
 MOST_SCANS = 8
 # Intervals of a grid are divided into `PARTS` where an end is above the least value by less than the first number in
 # log risk, then by less than the next ones. 236 tuned risks of 1 to 8 directions (3 to 200 steps of signs with and
-# without a memory, Lion, Adam, normalized SGD) were compared with lists of γ 0.4% apart: 4 were too high by 1e-3 or
-# more, with 4, 2, 1 six, with 5, 4, 3 as many in 1.2 times the time.
+# without a memory, Lion, Adam, normalized SGD) were compared with lists of γ 0.4% apart. Too high by 1e-3 or more were
+# 4 with these numbers, 6 with 4, 2, 1, and 4 with 5, 4, 3 in 1.2 times the time.
 DIVIDED = 4.0, 3.0, 2.0
 PARTS = 4
 # They are not divided if the least value is above what is needed by more than this share of these numbers. With 0.5
 # signs of 1 to 16 steps take 1.5 times as long in a search for B* (D = 1e6).
 NEEDED = 0.25
-# A value that is off the line through the values beside it by more shows that the function is not smooth there. With
-# 4, 2, 1 above, 6 of those 236 risks are too high with this, 6 with 0.003, and 9 where no value counts as rough.
+# Where a value is off the line through the values beside it by more, the function is rough. When intervals were divided
+# below 4, 2, 1, the number of those risks that were too high was 6 with 0.01 and 0.003, and 9 if nothing was rough.
 ROUGH_BY = 0.01
 # Log risk above what is needed is known to this share of the difference, or to what is settled. It only places the next
 # number of steps of a search, whose last ones are next to what is needed.
@@ -118,8 +118,8 @@ def least_of_several(
         start: a place on the first grid.
         far: that grid reaches this far on either side of its least value.
         apart: its spacing.
-        dense: low intervals are divided until they are no longer than this, and others where values are rough; none
-            if it is infinite.
+        dense: low intervals are divided until they are no longer than this, and further where the function is rough.
+            None are divided if it is infinite.
         needed: where no value is near what is needed, the least one that is known is returned.
         settled: a search for a minimum ends where a model promises a value lower by less.
     """
@@ -178,14 +178,17 @@ def _low_triples(known: Terms) -> list[list[float]]:
     """
     places, total = _in_order(known)
     inner = np.flatnonzero((total[1:-1] <= total[:-2]) & (total[1:-1] <= total[2:])) + 1
-    low = []
+    low: list[list[float]] = []
     for k in inner:
-        left, right = places[k] - places[k - 1], places[k + 1] - places[k]
-        rises = np.expm1(total[[k - 1, k + 1]] - total[k]) / [-left, right]
-        bend = (rises[1] - rises[0]) / (left + right)
-        slope = rises[0] + bend * left
-        vertex = 1 - slope**2 / (4 * bend) if bend > 0 else 1.0  # relative to the value in the middle
-        if total[k] <= total.min() + REFINED or not vertex > np.exp(total.min() - total[k]):
+        left = places[k] - places[k - 1]
+        right = places[k + 1] - places[k]
+        with np.errstate(invalid="ignore"):  # next to infinite values
+            rises = np.expm1(total[[k - 1, k + 1]] - total[k]) / [-left, right]
+            bend = (rises[1] - rises[0]) / (left + right)
+            slope = rises[0] + bend * left
+            vertex = 1 - slope**2 / (4 * bend) if bend > 0 else 1.0  # relative to the value in the middle
+            lower = not vertex > np.exp(total.min() - total[k])
+        if total[k] <= total.min() + REFINED or lower:
             low.append(places[k - 1 : k + 2].tolist())
     return low
 

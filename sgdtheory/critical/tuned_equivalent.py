@@ -23,9 +23,9 @@ GUESSED = 0.3
 APART_NEAR = 0.005, 0.2
 # Where the risk has several minima over γ, a grid reaches this far in log γ on either side of its least value.
 SEVERAL = np.log(6.0)
-# That grid has this spacing in log γ, and its low intervals are divided until they are this number of steps times the
-# second number long, or less, and where it is rough. With 2e-4 as many of 236 tuned risks of 1 to 8 directions were
-# 1e-3 or more too high, 5, in 1.4 times the time.
+# That grid has this spacing in log γ. Its low intervals are divided until they are no longer than the second number
+# times the number of steps, and further where the risk is rough. With 2e-4 as many of 236 tuned risks of 1 to 8
+# directions were 1e-3 or more too high, 5, in 1.4 times the time.
 SEVERAL_APART, DENSE = 0.15, 1e-3
 # The best γ is guessed from this many known settings nearby.
 NEAREST = 6
@@ -37,9 +37,8 @@ UNKNOWN = 0.03  # The prior of `USUAL` has this weight relative to a setting at 
 STEEPEST = 1.5
 TOLERANCE = 1e-5  # Risks that are compared have this relative error.
 # For epochs over a finite sample the risk may have minima that are decades of γ apart, as an early stop and the edge
-# are. They are searched on a grid with this spacing in log γ, whose low intervals are divided until they are no longer
-# than the second number.
-FAR_APART, FAR_DENSE = 1.0, 0.1
+# are. They are searched on a grid with this spacing in log γ.
+FAR_APART = np.log(1.4)
 # That grid reaches this far in log γ on either side of the least risk: one of 60 random settings lost 23% without it.
 FAR = np.log(1e3)
 # Epochs over a finite sample may overshoot in up to this many steps, and their risk has narrow minima then.
@@ -84,7 +83,7 @@ class TunedEquivalent:
         if key not in self.known:
             risk = partial(self._log_risks, batch, steps)
             start, apart = self._guess(batch, steps)
-            far = [] if self.field is not None else [(FAR, FAR_APART, FAR_DENSE, np.inf)]
+            far = [] if self.field is not None else [(FAR, FAR_APART, np.inf, np.inf)]
             dense = DENSE * steps if steps <= self.jagged else np.inf
             near = [(SEVERAL, SEVERAL_APART, dense, needed)] if steps <= self.few else []
             value = np.inf

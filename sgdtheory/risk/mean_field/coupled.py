@@ -23,8 +23,7 @@ from sgdtheory.risk.mean_field.sign_covariance import GradientLaw, Reaction
 from sgdtheory.risk.mean_field.stated_error import LargestErrors
 from sgdtheory.risk.systems.moments import Keeping
 
-# A long step may have this relative error of the risk, which adds up to 1e-3 along a run. With half or twice as much
-# risks change by 1e-4.
+# The relative error of the risk in a long step, up to 1e-3 in a run. With half or twice as much risks change by 1e-4.
 TOLERANCE = 3e-5
 # This many steps after a kink are taken one by one. With 24 risks change by 1e-7, with 96 by 2e-5.
 FIRST_STEPS = 48.0
